@@ -1,0 +1,81 @@
+"""Where in a source text something stands, and how a finding about it is shown.
+
+In: spans and messages from the frontend. Out: text with the source line and a caret.
+Knows nothing of grammars or topologies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetesynth.errors import HetesynthError
+
+Severity = Literal["error", "warning"]
+
+MAX_SHOWN_COLUMNS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one line of a source: 1-based line and column, ``length`` columns (at least 1)."""
+
+    file: str
+    line: int
+    column: int
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        if self.line < 1 or self.column < 1 or self.length < 1:
+            raise ValueError(f"span {self.file}:{self.line}:{self.column}+{self.length} is not 1-based")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about a source text: a stable code, where, what, and a way out."""
+
+    code: str
+    span: Span
+    message: str
+    help: str = ""
+    severity: Severity = "error"
+
+
+def render(diagnostic: Diagnostic, source: str | None) -> str:
+    """The finding as text: ``file:line:col: CODE: message``, the source line, a caret, the help line."""
+    span = diagnostic.span
+    label = "" if diagnostic.severity == "error" else "warning "
+    head = f"{span.file}:{span.line}:{span.column}: {label}{diagnostic.code}: {diagnostic.message}"
+    shown = [head, *_excerpt(span, source)]
+    if diagnostic.help:
+        shown.append(f"  help: {diagnostic.help}")
+    return "\n".join(shown)
+
+
+def _excerpt(span: Span, source: str | None) -> list[str]:
+    """The source line and the caret line; long lines are windowed around the span."""
+    lines = source.splitlines() if source is not None else []
+    if span.line > len(lines):
+        return []
+    line = lines[span.line - 1].replace("\t", " ")
+    start = max(0, span.column - 1 - MAX_SHOWN_COLUMNS // 2)
+    window = "".join(c if c.isprintable() else "?" for c in line[start : start + MAX_SHOWN_COLUMNS])
+    caret_at = span.column - 1 - start
+    length = max(1, min(span.length, len(window) - caret_at))
+    return [f"  {window}", f"  {' ' * caret_at}{'^' * length}"]
+
+
+class SourceError(HetesynthError):
+    """One or more findings about an input file, shown together."""
+
+    def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str]) -> None:
+        if not diagnostics:
+            raise ValueError("a SourceError needs at least one diagnostic")
+        self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.file, d.span.line, d.span.column)))
+        self.sources = sources
+        first = self.diagnostics[0]
+        super().__init__(first.message, code=first.code, help=first.help)
+
+    def render(self) -> str:
+        """All findings, in the order of the source."""
+        return "\n".join(render(d, self.sources.get(d.span.file)) for d in self.diagnostics)

@@ -1,0 +1,26 @@
+"""The two kinds of failure: what the user can mend, and what is our bug."""
+
+from __future__ import annotations
+
+
+class HetesynthError(Exception):
+    """The user can fix it: a message, a stable code such as ``HS301``, and a way out.
+
+    ``exit_code`` follows docs/architecture.md: 1 the answer is no, 2 usage or input, 3 gave up.
+    """
+
+    def __init__(self, message: str, *, code: str = "HS000", help: str = "", exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.help = help
+        self.exit_code = exit_code
+
+    def render(self) -> str:
+        """The text a terminal shows: ``error[CODE]: message`` and, when there is one, a help line."""
+        text = f"error[{self.code}]: {self.message}"
+        return f"{text}\n  help: {self.help}" if self.help else text
+
+
+class InternalError(Exception):
+    """Our bug: an invariant that the code itself must keep was broken. Exit code 70."""

@@ -1,0 +1,62 @@
+"""What a collective asks for: chunks, who holds them, who must hold them.
+
+The value of a chunk at a rank is the set of ranks whose input it already sums. A rank in ``pre[k]`` starts
+with its own contribution; the complete value is all of ``pre[k]``. A copy is the case of one contributor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hetesynth.model.topology import Rank
+
+CollectiveName = Literal[
+    "allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall"
+]
+COLLECTIVE_NAMES: tuple[CollectiveName, ...] = get_args(CollectiveName)
+REDUCING: frozenset[CollectiveName] = frozenset({"reducescatter", "allreduce", "reduce"})
+ROOTED: frozenset[CollectiveName] = frozenset({"broadcast", "reduce", "gather", "scatter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One unit of transfer. ``block`` says whose data it is, ``part`` which of that block's pieces.
+
+    allgather, gather: block = the rank it comes from. reducescatter, scatter: block = the rank it goes to.
+    alltoall: block = (source, destination). allreduce: block = the rank that reduces it (HeteCCL eq. 7).
+    broadcast, reduce: block = the root.
+    """
+
+    index: int
+    block: tuple[Rank, ...]
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective on ``ranks`` GPUs: ``chunks[k]`` starts at ``pre[k]`` and must be complete at ``post[k]``."""
+
+    name: CollectiveName
+    ranks: int
+    chunks_per_rank: int
+    root: Rank | None
+    chunks: tuple[Chunk, ...]
+    pre: tuple[frozenset[Rank], ...]
+    post: tuple[frozenset[Rank], ...]
+
+    def __post_init__(self) -> None:
+        if self.ranks < 1 or self.chunks_per_rank < 1:
+            raise ValueError("a collective needs at least one rank and one chunk")
+        if not (len(self.chunks) == len(self.pre) == len(self.post)):
+            raise ValueError("pre and post need one entry per chunk")
+        for k, chunk in enumerate(self.chunks):
+            if chunk.index != k or not self.pre[k] or not self.post[k]:
+                raise ValueError(f"chunk {k} has no start, no end, or the wrong index")
+        if (self.name in ROOTED) != (self.root is not None):
+            raise ValueError(f"{self.name}: root {self.root} does not fit")
+
+    @property
+    def reduces(self) -> bool:
+        """Whether values are summed on the way."""
+        return self.name in REDUCING

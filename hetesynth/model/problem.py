@@ -1,0 +1,113 @@
+"""What a synthesizer is given: links with capacities in chunks per step, and a collective.
+
+One capacity law: a ``Resource`` is a set of links and a number of chunks per step. A link alone (eq. 4), a
+wire that several links cross and a stated group (both eq. 5) are all resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetesynth.model.collective import Collective
+from hetesynth.model.topology import Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A physical wire with its capacity in chunks per step (``None``: unlimited). Vertices: GPUs first."""
+
+    src: int
+    dst: int
+    capacity: int | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """A link (u, v) with its logical capacity C(u, v) (HeteCCL eq. 1) and the segments it crosses.
+
+    Arc ``i`` is link ``i`` of the topology.
+    """
+
+    src: Rank
+    dst: Rank
+    capacity: int
+    segments: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """At most ``capacity`` chunks per step over all of ``arcs`` together (HeteCCL eq. 4 and 5)."""
+
+    name: str
+    arcs: tuple[int, ...]
+    capacity: int
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ValueError(f"{self.name}: capacity must be at least one chunk per step")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A collective on a graph with capacities.
+
+    ``exclusive_reduction``: in one step a rank adds at most one arriving value to the same chunk
+    (HeteCCL eq. 8). It only matters for collectives that reduce.
+    """
+
+    ranks: int
+    vertices: int
+    segments: tuple[Segment, ...]
+    arcs: tuple[Arc, ...]
+    groups: tuple[Resource, ...]
+    collective: Collective
+    exclusive_reduction: bool = False
+
+    def __post_init__(self) -> None:
+        if self.collective.ranks != self.ranks:
+            raise ValueError("the collective and the graph differ in their number of ranks")
+        for i, arc in enumerate(self.arcs):
+            if arc.capacity < 1 or arc.src == arc.dst or not (min(arc.src, arc.dst) >= 0):
+                raise ValueError(f"arc {i}: {arc} is not a link with a capacity")
+            if max(arc.src, arc.dst) >= self.ranks:
+                raise ValueError(f"arc {i}: {arc} leaves the ranks")
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """Every capacity law of the problem: limited segments that several arcs cross, groups, arcs alone."""
+        return (*self._segment_resources(), *self.groups, *self._arc_resources())
+
+    def _segment_resources(self) -> Iterator[Resource]:
+        crossing: list[list[int]] = [[] for _ in self.segments]
+        for i, arc in enumerate(self.arcs):
+            for s in arc.segments:
+                crossing[s].append(i)
+        for s, segment in enumerate(self.segments):
+            if segment.capacity is not None and len(crossing[s]) > 1:
+                yield Resource(segment.name, tuple(crossing[s]), segment.capacity)
+
+    def _arc_resources(self) -> Iterator[Resource]:
+        for i, arc in enumerate(self.arcs):
+            yield Resource(f"link {i} ({arc.src}->{arc.dst})", (i,), arc.capacity)
+
+    @cached_property
+    def binding_resources(self) -> tuple[Resource, ...]:
+        """``resources`` without the laws another one implies: a link at least as wide as a group it is in."""
+        shared = [r for r in self.resources if len(r.arcs) > 1]
+        tightest = [arc.capacity + 1 for arc in self.arcs]
+        for resource in shared:
+            for a in resource.arcs:
+                tightest[a] = min(tightest[a], resource.capacity)
+        alone = [r for r in self.resources if len(r.arcs) == 1 and r.capacity < tightest[r.arcs[0]]]
+        return tuple(shared + alone)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices."""
+
+    seconds: float | None = None
+    seed: int = 0

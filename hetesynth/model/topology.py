@@ -1,0 +1,156 @@
+"""The physical cluster: what is plugged into what, at which rate, and the GPU-to-GPU links over it.
+
+Units: bandwidth in bytes per second and one direction, latency in seconds, both exact fractions.
+Knows nothing of chunks, steps or collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+Rank = int
+VertexKind = Literal["gpu", "switch", "nic", "bus", "fabric"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """A GPU, or a piece of hardware that forwards without storing: switch, NIC, bus, fabric."""
+
+    name: str
+    kind: VertexKind
+    server: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One direction of a physical connection between two vertices.
+
+    ``bandwidth`` is that of one lane; ``None`` means the wire never limits (a GPU's own PCIe stub, say).
+    """
+
+    src: int
+    dst: int
+    kind: str
+    bandwidth: Fraction | None
+    lanes: int = 1
+    latency: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise ValueError(f"wire {self.src}->{self.dst}: bandwidth must be positive")
+        if self.lanes < 1:
+            raise ValueError(f"wire {self.src}->{self.dst}: lanes must be at least 1")
+        if self.latency < 0:
+            raise ValueError(f"wire {self.src}->{self.dst}: latency must not be negative")
+        if self.src == self.dst:
+            raise ValueError(f"wire {self.src}->{self.dst} is a loop")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way to send from one GPU to another without storing in a third: a path of wires.
+
+    ``bandwidth`` and ``lanes`` are those of the slowest wire, ``latency`` the sum along the path (alpha).
+    Several links may join the same pair (NVLink and PCIe): the graph is a multigraph.
+    """
+
+    src: Rank
+    dst: Rank
+    kind: str
+    wires: tuple[int, ...]
+    bandwidth: Fraction
+    lanes: int
+    latency: Fraction
+
+    @classmethod
+    def over(cls, src: Rank, dst: Rank, path: Sequence[int], wires: Sequence[Wire]) -> Link:
+        """The link along ``path`` (wire indices, in order); its rate is that of the slowest wire."""
+        limiting = [w for w in (wires[i] for i in path) if w.bandwidth is not None]
+        if not limiting:
+            raise ValueError(f"link {src}->{dst}: no wire on its path has a bandwidth")
+        slowest = min(limiting, key=lambda w: _rate(w))
+        assert slowest.bandwidth is not None
+        latency = sum((wires[i].latency for i in path), Fraction(0))
+        return cls(src, dst, slowest.kind, tuple(path), slowest.bandwidth, slowest.lanes, latency)
+
+
+def _rate(wire: Wire) -> Fraction:
+    return (wire.bandwidth or Fraction(0)) * wire.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGroup:
+    """A stated limit on links together that no single wire expresses (HeteCCL 4.1: the group (E_g, C_g))."""
+
+    name: str
+    kind: str
+    bandwidth: Fraction
+    links: tuple[int, ...]
+    lanes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.bandwidth <= 0:
+            raise ValueError(f"{self.name}: bandwidth must be positive")
+        if not self.links:
+            raise ValueError(f"{self.name}: a shared group needs at least one link")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A cluster. Vertex ``i`` for ``i < len(gpus)`` is the GPU of rank ``i``; the rest forward.
+
+    ``reduce_bandwidth[rank]`` is the throughput of a reduction kernel in bytes per second (1/gamma), or None
+    where it is not stated. ``chunk_bytes`` is the chunk size the source asks for, if any.
+    """
+
+    name: str
+    vertices: tuple[Vertex, ...]
+    ranks: int
+    wires: tuple[Wire, ...]
+    links: tuple[Link, ...]
+    groups: tuple[SharedGroup, ...] = ()
+    reduce_bandwidth: tuple[Fraction | None, ...] = ()
+    chunk_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.ranks < 1:
+            raise ValueError("a topology needs at least one GPU")
+        for rank, vertex in enumerate(self.vertices):
+            if (vertex.kind == "gpu") != (rank < self.ranks):
+                raise ValueError(f"vertex {vertex.name}: the GPUs come first, in the order of the ranks")
+        if len({v.name for v in self.vertices}) != len(self.vertices):
+            raise ValueError("two vertices have the same name")
+        for wire in self.wires:
+            if not (0 <= wire.src < len(self.vertices) and 0 <= wire.dst < len(self.vertices)):
+                raise ValueError(f"wire {wire.src}->{wire.dst} leaves the graph")
+        for link in self.links:
+            self._check_link(link)
+        for group in self.groups:
+            if not all(0 <= i < len(self.links) for i in group.links):
+                raise ValueError(f"{group.name}: names a link that does not exist")
+        if self.reduce_bandwidth and len(self.reduce_bandwidth) != self.ranks:
+            raise ValueError("reduce_bandwidth needs one entry per rank")
+        if self.chunk_bytes is not None and self.chunk_bytes < 1:
+            raise ValueError("the chunk size must be at least one byte")
+
+    def _check_link(self, link: Link) -> None:
+        if not (0 <= link.src < self.ranks and 0 <= link.dst < self.ranks) or link.src == link.dst:
+            raise ValueError(f"link {link.src}->{link.dst} does not join two different GPUs")
+        at = link.src
+        for index in link.wires:
+            wire = self.wires[index]
+            if wire.src != at:
+                raise ValueError(f"link {link.src}->{link.dst}: its wires are not a path")
+            at = wire.dst
+        if at != link.dst or not link.wires:
+            raise ValueError(f"link {link.src}->{link.dst}: its wires do not end there")
+
+    def wire_name(self, index: int) -> str:
+        """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""
+        wire = self.wires[index]
+        return f"{self.vertices[wire.src].name}->{self.vertices[wire.dst].name}"
