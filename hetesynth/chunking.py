@@ -1,0 +1,242 @@
+"""Chunking (HeteCCL 4.1): from physical rates to capacities in chunks per step.
+
+In: a topology, a chunk size, a reference time, a rounding. Out: C(u, v) of every link and C_g of every shared
+wire and group, each with the error the rounding causes. Knows nothing of collectives.
+
+A lane moves one chunk in tau = alpha + S * beta (the alpha-beta model of 4.2). A link or group of n lanes
+carries C = round(tau_ref / tau) * n chunks per step (eq. 1). For a wire or group that several links share,
+alpha is the smallest of those links: the capacity of the fastest use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import Collective
+from hetesynth.model.problem import Arc, Problem, Resource, Segment
+from hetesynth.model.topology import Link, SharedGroup, Topology
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Rounding = Literal["ceil", "floor", "nearest"]
+ROUNDINGS: tuple[Rounding, ...] = ("ceil", "floor", "nearest")
+DEFAULT_CHUNK_BYTES = 1_000_000
+MAX_CAPACITY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingOptions:
+    """How to quantize.
+
+    ``chunk_bytes``: S_c; by default what the topology states, else 1 MB.
+    ``reference``: tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link
+    (``"nic"``), or a time in seconds.
+    """
+
+    chunk_bytes: int | None = None
+    reference: str | Fraction = "slowest"
+    rounding: Rounding = "ceil"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """C of one link, wire or group: ``tau`` seconds per chunk and lane, and the relative error of rounding.
+
+    ``error``: capacity promised / capacity there is, minus 1. Positive: the step model hopes for more than the
+    hardware gives.
+    """
+
+    name: str
+    kind: str
+    chunks: int
+    lanes: int
+    tau: Fraction
+    error: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """The capacities of a topology. ``links[i]`` belongs to link i, ``wires[i]`` to wire i (None: no limit)."""
+
+    topology: Topology
+    options: ChunkingOptions
+    chunk_bytes: int
+    tau_ref: Fraction
+    reference: str
+    links: tuple[Capacity, ...]
+    wires: tuple[Capacity | None, ...]
+    groups: tuple[Capacity, ...]
+
+    def table(self) -> list[Capacity]:
+        """Every capacity that limits something: links, shared wires, groups."""
+        return [*self.links, *(w for w in self.wires if w is not None), *self.groups]
+
+    def worst_error(self) -> Capacity | None:
+        """The capacity with the largest rounding error, by magnitude."""
+        return max(self.table(), key=lambda c: (abs(c.error), c.name), default=None)
+
+    def graph(self) -> nx.MultiDiGraph[int]:
+        """The capacity-weighted multigraph G = (V, E): one edge a link, with capacity, tau, lanes and kind."""
+        import networkx as nx
+
+        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=self.topology.name)
+        for rank in range(self.topology.ranks):
+            vertex = self.topology.vertices[rank]
+            graph.add_node(rank, name=vertex.name, server=vertex.server, model=vertex.model)
+        for index, (link, capacity) in enumerate(zip(self.topology.links, self.links, strict=True)):
+            graph.add_edge(
+                link.src, link.dst, key=index, capacity=capacity.chunks, kind=link.kind, lanes=link.lanes,
+                tau=float(capacity.tau), error=float(capacity.error),
+            )  # fmt: skip
+        return graph
+
+    def problem(self, collective: Collective, *, exclusive_reduction: bool = False) -> Problem:
+        """The synthesis problem of ``collective`` on this graph."""
+        topology = self.topology
+        segments = tuple(
+            Segment(w.src, w.dst, None if c is None else c.chunks, topology.wire_name(i))
+            for i, (w, c) in enumerate(zip(topology.wires, self.wires, strict=True))
+        )
+        arcs = tuple(
+            Arc(link.src, link.dst, capacity.chunks, link.wires)
+            for link, capacity in zip(topology.links, self.links, strict=True)
+        )
+        groups = tuple(
+            Resource(g.name, g.links, c.chunks) for g, c in zip(topology.groups, self.groups, strict=True)
+        )
+        return Problem(
+            ranks=topology.ranks,
+            vertices=len(topology.vertices),
+            segments=segments,
+            arcs=arcs,
+            groups=groups,
+            collective=collective,
+            exclusive_reduction=exclusive_reduction,
+        )
+
+
+def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunking:
+    """Quantize ``topology``. Raises HetesynthError when the reference does not fit or a capacity is absurd."""
+    options = options or ChunkingOptions()
+    size = options.chunk_bytes or topology.chunk_bytes or DEFAULT_CHUNK_BYTES
+    if not topology.links:
+        raise HetesynthError(
+            "this cluster has no links between GPUs",
+            code="HS401",
+            help="join the GPUs by a link, a switch or a fabric",
+        )
+    taus = _Taus(topology, size)
+    tau_ref, reference = _reference(topology, options.reference, taus)
+    quantize = _Quantizer(tau_ref, options.rounding)
+    link_memo: dict[tuple[str, Fraction, Fraction, int], tuple[Fraction, int, Fraction]] = {}
+
+    def link_capacity(link: Link) -> Capacity:
+        key = (link.kind, link.bandwidth, link.latency, link.lanes)
+        if key not in link_memo:
+            tau = taus.of(link.latency, link.bandwidth)
+            link_memo[key] = (tau, *quantize(link.kind, tau, link.lanes))
+        tau, chunks, error = link_memo[key]
+        return Capacity(f"{link.src}->{link.dst}", link.kind, chunks, link.lanes, tau, error)
+
+    return Chunking(
+        topology, options, size, tau_ref, reference,
+        links=tuple(link_capacity(link) for link in topology.links),
+        wires=tuple(_wire_capacities(topology, taus, quantize)),
+        groups=tuple(_group_capacity(topology, g, taus, quantize) for g in topology.groups),
+    )  # fmt: skip
+
+
+class _Taus:
+    """tau = alpha + S * beta, exactly."""
+
+    def __init__(self, topology: Topology, size: int) -> None:
+        self.size = size
+        self.wire_alpha: list[Fraction | None] = [None] * len(topology.wires)
+        for link in topology.links:
+            for w in link.wires:
+                known = self.wire_alpha[w]
+                if known is None or link.latency < known:
+                    self.wire_alpha[w] = link.latency
+
+    def of(self, alpha: Fraction, bandwidth: Fraction) -> Fraction:
+        return alpha + self.size / bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantizer:
+    tau_ref: Fraction
+    rounding: Rounding
+
+    def __call__(self, name: str, tau: Fraction, lanes: int) -> tuple[int, Fraction]:
+        """The capacity of eq. 1 and its relative error; at least one chunk per lane."""
+        exact = self.tau_ref / tau
+        per_lane = max(1, _ROUND[self.rounding](exact))
+        chunks = per_lane * lanes
+        if chunks > MAX_CAPACITY:
+            raise HetesynthError(
+                f"{name} would carry {chunks} chunks per step, more than {MAX_CAPACITY}",
+                code="HS402",
+                help="choose a faster reference (--tau-ref) or check the units of the slowest link",
+            )
+        return chunks, Fraction(per_lane) / exact - 1
+
+
+_ROUND = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "nearest": lambda x: math.floor(x + Fraction(1, 2)),
+}
+
+
+def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple[Fraction, str]:
+    """tau_ref and where it comes from."""
+    if isinstance(choice, Fraction):
+        if choice <= 0:
+            raise HetesynthError(
+                "the reference time must be positive", code="HS403", help="for example --tau-ref 20us"
+            )
+        return choice, "as stated"
+    slowest = _slowest_by_kind(topology.links, taus)
+    if choice == "slowest":
+        kind = max(slowest, key=lambda k: (slowest[k], k))
+        return slowest[kind], f"slowest link type: {kind}"
+    if choice in slowest:
+        return slowest[choice], f"link type: {choice}"
+    raise HetesynthError(
+        f"no link of kind {choice!r} to take the reference time from",
+        code="HS403",
+        help=f"use slowest, a time such as 20us, or one of {', '.join(sorted(slowest))}",
+    )
+
+
+def _slowest_by_kind(links: Iterable[Link], taus: _Taus) -> dict[str, Fraction]:
+    slowest: dict[str, Fraction] = {}
+    for kind, alpha, bandwidth in sorted({(x.kind, x.latency, x.bandwidth) for x in links}):
+        tau = taus.of(alpha, bandwidth)
+        slowest[kind] = max(tau, slowest.get(kind, tau))
+    return slowest
+
+
+def _wire_capacities(topology: Topology, taus: _Taus, quantize: _Quantizer) -> Iterator[Capacity | None]:
+    for index, wire in enumerate(topology.wires):
+        alpha = taus.wire_alpha[index]
+        if wire.bandwidth is None or alpha is None:
+            yield None
+            continue
+        name = topology.wire_name(index)
+        tau = taus.of(alpha, wire.bandwidth)
+        chunks, error = quantize(name, tau, wire.lanes)
+        yield Capacity(name, wire.kind, chunks, wire.lanes, tau, error)
+
+
+def _group_capacity(topology: Topology, group: SharedGroup, taus: _Taus, quantize: _Quantizer) -> Capacity:
+    alpha = min(topology.links[i].latency for i in group.links)
+    tau = taus.of(alpha, group.bandwidth)
+    chunks, error = quantize(group.name, tau, group.lanes)
+    return Capacity(group.name, group.kind, chunks, group.lanes, tau, error)

@@ -1,0 +1,140 @@
+"""The eight collectives as chunks with a start and an end.
+
+In: a name, the number of ranks, chunks per rank, a root. Out: a ``Collective``. Knows no graph.
+
+``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter
+and allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (c per pair of ranks, own blocks
+included: they are delivered from the start).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
+from hetesynth.model.topology import Rank
+
+MAX_CHUNKS = 4_000_000
+
+Ranks = frozenset[Rank]
+Piece = tuple[tuple[Rank, ...], int, Ranks, Ranks]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    ranks: int
+    parts: int
+    root: Rank
+
+    @property
+    def everyone(self) -> Ranks:
+        return frozenset(range(self.ranks))
+
+    def blocks(self) -> Iterator[tuple[Rank, int]]:
+        for rank in range(self.ranks):
+            for part in range(self.parts):
+                yield rank, part
+
+
+def _allgather(s: _Shape) -> Iterator[Piece]:
+    everyone = s.everyone
+    for rank, part in s.blocks():
+        yield (rank,), part, frozenset({rank}), everyone
+
+
+def _reducescatter(s: _Shape) -> Iterator[Piece]:
+    everyone = s.everyone
+    for rank, part in s.blocks():
+        yield (rank,), part, everyone, frozenset({rank})
+
+
+def _allreduce(s: _Shape) -> Iterator[Piece]:
+    """Chunk k is reduced at rank k mod n (HeteCCL eq. 7)."""
+    everyone = s.everyone
+    for k in range(s.ranks * s.parts):
+        yield (k % s.ranks,), k // s.ranks, everyone, everyone
+
+
+def _broadcast(s: _Shape) -> Iterator[Piece]:
+    everyone = s.everyone
+    for part in range(s.parts):
+        yield (s.root,), part, frozenset({s.root}), everyone
+
+
+def _reduce(s: _Shape) -> Iterator[Piece]:
+    everyone = s.everyone
+    for part in range(s.parts):
+        yield (s.root,), part, everyone, frozenset({s.root})
+
+
+def _gather(s: _Shape) -> Iterator[Piece]:
+    for rank, part in s.blocks():
+        yield (rank,), part, frozenset({rank}), frozenset({s.root})
+
+
+def _scatter(s: _Shape) -> Iterator[Piece]:
+    for rank, part in s.blocks():
+        yield (rank,), part, frozenset({s.root}), frozenset({rank})
+
+
+def _alltoall(s: _Shape) -> Iterator[Piece]:
+    for src in range(s.ranks):
+        for dst in range(s.ranks):
+            for part in range(s.parts):
+                yield (src, dst), part, frozenset({src}), frozenset({dst})
+
+
+_BUILDERS: dict[CollectiveName, Callable[[_Shape], Iterator[Piece]]] = {
+    "allgather": _allgather,
+    "reducescatter": _reducescatter,
+    "allreduce": _allreduce,
+    "broadcast": _broadcast,
+    "reduce": _reduce,
+    "gather": _gather,
+    "scatter": _scatter,
+    "alltoall": _alltoall,
+}
+
+
+def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
+    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one.
+
+    Raises HetesynthError for a root that does not fit or a size past ``MAX_CHUNKS``.
+    """
+    _check(name, ranks, chunks_per_rank, root)
+    rooted = name in ROOTED
+    shape = _Shape(ranks, chunks_per_rank, root or 0)
+    pieces = list(_BUILDERS[name](shape))
+    return Collective(
+        name=name,
+        ranks=ranks,
+        chunks_per_rank=chunks_per_rank,
+        root=shape.root if rooted else None,
+        chunks=tuple(Chunk(k, block, part) for k, (block, part, _, _) in enumerate(pieces)),
+        pre=tuple(pre for _, _, pre, _ in pieces),
+        post=tuple(post for _, _, _, post in pieces),
+    )
+
+
+def _check(name: str, ranks: int, parts: int, root: Rank | None) -> None:
+    if name not in COLLECTIVE_NAMES:
+        raise HetesynthError(
+            f"there is no collective {name!r}", code="HS301", help=f"use one of {', '.join(COLLECTIVE_NAMES)}"
+        )
+    if parts < 1:
+        raise HetesynthError(f"{parts} chunks per rank", code="HS302", help="use at least 1")
+    if root is not None and name not in ROOTED:
+        raise HetesynthError(f"{name} has no root", code="HS303", help="leave --root out")
+    if root is not None and not 0 <= root < ranks:
+        raise HetesynthError(
+            f"root {root} is not a rank of this cluster", code="HS303", help=f"use 0 to {ranks - 1}"
+        )
+    total = parts * (ranks * ranks if name == "alltoall" else ranks)
+    if total > MAX_CHUNKS:
+        raise HetesynthError(
+            f"{name} with {parts} chunks per rank moves {total} chunks, more than {MAX_CHUNKS}",
+            code="HS304",
+            help="use fewer chunks per rank",
+        )
