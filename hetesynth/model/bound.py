@@ -31,9 +31,10 @@ class CutWitness:
 
 @dataclass(frozen=True, slots=True)
 class FlowWitness:
-    """Within ``steps`` steps at most ``flow`` of the ``needed`` chunks can reach ``destination``: a minimum cut
-    of the time-expanded graph. ``reached`` lists (step, vertex) on the source side; chunks on the source side
-    are ``cut_chunks``."""
+    """Within ``steps`` steps at most ``flow`` of the ``needed`` chunks can reach ``destination``.
+
+    ``source_side`` is a minimum cut of the time-expanded graph: the (step, vertex) pairs on the side of the
+    chunks' origins. A GPU appears at every step 0..steps, other vertices at 0..steps-1."""
 
     destination: Rank
     steps: int
@@ -51,13 +52,18 @@ class UnsatWitness:
 
 
 @dataclass(frozen=True, slots=True)
-class SumWitness:
-    """Two phases that cannot overlap, each with its own bound (reduce-scatter then allgather)."""
+class VolumeWitness:
+    """Every chunk crosses between ``parts`` at least ``crossings`` times; ``resources`` together cover every link
+    between parts and carry ``capacity`` chunks a step."""
 
-    parts: tuple[LowerBound, ...]
+    parts: tuple[tuple[Rank, ...], ...]
+    chunks: int
+    crossings: int
+    resources: tuple[str, ...]
+    capacity: int
 
 
-Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | SumWitness | None
+Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class LowerBound:
     """No schedule takes fewer than ``steps`` steps; ``proof`` says in words why."""
 
     steps: int
-    method: Literal["trivial", "distance", "cut", "flow", "unsat", "sum"]
+    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "unsat"]
     proof: str
     witness: Witness = None
 

@@ -1,0 +1,106 @@
+"""The cut bound: what must enter a region, over what can enter it in a step.
+
+In: any problem. Out: the best such bound over single ranks and groups of well-joined ranks, in both directions
+(SCCL 3.1, the bandwidth bound). For reductions a chunk whose contributions lie on both sides crosses once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Literal
+
+from hetesynth.bounds.cover import Coverer
+from hetesynth.bounds.regions import Region, partitions
+from hetesynth.model.bound import CutWitness, LowerBound, VolumeWitness
+from hetesynth.model.problem import Problem
+
+Direction = Literal["in", "out"]
+
+
+def cut_bound(problem: Problem) -> LowerBound | None:
+    """The largest ceil(needed / capacity) over the candidate regions."""
+    coverer = Coverer(problem)
+    best: LowerBound | None = None
+    seen: set[Region] = set()
+    for parts in partitions(problem):
+        crossing = _crossing(problem, parts)
+        for p, region in enumerate(parts):
+            if region in seen:
+                continue
+            seen.add(region)
+            for direction in ("in", "out"):
+                bound = _bound(problem, coverer, region, direction, crossing[direction][p])
+                if bound is not None and (best is None or bound.steps > best.steps):
+                    best = bound
+    return best
+
+
+def _crossing(problem: Problem, parts: list[Region]) -> dict[str, dict[int, list[int]]]:
+    part_of = {r: p for p, region in enumerate(parts) for r in region}
+    crossing: dict[str, dict[int, list[int]]] = {"in": defaultdict(list), "out": defaultdict(list)}
+    for a, arc in enumerate(problem.arcs):
+        src, dst = part_of[arc.src], part_of[arc.dst]
+        if src != dst:
+            crossing["out"][src].append(a)
+            crossing["in"][dst].append(a)
+    return crossing
+
+
+def _bound(
+    problem: Problem, coverer: Coverer, region: Region, direction: Direction, arcs: list[int]
+) -> LowerBound | None:
+    needed = sum(1 for _ in _must_cross(problem, frozenset(region), direction))
+    if not needed or not arcs:
+        return None
+    cover = coverer.cover(arcs)
+    steps = -(-needed // cover.capacity)
+    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {_listed(region)}"
+    verb = "enter" if direction == "in" else "leave"
+    proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
+    return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
+
+
+def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:
+    """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
+    collective = problem.collective
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        inside, outside = bool(pre & region), bool(pre - region)
+        goes_in, goes_out = bool(post & region), bool(post - region)
+        if direction == "in":
+            crosses = goes_in and outside and (collective.reduces or not inside)
+        else:
+            crosses = goes_out and inside and (collective.reduces or not outside)
+        if crosses:
+            yield k
+
+
+def volume_bound(problem: Problem) -> LowerBound | None:
+    """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
+    calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
+    if problem.collective.name != "allreduce":
+        return None
+    coverer = Coverer(problem)
+    best: LowerBound | None = None
+    for parts in partitions(problem):
+        crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
+        if not crossing:
+            continue
+        cover = coverer.cover(crossing)
+        chunks, crossings = len(problem.collective.chunks), 2 * (len(parts) - 1)
+        steps = -(-chunks * crossings // cover.capacity)
+        proof = (
+            f"each of {chunks} chunks crosses between {len(parts)} parts at least {crossings} times, "
+            f"at most {cover.capacity} crossings fit in a step"
+        )
+        if best is None or steps > best.steps:
+            witness = VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
+            best = LowerBound(steps, "volume", proof, witness)
+    return best
+
+
+def _listed(region: Region) -> str:
+    """``0-3`` or ``0, 2, 5``."""
+    if region == tuple(range(region[0], region[-1] + 1)):
+        return f"{region[0]}-{region[-1]}"
+    return ", ".join(map(str, region))

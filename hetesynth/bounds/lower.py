@@ -1,0 +1,40 @@
+"""The best lower bound on the number of steps of a problem.
+
+In: a copying problem, or allreduce. Out: a ``LowerBound`` with its witness. Reductions to one rank per chunk are
+bounded through their dual, which takes exactly as many steps: the caller inverts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hetesynth.bounds.cut import cut_bound, volume_bound
+from hetesynth.bounds.distance import distance_bound, doubling_bound
+from hetesynth.model.bound import LowerBound
+from hetesynth.model.problem import Problem
+
+
+def all_bounds(problem: Problem) -> list[LowerBound]:
+    """Every bound that applies, best first; among equals the simplest proof first."""
+    found = list(_cheap_bounds(problem))
+    if not problem.collective.reduces:
+        from hetesynth.bounds.flow import flow_bound
+
+        flow = flow_bound(problem, at_least=max(b.steps for b in found))
+        if flow is not None:
+            found.append(flow)
+    return sorted(found, key=lambda b: -b.steps)
+
+
+def lower_bound(problem: Problem) -> LowerBound:
+    """The best bound known."""
+    return all_bounds(problem)[0]
+
+
+def _cheap_bounds(problem: Problem) -> Iterator[LowerBound]:
+    moving = any(post - pre for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True))
+    yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
+    yield distance_bound(problem)
+    for bound in (doubling_bound(problem), cut_bound(problem), volume_bound(problem)):
+        if bound is not None:
+            yield bound

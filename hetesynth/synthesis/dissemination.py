@@ -1,0 +1,101 @@
+"""A copying problem as arrays: what every strategy for copying collectives reads.
+
+In: a problem whose collective copies (each chunk starts at one rank or more, values are never summed). Out:
+incidence of arcs and resources, and hop distances.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.schedule import Schedule, Transfer
+
+
+@dataclass(frozen=True)
+class Dissemination:
+    """Incidence tables of a copying problem."""
+
+    problem: Problem
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """The laws that can bind."""
+        return self.problem.binding_resources
+
+    @cached_property
+    def resources_of(self) -> list[list[int]]:
+        """For each arc, the indices of the resources it draws from."""
+        table: list[list[int]] = [[] for _ in self.problem.arcs]
+        for r, resource in enumerate(self.resources):
+            for a in resource.arcs:
+                table[a].append(r)
+        return table
+
+    @cached_property
+    def into(self) -> list[list[int]]:
+        """For each rank, the arcs that end there."""
+        table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
+        for a, arc in enumerate(self.problem.arcs):
+            table[arc.dst].append(a)
+        return table
+
+    @cached_property
+    def out_of(self) -> list[list[int]]:
+        """For each rank, the arcs that start there."""
+        table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
+        for a, arc in enumerate(self.problem.arcs):
+            table[arc.src].append(a)
+        return table
+
+    @cached_property
+    def hops(self) -> list[list[int]]:
+        """``hops[u][v]``: links on the shortest path from u to v; ``unreachable`` where there is none."""
+        return [self._hops_from(u) for u in range(self.problem.ranks)]
+
+    @property
+    def unreachable(self) -> int:
+        """A hop count no path has."""
+        return self.problem.ranks
+
+    def _hops_from(self, start: int) -> list[int]:
+        hops = [self.unreachable] * self.problem.ranks
+        hops[start] = 0
+        queue = deque([start])
+        while queue:
+            at = queue.popleft()
+            for a in self.out_of[at]:
+                to = self.problem.arcs[a].dst
+                if hops[to] == self.unreachable:
+                    hops[to] = hops[at] + 1
+                    queue.append(to)
+        return hops
+
+    def earliest(self, chunk: int, rank: int) -> int:
+        """The first step at whose beginning ``rank`` can hold ``chunk``."""
+        return min(self.hops[u][rank] for u in self.problem.collective.pre[chunk])
+
+    def stranded(self) -> tuple[int, int] | None:
+        """A (chunk, rank) such that the rank wants the chunk and no path leads there; None if all is well."""
+        for k, targets in enumerate(self.problem.collective.post):
+            for rank in sorted(targets):
+                if self.earliest(k, rank) >= self.unreachable > 1:
+                    return k, rank
+                if self.unreachable == 1 and rank not in self.problem.collective.pre[k]:
+                    return k, rank
+        return None
+
+
+def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:
+    """The schedule without deliveries that nobody wants: not to a target, and never forwarded."""
+    kept: list[Transfer] = []
+    wanted = {(k, rank) for k, targets in enumerate(problem.collective.post) for rank in targets}
+    for transfer in sorted(transfers, reverse=True):
+        arc = problem.arcs[transfer.link]
+        if (transfer.chunk, arc.dst) in wanted:
+            wanted.add((transfer.chunk, arc.src))
+            kept.append(transfer)
+    return Schedule.of(kept, makespan)

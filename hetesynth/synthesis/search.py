@@ -1,0 +1,73 @@
+"""What a search carries with it: its deadline, its seed, the best schedule so far, and the oracle.
+
+A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
+survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
+the same seed gives the same schedule; the deadline only cuts a search short, and ``cut_short`` says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hetesynth.errors import InternalError
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.verdict import Violation
+
+Oracle = Callable[[Problem, Schedule], list[Violation]]
+Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
+
+
+def _silent(what: str, steps: int | None) -> None:
+    """No one is watching."""
+
+
+@dataclass
+class Search:
+    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search."""
+
+    problem: Problem
+    target: int
+    budget: Budget
+    oracle: Oracle
+    progress: Progress = _silent
+    best: Schedule | None = None
+    cut_short: bool = False
+    started: float = field(default_factory=time.monotonic)
+    first_seconds: float | None = None
+
+    def offer(self, schedule: Schedule, what: str) -> bool:
+        """Keep ``schedule`` if it is better and the oracle finds nothing; whether it was kept."""
+        if self.best is not None and schedule.makespan >= self.best.makespan:
+            return False
+        found = self.oracle(self.problem, schedule)
+        if found:
+            raise InternalError(f"{what} proposed a schedule that does not verify: {found[0].message}")
+        self.best = schedule
+        if self.first_seconds is None:
+            self.first_seconds = self.elapsed()
+        self.progress(what, schedule.makespan)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Whether the best schedule meets the bound."""
+        return self.best is not None and self.best.makespan <= self.target
+
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return time.monotonic() - self.started
+
+    def remaining(self) -> float | None:
+        """Seconds left, or None without a limit."""
+        return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
+
+    def out_of_time(self) -> bool:
+        """Whether the deadline has passed; remembers that it cut the search short."""
+        left = self.remaining()
+        if left is not None and left <= 0:
+            self.cut_short = True
+            return True
+        return False
