@@ -1,0 +1,36 @@
+"""Sources -> Topology: the topology language (dsl/), its parser and its elaboration.
+
+In: the text of a .dsl file. Out: a ``Topology``, or findings that point into the text.
+Knows nothing of chunks, steps or collectives. Importing this package loads neither lark nor the grammar.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hetesynth.frontend.reachability import unreachable_pairs
+from hetesynth.model.topology import Topology
+
+__all__ = ["load_topology", "parse_topology", "unreachable_pairs"]
+
+
+def load_topology(path: str | os.PathLike[str]) -> Topology:
+    """The cluster that the file at ``path`` describes.
+
+    Raises ``HetesynthError`` when the file cannot be read and ``SourceError`` when its text is wrong.
+    """
+    from hetesynth.frontend.elaborate import topology_of
+    from hetesynth.frontend.source import read_source
+
+    return topology_of(read_source(path))
+
+
+def parse_topology(text: str, filename: str = "<text>") -> Topology:
+    """The cluster that ``text`` describes; ``filename`` is the name findings carry.
+
+    Relative imports start from the directory of ``filename``. Raises ``SourceError``.
+    """
+    from hetesynth.frontend.elaborate import topology_of
+    from hetesynth.frontend.source import checked_source
+
+    return topology_of(checked_source(text, filename))

@@ -1,0 +1,28 @@
+# NVIDIA H20 servers as in HeteCCL, section 6.1.
+#
+# NVLink: 18 NVLink4 links of 25 GB/s each way, 900 GB/s both ways together (NVIDIA H20 data sheet); the paper's own
+#   "9 ports x 75 GB/s" agrees with neither 900 nor 450, so the data sheet is used: 450 GB/s per GPU and direction.
+# NICs: four of 400 Gbps a server (HeteCCL 6.1); a GPU each on 4 GPUs, one per two GPUs on 8.
+# Latency of an NVSwitch crossing: 0.7 us, the NVLink alpha of TE-CCL. The paper states none.
+# Reduce: 1200 GB/s, HBM3 at 4.0 TB/s (data sheet) read twice and written once, at 90 % of the peak.
+
+node h20x4 {
+  model "H20"
+  gpus 4
+  reduce 1200 GB/s
+  switch nvswitch { ports gpu[0-3]; bandwidth 450 GB/s; latency 0.7 us; kind nvlink }
+  nic nic[0-3] { bandwidth 400 Gbps }
+  attach gpu[0-3] -> nic[0-3]
+}
+
+node h20x8 {
+  model "H20"
+  gpus 8
+  reduce 1200 GB/s
+  switch nvswitch { ports gpu[0-7]; bandwidth 450 GB/s; latency 0.7 us; kind nvlink }
+  nic nic[0-3] { bandwidth 400 Gbps }
+  attach gpu[0-1] -> nic0
+  attach gpu[2-3] -> nic1
+  attach gpu[4-5] -> nic2
+  attach gpu[6-7] -> nic3
+}

@@ -1,0 +1,224 @@
+"""Syntax tree -> Topology: instances are expanded, wires laid, links found, the result checked.
+
+In: a ``Source``. Out: a ``Topology``, or ``SourceError`` with everything that is wrong.
+Reading order: imports, parts, overrides, wires, checks, links, groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.frontend import checks
+from hetesynth.frontend.findings import Findings, did_you_mean
+from hetesynth.frontend.groups import shared_groups
+from hetesynth.frontend.imports import Program, resolve
+from hetesynth.frontend.names import Part, Scope, declared
+from hetesynth.frontend.paths import links_over
+from hetesynth.frontend.plant import Plant
+from hetesynth.frontend.properties import measured
+from hetesynth.frontend.source import Source
+from hetesynth.frontend.syntax import (
+    Change,
+    Cluster,
+    Disable,
+    Element,
+    Gpus,
+    Instance,
+    Join,
+    NodeItem,
+    NodeType,
+    Property,
+    Shared,
+)
+from hetesynth.frontend.units import count, measure
+from hetesynth.frontend.wiring import Wiring
+from hetesynth.model.topology import Topology
+
+MAX_GPUS = 2048
+MAX_INSTANCES = 1024
+MAX_PARTS = 16 * MAX_GPUS
+
+
+def topology_of(source: Source) -> Topology:
+    """The cluster that ``source`` describes."""
+    findings = Findings()
+    program = resolve(source, findings)
+    return _Elaboration(program, findings).topology()
+
+
+@dataclass(slots=True)
+class _Elaboration:
+    """One run: the scopes of all instances and of the cluster, over one plant."""
+
+    program: Program
+    findings: Findings
+    plant: Plant = field(default_factory=Plant)
+    instances: list[tuple[Scope, NodeType]] = field(default_factory=list)
+    groups: list[tuple[Shared, Scope]] = field(default_factory=list)
+
+    def topology(self) -> Topology:
+        """All phases in order; findings are raised where going on would only repeat them."""
+        cluster = self.program.cluster
+        wiring = Wiring(self.plant, self.findings)
+        scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
+        self._declare(cluster, scope, wiring)
+        self._override(cluster, scope, wiring)
+        self._lay(cluster, scope, wiring)
+        if not self.plant.gpus():
+            self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
+        self.findings.raise_any()
+        return self._assembled(cluster)
+
+    def _assembled(self, cluster: Cluster) -> Topology:
+        vertices, wires = self.plant.graph()
+        gpus = self.plant.gpus()
+        checks.attached_nics(self.plant, vertices, wires, self.findings)
+        self.findings.raise_any()
+        links = tuple(links_over(vertices, wires, len(gpus)))
+        groups = shared_groups(self.groups, gpus, links, self.findings)
+        chunk = self._chunk(cluster)
+        self.findings.raise_any()
+        topology = Topology(
+            name=cluster.name.text,
+            vertices=vertices,
+            ranks=len(gpus),
+            wires=wires,
+            links=links,
+            groups=groups,
+            reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
+            chunk_bytes=chunk,
+            notes=_notes(self.plant.parts),
+        )
+        checks.connected(topology, cluster.name.span, self.findings)
+        self.findings.raise_any()
+        return topology
+
+    # --- parts
+
+    def _declare(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
+        for item in cluster.items:
+            if isinstance(item, Instance):
+                self._instantiate(item, scope, wiring)
+            elif isinstance(item, Element):
+                wiring.declare(item, scope, "")
+            if len(self.plant.parts) > MAX_PARTS:
+                self.findings.add("HS208", item.span, f"the cluster has more than {MAX_PARTS} parts")
+                self.findings.raise_any()
+
+    def _instantiate(self, item: Instance, scope: Scope, wiring: Wiring) -> None:
+        node = self.program.nodes.get(item.node.text)
+        if node is None:
+            help_ = did_you_mean(item.node.text, self.program.nodes, "import it, or define it: node NAME { ... }")
+            message = f"there is no node type `{item.node.text[:60]}`"
+            self.findings.add("HS201", item.node.span, message, help_)
+            return
+        for name in self._instance_names(item):
+            local = Scope(f"node `{node.name.text}`", self.findings, prefix=f"{name}.")
+            self._declare_node(node, local, name, wiring)
+            for override in item.overrides:
+                _override_instance(override, local, wiring, self.findings)
+            if f"{name}.gpu0" in scope.parts or any(
+                p.startswith(f"{name}.") for p in local.parts if p in scope.parts
+            ):
+                self.findings.add("HS203", item.name.span, f"there are two instances `{name}`", "rename one")
+                return
+            scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
+            self.instances.append((local, node))
+            self._limit_gpus(item)
+
+    def _instance_names(self, item: Instance) -> list[str]:
+        names = declared(item.name, "an instance", self.findings)
+        if item.count is None:
+            return names
+        copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
+        if len(names) != 1:
+            help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
+            self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
+            return []
+        return [f"{names[0]}{i}" for i in range(copies)] if copies else []
+
+    def _limit_gpus(self, item: Instance) -> None:
+        total = sum(part.kind == "gpu" for part in self.plant.parts)
+        if total > MAX_GPUS:
+            message = f"the cluster has more than {MAX_GPUS} GPUs"
+            self.findings.add("HS208", item.span, message, "use fewer or smaller instances")
+            self.findings.raise_any()
+
+    def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
+        declarations = [item for item in node.items if isinstance(item, Gpus)]
+        settings = measured([item for item in node.items if isinstance(item, Property)], self.findings)
+        if len(declarations) != 1:
+            problem = "has no `gpus`" if not declarations else "has more than one `gpus`"
+            span = declarations[1].span if declarations else node.name.span
+            self.findings.add("HS209", span, f"node `{node.name.text}` {problem}", "state once how many: `gpus 8`")
+        for declaration in declarations[:1]:
+            self._declare_gpus(declaration, scope, server)
+        for part in scope.parts.values():
+            part.model, part.reduce = settings.model or "", settings.reduce
+        for item in node.items:
+            if isinstance(item, Element):
+                wiring.declare(item, scope, server)
+
+    def _declare_gpus(self, item: Gpus, scope: Scope, server: str) -> None:
+        total = count(item.count, "the number of GPUs", MAX_GPUS, self.findings) or 0
+        for index in range(total):
+            part = Part(f"{scope.prefix}gpu{index}", "gpu", server, item.span)
+            scope.declare(f"gpu{index}", part, item.span)
+            self.plant.add(part)
+        for amount in item.missing:
+            missing = count(amount, "a GPU's number", max(0, total - 1), self.findings, least=0)
+            if missing is not None and total:
+                scope.parts[f"gpu{missing}"].disabled = True
+
+    # --- overrides of the cluster, then wires
+
+    def _override(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
+        for item in cluster.items:
+            if isinstance(item, (Change, Disable)):
+                _override_instance(item, scope, wiring, self.findings)
+
+    def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
+        for local, node in self.instances:
+            self._lay_items(node.items, local, wiring)
+        self._lay_items([i for i in cluster.items if isinstance(i, (Element, Join, Shared))], scope, wiring)
+
+    def _lay_items(self, items: Sequence[NodeItem], scope: Scope, wiring: Wiring) -> None:
+        for item in items:
+            if isinstance(item, Element):
+                wiring.lay_element(item, scope)
+            elif isinstance(item, Join):
+                wiring.lay_join(item, scope)
+            elif isinstance(item, Shared):
+                self.groups.append((item, scope))
+
+    def _chunk(self, cluster: Cluster) -> int | None:
+        given = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
+        if len(given) > 1:
+            self.findings.add("HS209", given[1].span, "`chunk` is given twice", "keep one")
+        if not given or given[0].amount is None:
+            return None
+        size = measure(given[0].amount, "size", "the chunk size", self.findings)
+        if size is not None and (size.denominator != 1 or size > 1 << 50):
+            self.findings.add("HS208", given[0].amount.span, "the chunk size must be whole bytes, at most 1 PiB")
+            return None
+        return int(size) if size is not None else None
+
+
+def _override_instance(
+    item: Change | Disable | Property, scope: Scope, wiring: Wiring, findings: Findings
+) -> None:
+    if isinstance(item, Change):
+        wiring.change(item, scope)
+    elif isinstance(item, Disable):
+        wiring.disable(item, scope)
+    else:
+        values = measured([item], findings)
+        for part in scope.parts.values():
+            if part.kind == "gpu":
+                part.model = values.model if values.model is not None else part.model
+                part.reduce = values.reduce if values.reduce is not None else part.reduce
+
+
+def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
+    return tuple(f"{part.name} is disabled" for part in parts if part.disabled)

@@ -1,0 +1,52 @@
+"""Collects findings so that several are reported at once; raises them together.
+
+In: spans and messages. Out: a ``SourceError``. Knows nothing of grammars or topologies.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from hetesynth.diagnostics import Diagnostic, SourceError, Span
+
+MAX_FINDINGS = 20
+
+
+class Findings:
+    """The findings so far, each place and message once, and the texts they point into."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, str] = {}
+        self._found: dict[Diagnostic, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, code: str, span: Span, message: str, help: str = "") -> None:
+        """Note one finding; raises at once when there are too many to be worth reading."""
+        self._found[Diagnostic(code, span, message, help)] = None
+        if len(self._found) >= MAX_FINDINGS:
+            self.raise_any()
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Note findings made elsewhere."""
+        for diagnostic in diagnostics:
+            self._found[diagnostic] = None
+
+    def raise_any(self) -> None:
+        """Raise ``SourceError`` with everything found so far, if anything was."""
+        if self._found:
+            raise SourceError(list(self._found), self.sources)
+
+
+def did_you_mean(wrong: str, known: Iterable[str], otherwise: str = "") -> str:
+    """``did you mean `x`?`` for the nearest of ``known``, else the list of them, else ``otherwise``."""
+    names = sorted(set(known))
+    if len(wrong) <= 80:
+        near = difflib.get_close_matches(wrong, names[:500], n=1, cutoff=0.6)
+        if near:
+            return f"did you mean `{near[0]}`?"
+    if names and len(names) <= 12:
+        return "known here: " + ", ".join(names)
+    return otherwise

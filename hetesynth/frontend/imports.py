@@ -1,0 +1,129 @@
+"""Follows imports and gathers the node types and the one cluster of a program.
+
+In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the importing file's folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetesynth.diagnostics import SourceError, Span
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import paper
+from hetesynth.frontend.findings import Findings, did_you_mean
+from hetesynth.frontend.language import library_names, library_path
+from hetesynth.frontend.names import plain
+from hetesynth.frontend.parser import parse
+from hetesynth.frontend.source import Source, read_source
+from hetesynth.frontend.syntax import Cluster, Define, File, Import, NodeType
+
+MAX_IMPORTS = 32
+MAX_IMPORT_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The node types by name, imported ones included, and the cluster."""
+
+    nodes: dict[str, NodeType]
+    cluster: Cluster
+
+
+def resolve(source: Source, findings: Findings) -> Program:
+    """Parse ``source`` and everything it imports; raises ``SourceError`` when there is no cluster to elaborate."""
+    findings.sources[source.name] = source.text
+    main = paper.lowered(parse(source), findings)
+    loader = _Loader(findings)
+    loader.load(main, (_identity(source.name),))
+    clusters = [item for item in main.items if isinstance(item, Cluster)]
+    for cluster in clusters:
+        plain(cluster.name, "a cluster", findings)
+    for cluster in clusters[1:]:
+        findings.add("HS203", cluster.span, "a file describes one cluster", "put the other one into its own file")
+    if not clusters:
+        help_ = "add `cluster NAME { instance a = NODE ... }`"
+        findings.add("HS200", Span(source.name, 1, 1), "there is no cluster in this file", help_)
+        findings.raise_any()
+    return Program(loader.nodes, clusters[0])
+
+
+def _identity(name: str) -> str:
+    return str(Path(name).resolve()) if "\0" not in name else name
+
+
+@dataclass(slots=True)
+class _Loader:
+    findings: Findings
+    nodes: dict[str, NodeType] = field(default_factory=dict)
+    _loaded: set[str] = field(default_factory=set)
+
+    def load(self, file: File, chain: tuple[str, ...]) -> None:
+        """Take in the node types of ``file``, imports first. ``chain`` holds the files being imported."""
+        for item in file.items:
+            if isinstance(item, Import):
+                self._follow(item, file, chain)
+        for item in file.items:
+            if isinstance(item, NodeType):
+                self._add(item)
+            elif len(chain) > 1 and isinstance(item, (Cluster, Define)):
+                help_ = "move the node types into a file of their own and import that"
+                self.findings.add("HS215", item.span, "an imported file may only define node types", help_)
+
+    def _add(self, node: NodeType) -> None:
+        name = plain(node.name, "a node type", self.findings)
+        if name is None:
+            return
+        if name in self.nodes:
+            first = self.nodes[name].name.span
+            where = f"the first is at {first.file}:{first.line}"
+            self.findings.add(
+                "HS203", node.name.span, f"there are two node types `{name}`", f"rename one; {where}"
+            )
+            return
+        self.nodes[name] = node
+
+    def _follow(self, item: Import, file: File, chain: tuple[str, ...]) -> None:
+        path = self._path(item, file)
+        if path is None:
+            return
+        identity = _identity(str(path))
+        if identity in chain:
+            shown = " -> ".join(Path(name).name for name in (*chain[chain.index(identity) :], identity))
+            self.findings.add(
+                "HS216", item.target.span, f"the imports form a cycle: {shown}", "remove one of them"
+            )
+            return
+        if identity in self._loaded:
+            return
+        if len(self._loaded) >= MAX_IMPORTS or len(chain) >= MAX_IMPORT_DEPTH:
+            message = f"more than {MAX_IMPORTS} imports, or deeper than {MAX_IMPORT_DEPTH}"
+            self.findings.add("HS216", item.target.span, message, "collect the node types in fewer files")
+            return
+        self._loaded.add(identity)
+        imported = self._read(item, path)
+        if imported is not None:
+            self.load(imported, (*chain, identity))
+
+    def _path(self, item: Import, file: File) -> Path | None:
+        target = item.target
+        if item.is_path:
+            return Path(file.name).parent / target.text
+        path = library_path(target.text)
+        if path is None:
+            help_ = did_you_mean(target.text, library_names(), 'a file of your own is imported as "path.dsl"')
+            message = f"the node library has no `{target.text[:60]}`"
+            self.findings.add("HS215", target.span, message, help_)
+        return path
+
+    def _read(self, item: Import, path: Path) -> File | None:
+        try:
+            source = read_source(path)
+            self.findings.sources[source.name] = source.text
+            return parse(source)
+        except SourceError as error:
+            self.findings.sources.update(error.sources)
+            self.findings.extend(error.diagnostics)
+        except HetesynthError as error:
+            self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
+        return None

@@ -1,0 +1,65 @@
+"""Source -> syntax tree, with the Lark grammar of dsl/topology.lark.
+
+In: a ``Source``. Out: a ``File``, or ``SourceError`` with every syntax error that could be told apart.
+Knows nothing of what the names mean.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput, VisitError
+
+from hetesynth.diagnostics import Diagnostic, SourceError
+from hetesynth.errors import InternalError
+from hetesynth.frontend import syntax_errors
+from hetesynth.frontend.language import grammar_text
+from hetesynth.frontend.source import Source
+from hetesynth.frontend.syntax import File
+from hetesynth.frontend.tree import build
+
+MAX_SYNTAX_ERRORS = 10
+MAX_RECOVERY_CHARACTERS = 1 << 16
+
+
+@functools.cache
+def _lark() -> Lark:
+    return Lark(
+        grammar_text(), parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
+    )
+
+
+def parse(source: Source) -> File:
+    """The syntax tree of ``source``; after a syntax error the statement is blanked and the rest still checked."""
+    if not re.search(r"\S", _without_comments(source.text)):
+        raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
+    found: list[Diagnostic] = []
+    text = source.text
+    while len(found) < MAX_SYNTAX_ERRORS:
+        try:
+            tree = _lark().parse(text)
+        except UnexpectedInput as error:
+            found.append(syntax_errors.diagnostic(error, source))
+            blanked = syntax_errors.without_statement(text, error)
+            if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
+                break
+            text = blanked
+        else:
+            if found:
+                break
+            return _built(tree, source)
+    raise SourceError(found, {source.name: source.text})
+
+
+def _built(tree: Any, source: Source) -> File:
+    try:
+        return build(tree, source.name)
+    except VisitError as error:  # a rule without a builder
+        raise InternalError(f"cannot build the syntax tree: {error}") from error
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"(#|//)[^\n]*", "", text)

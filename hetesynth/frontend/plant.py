@@ -1,0 +1,98 @@
+"""The cluster under construction: parts by name and the wires between them.
+
+In: parts and wires one by one. Out: vertices and wires of a ``Topology``, GPUs first.
+Disabled parts and their wires are left out. Knows nothing of the source's syntax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from hetesynth.frontend.names import Part
+from hetesynth.model.topology import Vertex, VertexKind, Wire
+
+ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a wire can carry: bytes per second a lane (None: never limits), lanes, seconds, and its kind."""
+
+    kind: str
+    bandwidth: Fraction | None = None
+    lanes: int = 1
+    latency: Fraction = ZERO
+
+
+@dataclass(slots=True)
+class Plant:
+    """Parts in the order of declaration, wires in the order of construction."""
+
+    parts: list[Part] = field(default_factory=list)
+    _wires: list[tuple[str, str, Rate]] = field(default_factory=list)
+    _inner: dict[str, list[tuple[str, VertexKind]]] = field(default_factory=dict)
+    _joined: set[tuple[str, str]] = field(default_factory=set)
+    served: set[str] = field(default_factory=set)
+
+    def add(self, part: Part) -> None:
+        """Take in a part; its vertex is its name unless ``split`` says otherwise."""
+        self.parts.append(part)
+
+    def split(self, part: Part, vertices: list[str]) -> None:
+        """Let ``part`` stand for several vertices (a bus: the ends of its pipes)."""
+        self._inner[part.name] = [(vertex, part.kind) for vertex in vertices]
+
+    def wire(self, src: str, dst: str, rate: Rate) -> None:
+        """One direction of a connection between two vertices."""
+        self._wires.append((src, dst, rate))
+
+    def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
+        """Wires between two parts; crossing a switch, NIC or fabric costs its latency on the wire that leaves it."""
+        if left.disabled or right.disabled:
+            return
+        self.wire(left.outlet, right.inlet, _leaving(left, there))
+        if back is not None:
+            self.wire(right.outlet, left.inlet, _leaving(right, back))
+
+    def join_once(self, left: Part, right: Part) -> bool:
+        """Whether the unordered pair is new; for connections that may exist only once. Notes which NICs are used."""
+        for part, other in ((left, right), (right, left)):
+            if part.kind == "nic" and other.kind not in ("nic", "fabric"):
+                self.served.add(part.name)
+        key = (min(left.name, right.name), max(left.name, right.name))
+        if key in self._joined:
+            return False
+        self._joined.add(key)
+        return True
+
+    @property
+    def size(self) -> int:
+        """The number of wires so far."""
+        return len(self._wires)
+
+    def gpus(self) -> list[Part]:
+        """The working GPUs in the order of their ranks."""
+        return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
+
+    def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
+        """The vertices, GPUs first, and the wires."""
+        gpus = self.gpus()
+        others = [part for part in self.parts if part.kind != "gpu" and not part.disabled]
+        vertices = [Vertex(part.name, "gpu", part.server, part.model) for part in gpus]
+        for part in others:
+            inner = self._inner.get(part.name, [(part.name, part.kind)])
+            vertices += [Vertex(name, kind, part.server, part.model) for name, kind in inner]
+        number = {vertex.name: i for i, vertex in enumerate(vertices)}
+        wires = tuple(
+            Wire(number[src], number[dst], rate.kind, rate.bandwidth, rate.lanes, rate.latency)
+            for src, dst, rate in self._wires
+        )
+        return tuple(vertices), wires
+
+
+def _leaving(part: Part, rate: Rate) -> Rate:
+    """``rate`` with the latency of crossing ``part``, when that is one vertex (a pipe carries its own)."""
+    if part.kind == "gpu" or part.inlet != part.outlet or not part.latency:
+        return rate
+    return Rate(rate.kind, rate.bandwidth, rate.lanes, rate.latency + part.latency)

@@ -1,0 +1,90 @@
+"""The properties between a pair of braces, measured: rates, times, kinds.
+
+In: ``Property`` values as written. Out: exact numbers; missing, repeated and out-of-place ones are findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetesynth.diagnostics import Span
+from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.plant import ZERO, Rate
+from hetesynth.frontend.syntax import Amount, Property, Word
+from hetesynth.frontend.units import MAX_LANES, count, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a block states; None where it says nothing."""
+
+    bandwidth: Fraction | None = None
+    lanes: int = 1
+    latency: Fraction | None = None
+    kind: str | None = None
+    model: str | None = None
+    reduce: Fraction | None = None
+
+    def rate(self, kind: str) -> Rate:
+        """The rate of a wire with these properties; ``kind`` where none is stated."""
+        return Rate(self.kind or kind, self.bandwidth, self.lanes, self.latency or ZERO)
+
+
+def measured(properties: Iterable[Property], findings: Findings) -> Measured:
+    """The properties as numbers; a property given twice is a finding."""
+    seen: dict[str, Property] = {}
+    for prop in properties:
+        if prop.name in seen:
+            first = seen[prop.name].span.line
+            findings.add(
+                "HS209", prop.span, f"`{prop.name}` is given twice", f"keep one; the first is on line {first}"
+            )
+        else:
+            seen[prop.name] = prop
+    bandwidth, lanes = _rate(seen.get("bandwidth"), findings)
+    latency, reduce = seen.get("latency"), seen.get("reduce")
+    return Measured(
+        bandwidth=bandwidth,
+        lanes=lanes,
+        latency=measure(latency.amount, "time", "a latency", findings) if latency and latency.amount else None,
+        kind=_text(seen.get("kind")),
+        model=_text(seen.get("model")),
+        reduce=_throughput(reduce.amount, findings) if reduce and reduce.amount else None,
+    )
+
+
+def require(
+    properties: Iterable[Property], name: str, what: str, span: Span, findings: Findings
+) -> Property | None:
+    """The property ``name``; None, with a finding, when it is missing."""
+    for prop in properties:
+        if prop.name == name:
+            return prop
+    example = {"bandwidth": "bandwidth 25 GB/s", "ports": "ports gpu[0-7]", "join": "join *.nic*"}
+    help_ = f"add for example `{example.get(name, 'members gpu[0-1] <-> nic0')}`"
+    findings.add("HS209", span, f"{what} needs `{name}`", help_)
+    return None
+
+
+def _rate(prop: Property | None, findings: Findings) -> tuple[Fraction | None, int]:
+    if prop is None or prop.amount is None:
+        return None, 1
+    return measure(prop.amount, "bandwidth", "a bandwidth", findings), lanes_of(prop.lanes, findings)
+
+
+def lanes_of(amount: Amount | None, findings: Findings) -> int:
+    """The number of lanes; 1 when none is given (or, with a finding, a wrong one)."""
+    if amount is None:
+        return 1
+    return count(amount, "the number of lanes", MAX_LANES, findings) or 1
+
+
+def _throughput(amount: Amount, findings: Findings) -> Fraction | None:
+    return measure(amount, "bandwidth", "a reduce throughput", findings)
+
+
+def _text(prop: Property | None) -> str | None:
+    words: tuple[Word, ...] = prop.words if prop else ()
+    return words[0].text[:64] if words else None

@@ -1,0 +1,53 @@
+"""Which ranks can pass data to which, over any number of links.
+
+In: a Topology. Out: pairs of ranks, or the parts a cluster falls into. Knows nothing of sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hetesynth.model.topology import Rank, Topology
+
+
+def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
+    """The pairs (u, v) such that no chain of links leads from u to v, in order; empty when all can talk."""
+    forward = _neighbours(topology.ranks, ((link.src, link.dst) for link in topology.links))
+    everyone = set(range(topology.ranks))
+    if _reached(forward, 0) == everyone:
+        backward = _neighbours(topology.ranks, ((link.dst, link.src) for link in topology.links))
+        if _reached(backward, 0) == everyone:
+            return ()
+    return tuple((u, v) for u in range(topology.ranks) for v in sorted(everyone - _reached(forward, u)))
+
+
+def separate_parts(topology: Topology) -> list[list[Rank]]:
+    """The ranks by part, where no link of either direction joins two parts; one part when connected."""
+    ends = [(link.src, link.dst) for link in topology.links]
+    around = _neighbours(topology.ranks, ends + [(v, u) for u, v in ends])
+    parts: list[list[Rank]] = []
+    seen: set[Rank] = set()
+    for rank in range(topology.ranks):
+        if rank not in seen:
+            part = _reached(around, rank)
+            seen |= part
+            parts.append(sorted(part))
+    return parts
+
+
+def _neighbours(ranks: int, ends: Iterable[tuple[Rank, Rank]]) -> list[set[Rank]]:
+    table: list[set[Rank]] = [set() for _ in range(ranks)]
+    for src, dst in ends:
+        table[src].add(dst)
+    return table
+
+
+def _reached(neighbours: list[set[Rank]], start: Rank) -> set[Rank]:
+    """The ranks reachable from ``start``, itself included."""
+    seen = {start}
+    todo = [start]
+    while todo:
+        new = neighbours[todo.pop()] - seen
+        seen |= new
+        todo.extend(new)
+    return seen

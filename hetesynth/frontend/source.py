@@ -1,0 +1,125 @@
+"""Reads a source file and refuses what cannot be a topology before any parsing.
+
+In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes and the pairing of brackets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetesynth.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.errors import HetesynthError
+
+MAX_SOURCE_BYTES = 1 << 20
+MAX_DEPTH = 32
+
+_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and the name its findings carry (a path, or ``<text>``)."""
+
+    name: str
+    text: str
+
+
+def read_source(path: str | os.PathLike[str]) -> Source:
+    """The checked text of the file at ``path``; ``HetesynthError`` when it cannot be read as text."""
+    name = os.fspath(path)
+    if not isinstance(name, str):
+        name = os.fsdecode(name)
+    return checked_source(_decoded(_bytes_of(name), name), name)
+
+
+def checked_source(text: str, name: str) -> Source:
+    """``text`` with its line ends made uniform; ``SourceError`` when size, characters or brackets are wrong."""
+    if len(text) > MAX_SOURCE_BYTES:
+        raise _too_large(name, len(text))
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise _binary(name, f"there is a NUL byte on line {line}")
+    source = Source(name, text)
+    unpaired = list(_bracket_findings(source))
+    if unpaired:
+        raise SourceError(unpaired, {name: text})
+    return source
+
+
+def _bytes_of(name: str) -> bytes:
+    if "\0" in name:
+        raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
+    path = Path(name)
+    try:
+        if path.is_dir():
+            help_ = f"name a file in it, for example {path / 'topo.dsl'}"
+            raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
+        with path.open("rb") as file:
+            content = file.read(MAX_SOURCE_BYTES + 1)
+    except FileNotFoundError:
+        help_ = "check the path; the examples are in examples/*/topo.dsl"
+        raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise HetesynthError(
+            f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
+        ) from None
+    if len(content) > MAX_SOURCE_BYTES:
+        raise _too_large(name, None)
+    return content
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _binary(name, f"line {line} is not UTF-8") from None
+
+
+def _too_large(name: str, size: int | None) -> HetesynthError:
+    shown = f" ({size} characters)" if size is not None else ""
+    limit = f"{MAX_SOURCE_BYTES >> 10} KiB"
+    help_ = "describe repeated hardware once, with node types, ranges and `instance b[0-7] = ...`"
+    return HetesynthError(
+        f"{name} is larger than {limit}{shown}, the limit for a topology", code="HS102", help=help_
+    )
+
+
+def _binary(name: str, evidence: str) -> HetesynthError:
+    help_ = "give a topology written in the DSL, as UTF-8 text"
+    return HetesynthError(f"{name} is not a text file: {evidence}", code="HS103", help=help_)
+
+
+def _bracket_findings(source: Source) -> list[Diagnostic]:
+    """The first bracket without a partner, or nested too deep; at most one finding."""
+    line, line_start = 1, 0
+    opened: list[tuple[str, Span]] = []
+    for match in _TOKENS.finditer(source.text):
+        token = match.group()
+        if token == "\n":
+            line, line_start = line + 1, match.end()
+        elif token in _CLOSERS:
+            opened.append((token, Span(source.name, line, match.start() - line_start + 1)))
+            if len(opened) > MAX_DEPTH:
+                message = f"brackets are nested deeper than {MAX_DEPTH} levels"
+                return [Diagnostic("HS104", opened[-1][1], message, "no topology needs this; check the brackets")]
+        elif token in ")]}":
+            span = Span(source.name, line, match.start() - line_start + 1)
+            if not opened:
+                return [Diagnostic("HS105", span, f"`{token}` closes nothing", "remove it, or open it before")]
+            bracket, where = opened.pop()
+            if _CLOSERS[bracket] != token:
+                message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
+                return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
+    if opened:
+        bracket, where = opened[-1]
+        return [
+            Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
+        ]
+    return []

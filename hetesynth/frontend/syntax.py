@@ -1,0 +1,219 @@
+"""The syntax tree of a topology source: what was written, with spans, before anything is looked up.
+
+Both forms of the language end here; ``define`` statements are lowered to the block form by ``paper``.
+Knows nothing of lark, units or names in scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetesynth.diagnostics import Span
+
+ElementKind = Literal["switch", "nic", "bus", "fabric"]
+JoinKind = Literal["link", "attach", "mesh"]
+EdgeSign = Literal["->", ">->"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name or a pattern for names, as written: ``gpu0``, ``gpu[0-3]``, ``a*.nic*``; or a string's text."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given."""
+
+    number: str
+    unit: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces.
+
+    ``amount`` and ``lanes`` belong to rates, times and sizes; ``words`` (and ``far``, right of ``<->``) to the rest.
+    """
+
+    name: str
+    span: Span
+    amount: Amount | None = None
+    lanes: Amount | None = None
+    words: tuple[Word, ...] = ()
+    far: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """``import h20`` from the node library, or ``import "path.dsl"`` relative to the importing file."""
+
+    target: Word
+    is_path: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """``gpus 8 except 3``."""
+
+    count: Amount
+    missing: tuple[Amount, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A switch, a NIC, a bus or a fabric, with its properties."""
+
+    kind: ElementKind
+    name: Word
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """``link A <-> B``, ``attach A -> B`` or ``mesh A`` (``right`` empty)."""
+
+    kind: JoinKind
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One line of a shared group: the links from ``left`` to ``right``."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """``shared NAME RATE { A -> B }``: a stated limit on links together."""
+
+    name: Word
+    amount: Amount
+    lanes: Amount | None
+    flows: tuple[Flow, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``set TARGETS { ... }``."""
+
+    targets: tuple[Word, ...]
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Disable:
+    """``disable TARGETS``: hardware that is out of order."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+Override = Change | Disable | Property
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """``instance NAME = NODE x COUNT { overrides }``."""
+
+    name: Word
+    node: Word
+    count: Amount | None
+    overrides: tuple[Override, ...]
+    span: Span
+
+
+SharedItem = Element | Join | Shared
+NodeItem = Property | Gpus | Element | Join | Shared
+ClusterItem = Property | Instance | Element | Join | Shared | Change | Disable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """``node NAME { ... }``."""
+
+    name: Word
+    items: tuple[NodeItem, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``cluster NAME { ... }``."""
+
+    name: Word
+    items: tuple[ClusterItem, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Paper form: ``left -> right`` or ``left >-> right``."""
+
+    left: Value
+    right: Value
+    sign: EdgeSign
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Paper form: ``( ... )`` or ``[ ... ]``."""
+
+    items: tuple[Value | Edge, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Paper form: ``direct => VALUE``."""
+
+    key: Word
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Paper form: ``{direct => ..., switch => ...}``."""
+
+    entries: tuple[Entry, ...]
+    span: Span
+
+
+Value = Amount | Word | Sequence | Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """Paper form: ``define NAME = VALUE``."""
+
+    name: Word
+    value: Value
+    span: Span
+
+
+TopItem = Import | NodeType | Cluster | Define
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A whole source, in the order of its statements."""
+
+    name: str
+    items: tuple[TopItem, ...]

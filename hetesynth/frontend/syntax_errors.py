@@ -1,0 +1,138 @@
+"""Syntax errors in the user's words, and how to go on after one.
+
+In: what Lark raised. Out: a ``Diagnostic``, or the text with the wrong statement blanked.
+Token names of the grammar never reach the user.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from hetesynth.diagnostics import Diagnostic, Span
+from hetesynth.frontend.findings import did_you_mean
+from hetesynth.frontend.source import Source
+
+_SHOWN = {
+    "WORD": "a name",
+    "STRING": 'a text in quotes, like "H20"',
+    "NUMBER": "a number",
+    "QUANTITY": "a number with its unit",
+    "LANES": "lanes like `x 2`",
+    "ONE_WAY": "`->`",
+    "BOTH_WAYS": "`<->`",
+    "SHARED_WAY": "`>->`",
+    "FAT_ARROW": "`=>`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`",
+    "COMMA": "`,`",
+    "EQUAL": "`=`",
+    "$END": "the end of the file",
+}
+_MAX_EXPECTED = 14
+
+
+def empty(source: Source) -> Diagnostic:
+    """The finding for a source without a single statement."""
+    help_ = "start with `import h20` and `cluster NAME { ... }`; see dsl/reference.md and examples/"
+    return Diagnostic("HS110", Span(source.name, 1, 1), "the topology is empty", help_)
+
+
+def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
+    """What is wrong at the place Lark stopped, and what may stand there."""
+    expected = _accepted(error)
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return Diagnostic("HS112", _end(source), "the text ends too early", _expected_help(expected))
+    line, column = max(1, error.line), max(1, error.column)
+    found = str(error.token) if isinstance(error, UnexpectedToken) else _word_at(source.text, line, column)
+    first_line = found.splitlines()[0] if found.strip() else found[:1]
+    span = Span(source.name, line, column, max(1, len(first_line)))
+    shown = first_line if len(first_line) <= 40 else first_line[:40] + "..."
+    if isinstance(error, UnexpectedCharacters) and not re.match(r"\w", shown):
+        shown = shown[:1]
+        span = Span(source.name, line, column)
+    keywords = [word.lower() for word in expected if word not in _SHOWN and word != "_SEMI"]
+    help_ = did_you_mean(shown, keywords) if re.fullmatch(r"[A-Za-z_]+", shown) else ""
+    if not help_.startswith("did you mean"):
+        help_ = _expected_help(expected)
+    return Diagnostic("HS111", span, f"unexpected `{shown}`", help_)
+
+
+def _accepted(error: UnexpectedInput) -> list[str]:
+    interactive = getattr(error, "interactive_parser", None)
+    if interactive is not None:
+        return sorted(interactive.accepts())
+    names = getattr(error, "allowed", None) or getattr(error, "expected", None) or ()
+    return sorted(names)
+
+
+def _expected_help(expected: list[str]) -> str:
+    words = [_SHOWN[name] for name in expected if name in _SHOWN]
+    words += [f"`{name.lower()}`" for name in expected if name not in _SHOWN and name != "_SEMI"]
+    if "a number with its unit" in words and "a number" in words:
+        words.remove("a number")
+    if not words:
+        return "the end of the file is expected here"
+    shown = words[:_MAX_EXPECTED]
+    more = ", ..." if len(words) > len(shown) else ""
+    return (
+        "expected " + (" or ".join(shown) if len(shown) < 3 else ", ".join(shown[:-1]) + f" or {shown[-1]}") + more
+    )
+
+
+def _end(source: Source) -> Span:
+    lines = source.text.rstrip().split("\n")
+    return Span(source.name, len(lines), max(1, len(lines[-1])))
+
+
+def _word_at(text: str, line: int, column: int) -> str:
+    lines = text.split("\n")
+    if line > len(lines):
+        return " "
+    match = re.compile(r"\w+|\S|\s").match(lines[line - 1], column - 1)
+    return match.group() if match else " "
+
+
+def without_statement(text: str, error: UnexpectedInput) -> str | None:
+    """``text`` with the statement around the error blanked, so that the rest can be checked; None at the end.
+
+    A statement here is what stands on the line between `;`, `{` and `}`, with the braces it opens.
+    """
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return None
+    position = _offset(text, error)
+    start = max(text.rfind(mark, 0, position) for mark in "\n;{}") + 1
+    end = _statement_end(text, position)
+    if end <= start:
+        return None
+    blank = "".join("\n" if c == "\n" else " " for c in text[start:end])
+    return text[:start] + blank + text[end:]
+
+
+def _offset(text: str, error: UnexpectedInput) -> int:
+    if isinstance(error, UnexpectedToken) and isinstance(error.token, Token) and error.token.start_pos is not None:
+        return error.token.start_pos
+    return error.pos_in_stream if isinstance(error.pos_in_stream, int) else 0
+
+
+def _statement_end(text: str, position: int) -> int:
+    depth = 0
+    for match in re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}\n;]').finditer(text, position):
+        token = match.group()
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            if depth == 0:
+                return match.start()
+            depth -= 1
+            if depth == 0:
+                return match.end()
+        elif depth == 0 and token in ("\n", ";"):
+            return match.start()
+    return len(text)

@@ -1,0 +1,216 @@
+"""Lark's parse tree -> the frozen classes of ``syntax``: one method a grammar rule.
+
+In: a ``lark.Tree`` with positions. Out: a ``File``. Decides nothing: wrong names and units pass through.
+Every statement's span is that of its first word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from lark import Token, Transformer, Tree, v_args
+from lark.tree import Meta
+
+from hetesynth.diagnostics import Span
+from hetesynth.frontend import syntax
+from hetesynth.frontend.syntax import Amount, Property, Word
+
+Words = tuple[Word, ...]
+_Parsed = list[Any]
+
+
+def build(tree: Any, file_name: str) -> syntax.File:
+    """The syntax tree of one file."""
+    return syntax.File(file_name, tuple(_TreeBuilder(file_name).transform(cast("Tree[Token]", tree))))
+
+
+def _words(children: _Parsed) -> list[Words]:
+    return [child for child in children if isinstance(child, tuple)]
+
+
+def _amounts(children: _Parsed) -> list[Amount]:
+    return [child for child in children if isinstance(child, Amount)]
+
+
+def _properties(children: _Parsed) -> tuple[Property, ...]:
+    return tuple(child for child in children if isinstance(child, Property))
+
+
+def _both_ways(children: _Parsed) -> bool:
+    return any(isinstance(child, Token) and child.type == "BOTH_WAYS" for child in children)
+
+
+@v_args(meta=True)
+class _Statements(Transformer[Token, Any]):
+    """Rules of the block form."""
+
+    _file: str
+
+    def _span(self, meta: Meta, word: str) -> Span:
+        return Span(self._file, meta.line, meta.column, len(word))
+
+    def selectors(self, meta: Meta, children: _Parsed) -> Words:
+        return tuple(children)
+
+    # --- properties
+
+    def _rate(self, meta: Meta, name: str, children: _Parsed) -> Property:
+        lanes = children[1] if len(children) > 1 else None
+        return Property(name, self._span(meta, name), amount=children[0], lanes=lanes)
+
+    def bandwidth(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "bandwidth", children)
+
+    def latency(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "latency", children)
+
+    def reduce(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "reduce", children)
+
+    def chunk(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "chunk", children)
+
+    def kind(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("kind", self._span(meta, "kind"), words=tuple(children))
+
+    def model(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("model", self._span(meta, "model"), words=tuple(children))
+
+    def ports(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("ports", self._span(meta, "ports"), words=children[0])
+
+    def join(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("join", self._span(meta, "join"), words=children[0])
+
+    def members(self, meta: Meta, children: _Parsed) -> Property:
+        sides = _words(children)
+        far = sides[1] if len(sides) > 1 else ()
+        return Property("members", self._span(meta, "members"), words=sides[0], far=far)
+
+    # --- statements
+
+    def _element(self, kind: syntax.ElementKind, meta: Meta, children: _Parsed) -> syntax.Element:
+        return syntax.Element(kind, children[0], _properties(children), self._span(meta, kind))
+
+    def switch(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("switch", meta, children)
+
+    def nic(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("nic", meta, children)
+
+    def bus(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("bus", meta, children)
+
+    def fabric(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("fabric", meta, children)
+
+    def _join(self, kind: syntax.JoinKind, meta: Meta, children: _Parsed) -> syntax.Join:
+        sides = _words(children)
+        right = sides[1] if len(sides) > 1 else ()
+        both = kind != "link" or _both_ways(children)
+        return syntax.Join(kind, sides[0], right, both, _properties(children), self._span(meta, kind))
+
+    def link(self, meta: Meta, children: _Parsed) -> syntax.Join:
+        return self._join("link", meta, children)
+
+    def attach(self, meta: Meta, children: _Parsed) -> syntax.Join:
+        return self._join("attach", meta, children)
+
+    def mesh(self, meta: Meta, children: _Parsed) -> syntax.Join:
+        return self._join("mesh", meta, children)
+
+    def flow(self, meta: Meta, children: _Parsed) -> syntax.Flow:
+        left, right = _words(children)
+        return syntax.Flow(left, right, _both_ways(children), left[0].span)
+
+    def shared(self, meta: Meta, children: _Parsed) -> syntax.Shared:
+        amounts = _amounts(children)
+        flows = tuple(child for child in children if isinstance(child, syntax.Flow))
+        lanes = amounts[1] if len(amounts) > 1 else None
+        return syntax.Shared(children[0], amounts[0], lanes, flows, self._span(meta, "shared"))
+
+    def gpus(self, meta: Meta, children: _Parsed) -> syntax.Gpus:
+        return syntax.Gpus(children[0], tuple(children[1:]), self._span(meta, "gpus"))
+
+    def set(self, meta: Meta, children: _Parsed) -> syntax.Change:
+        return syntax.Change(children[0], _properties(children), self._span(meta, "set"))
+
+    def disable(self, meta: Meta, children: _Parsed) -> syntax.Disable:
+        return syntax.Disable(children[0], self._span(meta, "disable"))
+
+    def instance(self, meta: Meta, children: _Parsed) -> syntax.Instance:
+        counts = _amounts(children)
+        overrides = tuple(c for c in children if isinstance(c, (syntax.Change, syntax.Disable, Property)))
+        span = self._span(meta, "instance")
+        return syntax.Instance(children[0], children[1], counts[0] if counts else None, overrides, span)
+
+    def node(self, meta: Meta, children: _Parsed) -> syntax.NodeType:
+        return syntax.NodeType(children[0], tuple(children[1:]), self._span(meta, "node"))
+
+    def cluster(self, meta: Meta, children: _Parsed) -> syntax.Cluster:
+        return syntax.Cluster(children[0], tuple(children[1:]), self._span(meta, "cluster"))
+
+    def start(self, meta: Meta, children: _Parsed) -> _Parsed:
+        return children
+
+
+@v_args(meta=True)
+class _TreeBuilder(_Statements):
+    """The paper form, the tokens, and ``import``."""
+
+    def __init__(self, file_name: str) -> None:
+        super().__init__(visit_tokens=True)
+        self._file = file_name
+
+    def import_(self, meta: Meta, children: _Parsed) -> syntax.Import:
+        target = children[0]
+        return syntax.Import(target, is_path=target.span.length == len(target.text) + 2)
+
+    def define(self, meta: Meta, children: _Parsed) -> syntax.Define:
+        return syntax.Define(children[0], children[1], self._span(meta, "define"))
+
+    def amount(self, meta: Meta, children: _Parsed) -> Amount:
+        return cast(Amount, children[0])
+
+    def word(self, meta: Meta, children: _Parsed) -> Word:
+        return cast(Word, children[0])
+
+    def edge(self, meta: Meta, children: _Parsed) -> syntax.Edge:
+        left, sign, right = children
+        span = Span(self._file, sign.line, sign.column, len(sign))
+        return syntax.Edge(left, right, "->" if sign.type == "ONE_WAY" else ">->", span)
+
+    def tuple(self, meta: Meta, children: _Parsed) -> syntax.Sequence:
+        return syntax.Sequence(tuple(children), self._span(meta, "("))
+
+    def list(self, meta: Meta, children: _Parsed) -> syntax.Sequence:
+        return syntax.Sequence(tuple(children), self._span(meta, "["))
+
+    def entry(self, meta: Meta, children: _Parsed) -> syntax.Entry:
+        return syntax.Entry(children[0], children[2])
+
+    def map(self, meta: Meta, children: _Parsed) -> syntax.Mapping:
+        return syntax.Mapping(tuple(children), self._span(meta, "{"))
+
+    # --- tokens
+
+    def _of(self, token: Token) -> Span:
+        return Span(self._file, token.line or 1, token.column or 1, max(1, len(token)))
+
+    def WORD(self, token: Token) -> Word:  # noqa: N802
+        return Word(str(token), self._of(token))
+
+    def STRING(self, token: Token) -> Word:  # noqa: N802
+        return Word(str(token)[1:-1], self._of(token))
+
+    def NUMBER(self, token: Token) -> Amount:  # noqa: N802
+        return Amount(str(token), "", self._of(token))
+
+    def QUANTITY(self, token: Token) -> Amount:  # noqa: N802
+        match = re.fullmatch(r"(-?[0-9.]+)[ \t]*(.*)", str(token))
+        number, unit = match.groups() if match else (str(token), "")
+        return Amount(number, unit, self._of(token))
+
+    def LANES(self, token: Token) -> Amount:  # noqa: N802
+        return Amount(str(token)[1:].strip(), "", self._of(token))

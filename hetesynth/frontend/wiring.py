@@ -1,0 +1,264 @@
+"""Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster).
+
+In: the items of a node type or a cluster. Out: parts and wires in the ``Plant``. Every part is declared, and every
+override applied, before the first wire is laid, so that wires see the final rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.diagnostics import Span
+from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.names import Part, Scope, declared
+from hetesynth.frontend.plant import Plant, Rate
+from hetesynth.frontend.properties import Measured, measured, require
+from hetesynth.frontend.syntax import Change, Disable, Element, Join, Property, Word
+
+MAX_WIRES = 1_000_000
+
+_KINDS = {"switch": "switch", "nic": "net", "bus": "bus", "fabric": "net"}
+_WHAT = {"switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric"}
+
+
+@dataclass(slots=True)
+class Wiring:
+    """Declares and connects the parts of one scope after the other in the same plant."""
+
+    plant: Plant
+    findings: Findings
+    _fabric_of: dict[str, str] = field(default_factory=dict)
+
+    # --- parts
+
+    def declare(self, element: Element, scope: Scope, server: str) -> None:
+        """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
+        what = _WHAT[element.kind]
+        values = measured(
+            [p for p in element.properties if p.name not in ("ports", "members", "join")], self.findings
+        )
+        if element.kind != "fabric" and not any(p.name == "bandwidth" for p in element.properties):
+            require(element.properties, "bandwidth", f"{what} `{element.name.text}`", element.span, self.findings)
+        for local in declared(element.name, what, self.findings):
+            part = Part(scope.prefix + local, element.kind, server, element.name.span)
+            part.link_kind = values.kind or _KINDS[element.kind]
+            part.bandwidth, part.lanes = values.bandwidth, values.lanes
+            part.latency = values.latency or part.latency
+            self._split(part, element)
+            scope.declare(local, part, element.name.span)
+            self.plant.add(part)
+
+    def _split(self, part: Part, element: Element) -> None:
+        """A pipe stands between an entry and an exit vertex: one way for a medium, two for a bus with two sides."""
+        members = next((p for p in element.properties if p.name == "members"), None)
+        if members is not None and members.far:
+            ends = [f"{part.name}.{way}.{end}" for way in ("fwd", "rev") for end in ("in", "out")]
+            part.outlet, part.inlet = ends[1], ends[2]
+        elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
+            ends = [f"{part.name}.in", f"{part.name}.out"]
+            part.inlet, part.outlet = ends
+        else:
+            return
+        self.plant.split(part, ends)
+
+    def change(self, change: Change, scope: Scope) -> None:
+        """``set``: new rates, kinds, models or reduce throughputs for parts in scope."""
+        values = measured(change.properties, self.findings)
+        for part in scope.resolve(change.targets):
+            if part.kind == "gpu":
+                self._change_gpu(part, change, values)
+            elif values.model is not None or values.reduce is not None:
+                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model` and `reduce`"
+                self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
+            else:
+                self._change_part(part, change, values)
+
+    def _change_gpu(self, part: Part, change: Change, values: Measured) -> None:
+        if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
+            message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
+            self.findings.add("HS211", change.span, message, "set them on the switch, NIC or bus it is joined to")
+        part.model = values.model if values.model is not None else part.model
+        part.reduce = values.reduce if values.reduce is not None else part.reduce
+
+    def _change_part(self, part: Part, change: Change, values: Measured) -> None:
+        if values.bandwidth is not None:
+            if part.kind == "fabric" and part.bandwidth is None:
+                message = f"fabric `{part.name}` has no core bandwidth to change"
+                self.findings.add("HS211", change.span, message, "state `bandwidth` where the fabric is declared")
+                return
+            part.bandwidth, part.lanes = values.bandwidth, values.lanes
+        part.latency = values.latency if values.latency is not None else part.latency
+        part.link_kind = values.kind or part.link_kind
+
+    def disable(self, disable: Disable, scope: Scope) -> None:
+        """Take the named parts out of the cluster."""
+        for part in scope.resolve(disable.targets):
+            part.disabled = True
+
+    # --- wires
+
+    def lay_element(self, element: Element, scope: Scope) -> None:
+        """The wires of a switch's ports, a bus's members or a fabric's NICs."""
+        parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
+        if element.kind == "switch" and not _has(element, "members"):
+            self._lay_switch(element, parts, scope)
+        elif element.kind == "fabric" and not _has(element, "members"):
+            self._lay_fabric(element, parts, scope)
+        elif element.kind != "nic":
+            self._lay_bus(element, parts, scope)
+
+    def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        ports = require(element.properties, "ports", "a switch", element.span, self.findings)
+        if ports is None:
+            return
+        for part in parts:
+            rate = Rate(part.link_kind, part.bandwidth, part.lanes)
+            for other in self._others(part, ports.words, ports.span, scope):
+                self.plant.connect(other, part, rate, rate)
+
+    def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        join = require(element.properties, "join", "a fabric", element.span, self.findings)
+        if join is None:
+            return
+        for part in parts:
+            self._pipe(part, part.inlet, part.outlet)
+            joined = self._others(part, join.words, join.span, scope)
+            nics = [other for other in joined if self._joins_fabric(other, part, join.words[0].span)]
+            if len(joined) == 1 and len(nics) == 1:
+                message = f"fabric `{part.name}` joins one NIC only, `{nics[0].name}`"
+                self.findings.add(
+                    "HS214", join.words[0].span, message, "join the NICs of every server: join *.nic*"
+                )
+            for nic in nics:
+                rate = Rate(nic.link_kind, nic.bandwidth, nic.lanes)
+                self.plant.connect(nic, part, rate, rate)
+
+    def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
+        if part.kind != "nic":
+            message = f"a fabric joins NICs; `{part.name}` is {_WHAT.get(part.kind, 'a GPU')}"
+            self.findings.add("HS211", span, message, "join its NICs, or use `link` with a bandwidth")
+            return False
+        first = self._fabric_of.setdefault(part.name, fabric.name)
+        if first != fabric.name:
+            message = f"`{part.name}` is already joined by fabric `{first}`"
+            self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
+            return False
+        return True
+
+    def _lay_bus(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        members = require(element.properties, "members", f"a {element.kind}", element.span, self.findings)
+        if members is None:
+            return
+        for part in parts:
+            near = self._others(part, members.words, members.span, scope)
+            far = self._others(part, members.far, members.span, scope)
+            self._check_sides(near, far, members)
+            if not members.far:
+                self._pipe(part, part.inlet, part.outlet)
+                self._lay_side(part, part.inlet, part.outlet, near)
+                continue
+            self._pipe(part, f"{part.name}.fwd.in", f"{part.name}.fwd.out")
+            self._pipe(part, f"{part.name}.rev.in", f"{part.name}.rev.out")
+            self._lay_side(part, f"{part.name}.fwd.in", f"{part.name}.rev.out", near)
+            self._lay_side(part, f"{part.name}.rev.in", f"{part.name}.fwd.out", far)
+
+    def _check_sides(self, near: Sequence[Part], far: Sequence[Part], members: Property) -> None:
+        both = sorted({part.name for part in near} & {part.name for part in far})
+        if both:
+            self.findings.add(
+                "HS218", members.span, f"`{both[0]}` is on both sides of the bus", "keep it on one side"
+            )
+
+    def _pipe(self, part: Part, entry: str, exit_: str) -> None:
+        """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
+        if entry != exit_ and not part.disabled:
+            self.plant.wire(entry, exit_, Rate(part.link_kind, part.bandwidth, part.lanes, part.latency))
+
+    def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
+        """Wires that never limit, between one side of a bus and its members."""
+        side = Part(bus.name, bus.kind, bus.server, bus.span, disabled=bus.disabled, inlet=entry, outlet=exit_)
+        free = Rate(bus.link_kind)
+        for member in members:
+            self.plant.connect(member, side, free, free)
+
+    def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
+        """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
+        found = []
+        for other in scope.resolve(words):
+            if other is part:
+                self.findings.add(
+                    "HS218", span, f"`{part.name}` is joined to itself", "leave it out of its own list"
+                )
+            elif not self.plant.join_once(part, other):
+                message = f"`{part.name}` and `{other.name}` are joined twice"
+                self.findings.add(
+                    "HS218", span, message, "say it once: in a switch, a bus, a fabric or an `attach`"
+                )
+            else:
+                found.append(other)
+        return found
+
+    # --- links
+
+    def lay_join(self, join: Join, scope: Scope) -> None:
+        """The wires of ``link``, ``attach`` or ``mesh``."""
+        if join.kind != "attach":
+            require(join.properties, "bandwidth", f"a {join.kind}", join.span, self.findings)
+        rate = measured(join.properties, self.findings).rate("direct" if join.kind != "attach" else "attach")
+        left = scope.resolve(join.left)
+        pairs = (
+            [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
+            if join.kind == "mesh"
+            else self._paired(left, scope.resolve(join.right), join)
+        )
+        if join.kind == "mesh" and len(left) == 1:
+            self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
+        if self.plant.size + len(pairs) > MAX_WIRES:
+            self.findings.add(
+                "HS208", join.span, f"more than {MAX_WIRES} wires", "describe the cluster with switches"
+            )
+            self.findings.raise_any()
+        for a, b in pairs:
+            if self._may_join(a, b, join):
+                self.plant.connect(a, b, rate, rate if join.both_ways else None)
+
+    def _paired(self, left: list[Part], right: list[Part], join: Join) -> list[tuple[Part, Part]]:
+        """i-th with i-th, or one with every one."""
+        if not left or not right:
+            return []
+        if len(left) != len(right) and 1 not in (len(left), len(right)):
+            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
+            self.findings.add("HS212", join.span, message, "name as many on both sides, or one on either side")
+            return []
+        width = max(len(left), len(right))
+        return [(left[i % len(left)], right[i % len(right)]) for i in range(width)]
+
+    def _may_join(self, a: Part, b: Part, join: Join) -> bool:
+        if a is b:
+            self.findings.add("HS218", join.span, f"`{a.name}` is joined to itself", "name another end")
+            return False
+        if join.kind == "attach":
+            return self._may_attach(a, b, join)
+        bus = next((part for part in (a, b) if part.kind == "bus"), None)
+        if bus is not None:
+            message = f"`{bus.name}` is a bus: a {join.kind} cannot end there"
+            self.findings.add("HS211", join.span, message, f"name the other end in the `members` of `{bus.name}`")
+        if join.kind == "mesh" and a.kind != "gpu":
+            self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
+        return bus is None
+
+    def _may_attach(self, a: Part, b: Part, join: Join) -> bool:
+        if b.kind != "nic" or a.kind in ("nic", "fabric"):
+            message = f"cannot attach `{a.name}` to `{b.name}`"
+            self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
+            return False
+        if not self.plant.join_once(a, b):
+            message = f"`{a.name}` and `{b.name}` are joined twice"
+            self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
+            return False
+        return True
+
+
+def _has(element: Element, name: str) -> bool:
+    return any(prop.name == name for prop in element.properties)
