@@ -1,6 +1,7 @@
 """Follows imports and gathers the node types and the one cluster of a program.
 
-In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the importing file's folder.
+In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the folder of the
+importing file.
 """
 
 from __future__ import annotations

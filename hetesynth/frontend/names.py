@@ -1,6 +1,6 @@
 """Names, ranges and globs -> the parts they stand for.
 
-In: words as written and the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
+In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
 ``*`` matches any run of characters except a dot. Knows nothing of wires.
 """
 
@@ -101,9 +101,10 @@ class Scope:
         return matched
 
     def _known(self, wrong: str) -> str:
-        gpus = [name for name, part in self.parts.items() if part.kind == "gpu" and "." not in name]
-        if re.fullmatch(r"gpu\d+", wrong) and gpus:
-            return f"{self.title} has {len(gpus)} GPUs, {gpus[0]} to {gpus[-1]}"
+        near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)
+        gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
+        if gpus:
+            return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
         return did_you_mean(wrong, self.parts, f"{self.title} has {_summary(self.parts)}")
 
 

@@ -48,7 +48,7 @@ class Plant:
         self._wires.append((src, dst, rate))
 
     def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
-        """Wires between two parts; crossing a switch, NIC or fabric costs its latency on the wire that leaves it."""
+        """Wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""
         if left.disabled or right.disabled:
             return
         self.wire(left.outlet, right.inlet, _leaving(left, there))
@@ -56,7 +56,7 @@ class Plant:
             self.wire(right.outlet, left.inlet, _leaving(right, back))
 
     def join_once(self, left: Part, right: Part) -> bool:
-        """Whether the unordered pair is new; for connections that may exist only once. Notes which NICs are used."""
+        """Whether the unordered pair is new, where it may be joined only once; notes which NICs are used."""
         for part, other in ((left, right), (right, left)):
             if part.kind == "nic" and other.kind not in ("nic", "fabric"):
                 self.served.add(part.name)

@@ -198,19 +198,19 @@ class _TreeBuilder(_Statements):
     def _of(self, token: Token) -> Span:
         return Span(self._file, token.line or 1, token.column or 1, max(1, len(token)))
 
-    def WORD(self, token: Token) -> Word:  # noqa: N802
+    def WORD(self, token: Token) -> Word:
         return Word(str(token), self._of(token))
 
-    def STRING(self, token: Token) -> Word:  # noqa: N802
+    def STRING(self, token: Token) -> Word:
         return Word(str(token)[1:-1], self._of(token))
 
-    def NUMBER(self, token: Token) -> Amount:  # noqa: N802
+    def NUMBER(self, token: Token) -> Amount:
         return Amount(str(token), "", self._of(token))
 
-    def QUANTITY(self, token: Token) -> Amount:  # noqa: N802
+    def QUANTITY(self, token: Token) -> Amount:
         match = re.fullmatch(r"(-?[0-9.]+)[ \t]*(.*)", str(token))
         number, unit = match.groups() if match else (str(token), "")
         return Amount(number, unit, self._of(token))
 
-    def LANES(self, token: Token) -> Amount:  # noqa: N802
+    def LANES(self, token: Token) -> Amount:
         return Amount(str(token)[1:].strip(), "", self._of(token))

@@ -50,7 +50,7 @@ class Wiring:
             self.plant.add(part)
 
     def _split(self, part: Part, element: Element) -> None:
-        """A pipe stands between an entry and an exit vertex: one way for a medium, two for a bus with two sides."""
+        """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
         members = next((p for p in element.properties if p.name == "members"), None)
         if members is not None and members.far:
             ends = [f"{part.name}.{way}.{end}" for way in ("fwd", "rev") for end in ("in", "out")]
