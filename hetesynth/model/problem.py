@@ -55,7 +55,8 @@ class Problem:
     """A collective on a graph with capacities.
 
     ``exclusive_reduction``: in one step a rank adds at most one arriving value to the same chunk
-    (HeteCCL eq. 8). It only matters for collectives that reduce.
+    (HeteCCL eq. 8). A copying problem with it stands for a reversed reduction: there a rank sends the same chunk
+    to at most one peer in a step.
     """
 
     ranks: int

@@ -37,15 +37,18 @@ ROUND_WORK = 1_500_000  # deliveries over all rounds
 PATIENCE = 40  # rounds without improvement
 
 
-def improve(search: Search) -> None:
-    """Offer better and better schedules until the bound is met, the rounds are used up or time is out."""
+def improve(search: Search, rounds: int | None = None) -> None:
+    """Offer better and better schedules until the bound is met, the rounds are used up or time is out.
+
+    ``rounds`` defaults to as many as the size of the problem allows.
+    """
     tables = Dissemination(search.problem)
     rng = random.Random(search.budget.seed)
     capacity = np.array([float(r.capacity) for r in tables.resources])
     price = 1.0 / capacity
     stale = 0
-    for number in range(_rounds(search.problem)):
-        if search.done or search.out_of_time() or stale >= PATIENCE:
+    for number in range(rounds or _rounds(search.problem)):
+        if search.done or stale >= PATIENCE or (number and search.out_of_time()):
             return
         one = _Round(tables, price, rng, noise=NOISE if number else 0.0)
         schedule = one.run(search)

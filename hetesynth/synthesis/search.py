@@ -20,7 +20,7 @@ Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
 
 
-def _silent(what: str, steps: int | None) -> None:
+def silent(what: str, steps: int | None) -> None:
     """No one is watching."""
 
 
@@ -32,7 +32,7 @@ class Search:
     target: int
     budget: Budget
     oracle: Oracle
-    progress: Progress = _silent
+    progress: Progress = silent
     best: Schedule | None = None
     cut_short: bool = False
     started: float = field(default_factory=time.monotonic)

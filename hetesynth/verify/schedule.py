@@ -72,8 +72,16 @@ def _overloads(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
 
 
 def _not_exclusive(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """Eq. 8: in one step a rank adds at most one arriving value to the same chunk."""
+    """Eq. 8: in one step a rank adds at most one arriving value to the same chunk; in a copying problem, which
+    then stands for a reversed reduction, it sends the chunk to at most one peer."""
     if not problem.exclusive_reduction:
+        return
+    if not problem.collective.reduces:
+        sends = Counter((t.start, problem.arcs[t.link].src, t.chunk) for t in schedule.transfers)
+        for (start, rank, chunk), count in sorted(sends.items()):
+            if count > 1:
+                message = f"step {start}: rank {rank} sends chunk {chunk} to {count} peers at once"
+                yield Violation("not-exclusive", message, step=start, rank=rank, chunk=chunk)
         return
     additions = Counter((t.end, problem.arcs[t.link].dst, t.chunk) for t in schedule.transfers if t.reduce)
     for (end, rank, chunk), count in sorted(additions.items()):

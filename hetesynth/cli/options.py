@@ -1,0 +1,93 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
+from hetesynth.frontend.quantity import parse_quantity
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.pipeline import Exclusion, Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOPOLOGY = click.Path(path_type=Path)
+
+
+def problem_options(function: F) -> F:
+    """The options that define a problem: collective, chunks, root, chunking."""
+    for option in reversed(_PROBLEM):
+        function = option(function)
+    return function
+
+
+_PROBLEM = [
+    click.option("--coll", "name", type=click.Choice(COLLECTIVE_NAMES), required=True, help="The collective."),
+    click.option(
+        "--chunks", type=click.IntRange(1, 4096), default=1, show_default=True, help="Chunks per rank's block."
+    ),
+    click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0]."),
+    click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
+    click.option(
+        "--tau-ref",
+        default="slowest",
+        metavar="slowest|KIND|TIME",
+        show_default=True,
+        help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
+    ),
+    click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1."),
+    click.option(
+        "--exclusion",
+        type=click.Choice(["auto", "step", "program"]),
+        default="auto",
+        show_default=True,
+        help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
+    ),
+]
+
+
+def request(
+    topology: Path,
+    name: str,
+    chunks: int,
+    root: int | None,
+    chunk_size: str | None,
+    tau_ref: str,
+    rounding: str,
+    exclusion: str,
+    *,
+    strategy: str = "auto",
+    time_budget: float | None = None,
+    seed: int = 0,
+) -> Request:
+    """The request that the options state."""
+    return Request(
+        topology=topology,
+        collective=cast("CollectiveName", name),
+        chunks=chunks,
+        root=root,
+        strategy=strategy,
+        budget=Budget(time_budget, seed),
+        chunking=chunking_options(chunk_size, tau_ref, rounding),
+        exclusion=cast("Exclusion", exclusion),
+    )
+
+
+def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> ChunkingOptions:
+    """Chunk size, reference and rounding, read with their units."""
+    size = None if chunk_size is None else int(parse_quantity(chunk_size, "size", "--chunk-size"))
+    if chunk_size is not None and (size is None or size < 1):
+        raise click.BadParameter("must be at least one byte", param_hint="--chunk-size")
+    reference: str | Fraction = tau_ref
+    if tau_ref[:1].isdigit():
+        reference = parse_quantity(tau_ref, "time", "--tau-ref")
+    return ChunkingOptions(size, reference, cast("Rounding", rounding))
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -1,0 +1,29 @@
+"""Progress on a terminal: one line on standard error, nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int | None], None]
+
+
+@contextmanager
+def watching(*, quiet: bool) -> Iterator[Progress]:
+    """A progress callback that shows what is being done and the best schedule so far."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda what, steps: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        best: list[int] = []
+
+        def show(what: str, steps: int | None) -> None:
+            if steps is not None:
+                best[:] = [steps]
+            so_far = f", best so far {best[0]} steps (Ctrl-C keeps it)" if best else ""
+            status.update(f"{what}{so_far}")
+
+        yield show

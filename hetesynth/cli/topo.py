@@ -1,0 +1,35 @@
+"""``hetesynth topo show``: the graph a topology file describes, with its capacities."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.chunking import ROUNDINGS
+from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option
+
+
+@click.group(name="topo", short_help="Look at a topology.")
+def command() -> None:
+    """Look at a topology."""
+
+
+@command.command(name="show", short_help="Print the graph and the capacities.")
+@click.argument("topology", type=TOPOLOGY)
+@click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB].")
+@click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
+@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
+@click.option("--all", "every", is_flag=True, help="Every link, not one line per kind.")
+@json_option
+def show(topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, every: bool, as_json: bool) -> None:
+    """Print the GPUs, the links with C(u, v), the shared resources with C_g, and each one's rounding error."""
+    from hetesynth import pipeline
+    from hetesynth.report.topology import graph_summary, topology_report
+
+    chunking = pipeline.load_chunking(topology, chunking_options(chunk_size, tau_ref, rounding))
+    if as_json:
+        click.echo(json.dumps(graph_summary(chunking), indent=2))
+    else:
+        click.echo(topology_report(chunking, every=every))

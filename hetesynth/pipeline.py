@@ -1,0 +1,236 @@
+"""The whole compiler in reading order: the only place that sees every stage.
+
+text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
+anything is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth import __version__
+from hetesynth.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.collectives.library import collective
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.frontend import load_topology
+from hetesynth.model.bound import LowerBound
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.program import Program
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.verdict import GaveUp, Infeasible, Violation
+
+if TYPE_CHECKING:
+    from hetesynth.emitter.summary import ProgramSummary
+    from hetesynth.synthesis.solve import Solution
+
+Progress = Callable[[str, int | None], None]
+Exclusion = Literal["auto", "step", "program"]
+
+
+def _silent(what: str, steps: int | None) -> None:
+    """No one is watching."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for.
+
+    ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once.
+    ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
+    the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
+    """
+
+    topology: Path
+    collective: CollectiveName
+    chunks: int = 1
+    root: Rank | None = None
+    strategy: str = "auto"
+    budget: Budget = field(default_factory=Budget)
+    chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
+    exclusion: Exclusion = "auto"
+
+
+@dataclass
+class Clock:
+    """Wall seconds by phase."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time inside to phase ``name``."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - started
+
+    @property
+    def total(self) -> float:
+        """All phases together."""
+        return sum(self.phases.values())
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A verified schedule and its verified programs, ready to be written."""
+
+    request: Request
+    topology: Topology
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    programs: dict[str, Program]  # "" out of place, "inplace" in place
+    files: dict[str, bytes]  # suffix -> contents
+    figures: dict[str, ProgramSummary]
+    clock: Clock
+
+
+def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
+    """Parse and quantize, for a look at the graph."""
+    return chunk(load_topology(path), options)
+
+
+def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
+    """Parse and quantize: from the topology file to the problem."""
+    with clock.phase("parse"):
+        topology = load_topology(request.topology)
+    with clock.phase("chunking"):
+        wanted = collective(request.collective, topology.ranks, request.chunks, request.root)
+        if topology.ranks == 1:
+            raise HetesynthError(
+                "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
+            )
+        chunking = chunk(topology, request.chunking)
+        step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
+        return chunking, chunking.problem(wanted, exclusive_reduction=step and wanted.reduces)
+
+
+def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
+    """Every lower bound for ``request``, best first, without a search."""
+    from hetesynth.synthesis.solve import bounds_of
+
+    _, problem = load_problem(request, Clock())
+    return problem, bounds_of(problem)
+
+
+def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
+    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
+    from hetesynth.emitter.summary import program_summary
+    from hetesynth.synthesis.registry import strategy
+    from hetesynth.synthesis.solve import Solver
+    from hetesynth.verify.schedule import schedule_violations
+
+    chosen = strategy(request.strategy)
+    clock = Clock()
+    chunking, problem = load_problem(request, clock)
+    with clock.phase("search"):
+        outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
+    match outcome:
+        case Infeasible(reason=reason):
+            raise HetesynthError(
+                f"there is no schedule: {reason}", code="HS601", exit_code=1,
+                help="check the direction of the links; `hetesynth topo show` lists them",
+            )  # fmt: skip
+        case GaveUp(reason=reason):
+            raise HetesynthError(
+                reason, code="HS602", exit_code=3, help="raise --time-budget or use --strategy auto"
+            )
+    clock.phases["bound"] = outcome.bound_seconds
+    clock.phases["search"] -= outcome.bound_seconds
+    with clock.phase("verify"):
+        _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
+    progress("lowering", outcome.schedule.makespan)
+    programs, files = _programs(problem, outcome, chunking, clock)
+    figures = {kind: program_summary(program) for kind, program in programs.items()}
+    return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock)
+
+
+def _programs(
+    problem: Problem, solution: Solution, chunking: Chunking, clock: Clock
+) -> tuple[dict[str, Program], dict[str, bytes]]:
+    """Lower, write to memory, read back and execute: every program that the collective can have."""
+    from hetesynth.emitter.limits import PORTABLE
+    from hetesynth.emitter.lower import LoweringOptions, in_place_supported, lower
+    from hetesynth.emitter.msccl_xml import write_msccl_xml
+
+    programs: dict[str, Program] = {}
+    files: dict[str, bytes] = {}
+    for kind in ("", "inplace") if in_place_supported(problem.collective.name) else ("",):
+        with clock.phase("lower"):
+            name = _program_name(chunking.topology.name, problem, kind)
+            options = LoweringOptions(name=name, in_place=bool(kind), out_of_place=not kind, profile=PORTABLE)
+            programs[kind] = lower(problem, solution.schedule, options)
+            suffix = f".{kind}.xml" if kind else ".xml"
+            files[suffix] = write_msccl_xml(programs[kind])
+        with clock.phase("verify"):
+            _demand_clean(_judged(files[suffix], name, problem), f"program {name}")
+    files[".schedule.json"] = _schedule_json(problem, solution, chunking)
+    return programs, files
+
+
+def _program_name(cluster: str, problem: Problem, kind: str) -> str:
+    parts = [cluster, problem.collective.name, f"c{problem.collective.chunks_per_rank}", kind]
+    return "_".join(p for p in parts if p)
+
+
+def _judged(xml: bytes, name: str, problem: Problem) -> list[Violation]:
+    """What the second judge says of the bytes as a runtime would read them."""
+    from hetesynth.verify.msccl_xml import read_program
+    from hetesynth.verify.program import profile_violations, program_violations
+
+    read = read_program(xml, f"{name}.xml")
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    return [*program_violations(read, links=links, root=problem.collective.root), *profile_violations(read)]
+
+
+def _demand_clean(found: list[Violation], what: str) -> None:
+    if found:
+        raise InternalError(f"the {what} does not verify ({len(found)} findings): {found[0].message}")
+
+
+def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
+    from hetesynth.emitter.schedule_json import write_schedule_json
+
+    header: dict[str, object] = {
+        "cluster": chunking.topology.name,
+        "generator": f"hetesynth {__version__}",
+        "chunk_bytes": chunking.chunk_bytes,
+        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+        "rounding": chunking.options.rounding,
+        "lower_bound": solution.bound.steps,
+        "bound_method": solution.bound.method,
+        "bound_proof": solution.bound.proof,
+        "proven_optimal": solution.certificate.proven_optimal,
+    }
+    return write_schedule_json(problem, solution.schedule, header)
+
+
+def verify_program(
+    path: Path, topology: Path | None, root: Rank | None
+) -> tuple[list[Violation], list[Violation]]:
+    """Judge any MSCCL XML: what kills or corrupts, and what the portable profile forbids."""
+    from hetesynth.verify.msccl_xml import load_program
+    from hetesynth.verify.program import profile_violations, program_violations
+
+    links = None
+    if topology is not None:
+        links = {(link.src, link.dst) for link in load_topology(topology).links}
+    read = load_program(path)
+    return program_violations(read, links=links, root=root), profile_violations(read)
+
+
+def write(synthesis: Synthesis, stem: Path) -> list[Path]:
+    """Write every file of ``synthesis`` next to each other, all or none; the paths, XML first."""
+    from hetesynth.emitter.outputs import write_all
+
+    paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
+    with synthesis.clock.phase("write"):
+        write_all(paths)
+    return list(paths)

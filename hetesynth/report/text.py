@@ -1,0 +1,152 @@
+"""What the commands print, as text and as plain values for JSON.
+
+In: results of the pipeline, by their attributes. Out: strings and dictionaries. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hetesynth.model.bound import LowerBound
+from hetesynth.model.problem import Problem
+
+if TYPE_CHECKING:
+    from hetesynth.pipeline import Synthesis
+
+
+def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
+    """The object ``synth --json`` prints. Scripts depend on these names."""
+    solution, worst = made.solution, made.chunking.worst_error()
+    certificate = solution.certificate
+    return {
+        "collective": made.request.collective,
+        "ranks": made.topology.ranks,
+        "chunks": made.request.chunks,
+        "strategy": made.request.strategy,
+        "steps": certificate.steps,
+        "lower_bound": certificate.bound.steps,
+        "proven_optimal": certificate.proven_optimal,
+        "seconds": round(made.clock.total, 3),
+        "outputs": [str(path) for path in paths],
+        "cluster": made.topology.name,
+        "root": made.problem.collective.root,
+        "seed": made.request.budget.seed,
+        "gap": certificate.gap,
+        "bound_method": certificate.bound.method,
+        "bound_proof": certificate.bound.proof,
+        "bound_within_composition": solution.within,
+        "cut_short": solution.cut_short,
+        "transfers": len(solution.schedule.transfers),
+        "chunk_bytes": made.chunking.chunk_bytes,
+        "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
+        "worst_rounding_error": None if worst is None else float(worst.error),
+        "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
+        "programs": {kind or "outofplace": program_figures(made, kind) for kind in made.programs},
+    }
+
+
+def program_figures(made: Synthesis, kind: str) -> dict[str, Any]:
+    """Thread blocks, steps and channels of one program."""
+    from dataclasses import asdict
+
+    return asdict(made.figures[kind])
+
+
+def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
+    """The short report after ``synth``."""
+    solution = made.solution
+    certificate = solution.certificate
+    chunks = f"{made.request.chunks} chunk" + ("s" if made.request.chunks > 1 else "")
+    lines = [
+        f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
+        + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
+        f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
+        f"strategy {made.request.strategy})",
+        f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
+        f"  quality      {_quality(made)}",
+        f"  capacities   {_capacities(made)}",
+        *(f"  {line}" for line in _programs(made)),
+        f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
+        "  verified     schedule replayed, every program executed",
+        *(f"  wrote        {path}" for path in paths),
+    ]
+    return "\n".join(lines)
+
+
+def _quality(made: Synthesis) -> str:
+    solution = made.solution
+    certificate = solution.certificate
+    if certificate.proven_optimal:
+        return "proven optimal"
+    gap = f"at most {certificate.gap} step{'s' if certificate.gap > 1 else ''} from optimal"
+    if solution.within is not None and solution.within == certificate.steps:
+        gap += "; optimal for reduce-scatter followed by allgather"
+    if solution.cut_short:
+        gap += "; cut short, more time may improve it"
+    return gap
+
+
+def _capacities(made: Synthesis) -> str:
+    chunking = made.chunking
+    worst = chunking.worst_error()
+    size = f"chunk {human_bytes(chunking.chunk_bytes)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
+    if worst is None or worst.error == 0:
+        return f"{size} ({chunking.reference}), exact"
+    return (
+        f"{size} ({chunking.reference}), worst rounding error {float(worst.error):+.1%} "
+        f"({worst.kind} {worst.name}: {worst.chunks} per step)"
+    )
+
+
+def _programs(made: Synthesis) -> Iterable[str]:
+    for kind, figures in made.figures.items():
+        label = "in place    " if kind else "out of place"
+        yield (
+            f"{label} {figures.max_thread_blocks} thread blocks and {figures.max_steps} steps at most per GPU "
+            f"and block, {figures.channels} channels, "
+            f"{figures.min_channels_per_link}-{figures.max_channels_per_link} per link"
+        )
+
+
+def _phases(made: Synthesis) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in made.clock.phases.items())
+
+
+def human_bytes(count: int) -> str:
+    """``16 MB``, ``1.5 GB``, ``700 B``."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} B"
+
+
+def bounds_report(problem: Problem, found: list[LowerBound]) -> str:
+    """The lines ``bounds`` prints: the best bound first."""
+    collective = problem.collective
+    lines = [f"{collective.name}, {collective.ranks} ranks, {collective.chunks_per_rank} chunks per rank"]
+    lines.append(f"  lower bound {found[0].steps} steps")
+    lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in found]
+    return "\n".join(lines)
+
+
+def bounds_summary(problem: Problem, found: list[LowerBound]) -> dict[str, Any]:
+    """The object ``bounds --json`` prints."""
+    from dataclasses import asdict
+
+    return {
+        "collective": problem.collective.name,
+        "ranks": problem.ranks,
+        "chunks": problem.collective.chunks_per_rank,
+        "lower_bound": found[0].steps,
+        "bounds": [
+            {
+                "steps": bound.steps,
+                "method": bound.method,
+                "proof": bound.proof,
+                "witness": None if bound.witness is None else asdict(bound.witness),
+            }
+            for bound in found
+        ],
+    }

@@ -1,0 +1,135 @@
+"""From any collective to copying problems and back: inversion, composition, bound, search.
+
+In: a problem, a strategy, a budget, an oracle. Out: the best schedule found with the best lower bound proved, or
+``Infeasible``. Never raises on Ctrl-C once a schedule exists: it returns that schedule and says it was cut short.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from hetesynth.bounds.lower import all_bounds, lower_bound
+from hetesynth.collectives.composition import split
+from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.errors import HetesynthError
+from hetesynth.model.bound import Certificate, LowerBound
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.search import Oracle, Progress, Search, silent
+from hetesynth.synthesis.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A schedule that the oracle accepted and what is known of the optimum.
+
+    ``cut_short``: time or an interrupt ended the search, so another run may differ. ``within``: for allreduce, the
+    bound on schedules that put a reduce-scatter before an allgather, as this one does (HeteCCL appendix I).
+    """
+
+    schedule: Schedule
+    bound: LowerBound
+    cut_short: bool
+    bound_seconds: float
+    first_seconds: float
+    within: int | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """Steps against the bound."""
+        return Certificate(self.schedule.makespan, self.bound)
+
+
+def bounds_of(problem: Problem) -> list[LowerBound]:
+    """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
+    if problem.collective.name in DUAL:
+        dual, _ = invert(problem)
+        return [_of_the_dual(bound) for bound in all_bounds(dual)]
+    return all_bounds(problem)
+
+
+def _of_the_dual(bound: LowerBound) -> LowerBound:
+    return replace(bound, proof=f"{bound.proof} (in the reversed problem)")
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """Everything a search needs besides the problem."""
+
+    strategy: Strategy
+    budget: Budget
+    oracle: Oracle
+    progress: Progress = silent
+
+    def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+        """The best schedule for ``problem``, or why there is none."""
+        if problem.collective.name == "allreduce":
+            return self._composed(problem)
+        if problem.collective.name in DUAL:
+            dual, recover = invert(problem)
+            solved = self._copying(dual, self.budget)
+            if not isinstance(solved, Solution):
+                return solved
+            return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
+        return self._copying(problem, self.budget)
+
+    def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+        first, second, join = split(problem)
+        started = time.monotonic()
+        half = replace(self, budget=_share(self.budget, 0.5, 0.0))
+        scatter = half.solve(first)
+        if not isinstance(scatter, Solution):
+            return scatter
+        rest = replace(self, budget=_share(self.budget, 1.0, time.monotonic() - started))
+        gather = rest.solve(second)
+        if not isinstance(gather, Solution):
+            return gather
+        before = time.monotonic()
+        bound = lower_bound(problem)
+        return Solution(
+            schedule=join(scatter.schedule, gather.schedule),
+            bound=bound,
+            cut_short=scatter.cut_short or gather.cut_short,
+            bound_seconds=scatter.bound_seconds + gather.bound_seconds + time.monotonic() - before,
+            first_seconds=scatter.first_seconds + gather.first_seconds,
+            within=scatter.bound.steps + gather.bound.steps,
+        )
+
+    def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:
+        refused = self.strategy.refuses(problem)
+        if refused:
+            raise HetesynthError(
+                f"strategy {self.strategy.name} does not take this problem: {refused}",
+                code="HS306",
+                help="use --strategy auto, or fewer chunks",
+            )
+        stranded = Dissemination(problem).stranded()
+        if stranded is not None:
+            chunk, rank = stranded
+            return Infeasible(f"no path leads chunk {chunk} to rank {rank}")
+        started = time.monotonic()
+        self.progress("bound", None)
+        bound = lower_bound(problem)
+        bound_seconds = time.monotonic() - started
+        search = Search(problem, bound.steps, budget, self.oracle, self.progress)
+        try:
+            proved = self.strategy.improve(search)
+        except KeyboardInterrupt:
+            if search.best is None:
+                raise
+            proved = None
+            search.cut_short = True
+        if search.best is None:
+            return GaveUp(f"strategy {self.strategy.name} found no schedule", search.elapsed())
+        if proved is not None and proved.steps > bound.steps:
+            bound = proved
+        return Solution(search.best, bound, search.cut_short, bound_seconds, search.first_seconds or 0.0)
+
+
+def _share(budget: Budget, share: float, spent: float) -> Budget:
+    if budget.seconds is None:
+        return budget
+    return replace(budget, seconds=max(0.0, budget.seconds - spent) * share)

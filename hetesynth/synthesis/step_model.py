@@ -1,0 +1,197 @@
+"""The step model of HeteCCL 5.1 in Z3: Send(k, u, v, t) and Has(k, u, t) for a fixed number of steps.
+
+In: a copying problem and T. The laws of motion (eq. 2, 3, delivery) are always there; capacity (eq. 4, 5),
+single receipt (eq. 6) and exclusion (eq. 8) are added one by one, as counterexamples demand them. Variables that
+distance alone decides are constants. Everything is Boolean and pseudo-Boolean, so Z3's finite-domain solver
+takes it; ``unknown`` is reported as such and never read as unsatisfiable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import z3
+
+from hetesynth.model.schedule import Transfer
+from hetesynth.synthesis.dissemination import Dissemination
+
+Sending = tuple[int, int, int]  # chunk, arc, step
+Answer = Literal["sat", "unsat", "unknown"]
+
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One law at one place.
+
+    ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual).
+    """
+
+    kind: Literal["capacity", "once", "exclusive"]
+    a: int
+    b: int = 0
+
+
+def size(tables: Dissemination, steps: int) -> int:
+    """How many Send variables the model has, before it is built."""
+    problem = tables.problem
+    total = 0
+    origins: dict[frozenset[int], int] = defaultdict(int)
+    for pre in problem.collective.pre:
+        origins[pre] += 1
+    for pre, count in origins.items():
+        early = [min(tables.hops[u][v] for u in pre) for v in range(problem.ranks)]
+        total += count * sum(max(0, steps - early[arc.src]) for arc in problem.arcs if arc.dst not in pre)
+    return total
+
+
+class StepModel:
+    """Z3's view of one problem with ``steps`` steps."""
+
+    def __init__(self, tables: Dissemination, steps: int) -> None:
+        self.tables = tables
+        self.steps = steps
+        self.solver = z3.SolverFor("QF_FD")
+        self.solver.set("ctrl_c", False)
+        self.laws: set[Law] = set()
+        self.send: dict[Sending, z3.BoolRef] = {}
+        self._has: dict[tuple[int, int, int], z3.BoolRef | bool] = {}
+        self._earliest = [
+            [min(tables.hops[u][v] for u in pre) for v in range(tables.problem.ranks)]
+            for pre in tables.problem.collective.pre
+        ]
+        for k in range(len(tables.problem.collective.chunks)):
+            self._declare(k)
+            self._a_sender_holds_and_a_receiver_lacks(k)
+            self._holding_is_having_received(k)
+            self._every_target_is_served(k)
+
+    def _declare(self, k: int) -> None:
+        """Send and Has variables of chunk k; constants where distance or the start decides."""
+        problem = self.tables.problem
+        pre = problem.collective.pre[k]
+        for rank in range(problem.ranks):
+            for t in range(self.steps + 1):
+                if rank in pre:
+                    self._has[k, rank, t] = True
+                elif t < self._earliest[k][rank]:
+                    self._has[k, rank, t] = False
+                else:
+                    self._has[k, rank, t] = z3.Bool(f"has_{k}_{rank}_{t}")
+        for a, arc in enumerate(problem.arcs):
+            if arc.dst not in pre:
+                for t in range(self._earliest[k][arc.src], self.steps):
+                    self.send[k, a, t] = z3.Bool(f"send_{k}_{a}_{t}")
+
+    def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
+        """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
+        for a, arc in enumerate(self.tables.problem.arcs):
+            for t in range(self.steps):
+                send = self.send.get((k, a, t))
+                if send is None:
+                    continue
+                holds, held = self._has[k, arc.src, t], self._has[k, arc.dst, t]
+                if not isinstance(holds, bool):
+                    self.solver.add(z3.Or(z3.Not(send), holds))
+                if not isinstance(held, bool):
+                    self.solver.add(z3.Or(z3.Not(send), z3.Not(held)))
+
+    def _holding_is_having_received(self, k: int) -> None:
+        """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
+        for rank in range(self.tables.problem.ranks):
+            for t in range(self.steps):
+                now, then = self._has[k, rank, t], self._has[k, rank, t + 1]
+                if isinstance(then, bool):
+                    continue
+                causes = [self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send]
+                if not isinstance(now, bool):
+                    causes.append(now)
+                self.solver.add(z3.Or(z3.Not(then), *causes))
+                for cause in causes:
+                    self.solver.add(z3.Or(z3.Not(cause), then))
+
+    def _every_target_is_served(self, k: int) -> None:
+        """Has(k,u,T) for every u in post(k)."""
+        for rank in sorted(self.tables.problem.collective.post[k]):
+            held = self._has[k, rank, self.steps]
+            self.solver.add(held if not isinstance(held, bool) else z3.BoolVal(held))
+
+    def add(self, law: Law) -> bool:
+        """Demand ``law`` at every step; False when it was already there."""
+        if law in self.laws:
+            return False
+        self.laws.add(law)
+        for t in range(self.steps):
+            if law.kind == "capacity":
+                self._a_resource_is_not_overloaded(law.a, t)
+            elif law.kind == "once":
+                self._a_chunk_arrives_over_one_link(law.a, law.b, t)
+            else:
+                self._a_chunk_leaves_over_one_link(law.a, law.b, t)
+        return True
+
+    def _a_resource_is_not_overloaded(self, r: int, t: int) -> None:
+        """The sum of Send over the links of a resource is at most its capacity (eq. 4, 5)."""
+        resource = self.tables.problem.resources[r]
+        chunks = range(len(self.tables.problem.collective.chunks))
+        sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
+        self._at_most(sends, resource.capacity)
+
+    def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
+        """A rank receives a chunk at most once (eq. 6); eq. 2 already forbids it in different steps."""
+        self._at_most([self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send], 1)
+
+    def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
+        """A rank adds one arriving value to a chunk in a step (eq. 8), seen in the reversed problem."""
+        self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
+
+    def _at_most(self, sends: list[z3.BoolRef], limit: int) -> None:
+        if len(sends) > limit:
+            self.solver.add(z3.PbLe([(send, 1) for send in sends], limit))
+
+    def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
+        """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
+        self.solver.set("rlimit", rlimit)
+        if seconds is not None:
+            self.solver.set("timeout", max(1, int(seconds * 1000)))
+        assumptions = [self.send[s] for s in sorted(frozen)]
+        return _interruptible(self.solver, assumptions)
+
+    def core(self) -> list[Sending]:
+        """The frozen sends that the last ``unsat`` blames; none: there is no schedule at all."""
+        names = {str(literal) for literal in self.solver.unsat_core()}
+        return [s for s in sorted(self.send) if f"send_{s[0]}_{s[1]}_{s[2]}" in names] if names else []
+
+    def transfers(self) -> list[Transfer]:
+        """The sends of the last model."""
+        model = self.solver.model()
+        true = (s for s, variable in self.send.items() if z3.is_true(model[variable]))
+        return sorted(Transfer(t, t + 1, k, a) for k, a, t in true)
+
+    def smt2(self) -> str:
+        """The laws so far as SMT-LIB 2, to be checked by any solver."""
+        text: str = self.solver.to_smt2()
+        return text
+
+
+def _interruptible(solver: z3.Solver, assumptions: list[z3.BoolRef]) -> Answer:
+    """``check`` in a thread, so that Ctrl-C reaches Python and stops the solver."""
+    answers: list[z3.CheckSatResult] = []
+    worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+    except KeyboardInterrupt:
+        solver.interrupt()
+        worker.join()
+        raise
+    if not answers or answers[0] == z3.unknown:
+        return "unknown"
+    return "sat" if answers[0] == z3.sat else "unsat"

@@ -1,0 +1,38 @@
+"""What a strategy is: a way to improve a search over a copying problem.
+
+A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way. It
+declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
+strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hetesynth.model.bound import LowerBound, UnsatWitness
+from hetesynth.model.problem import Problem
+from hetesynth.synthesis.search import Search
+
+Improve = Callable[[Search], LowerBound | None]
+Accepts = Callable[[Problem], str | None]
+
+
+def _anything(problem: Problem) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None."""
+
+    name: str
+    source: str
+    improve: Improve
+    refuses: Accepts = _anything
+
+
+def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:
+    """The bound that an unsatisfiable query for ``infeasible_steps`` steps proves."""
+    proof = f"Z3: no schedule of {infeasible_steps} steps exists"
+    return LowerBound(infeasible_steps + 1, "unsat", proof, UnsatWitness(infeasible_steps, query))

@@ -1,0 +1,39 @@
+"""The whole step model at once, every law from the start: SCCL's way (seed: PPoPP 2021, section 3), on the
+Send/Has variables of HeteCCL. For small problems; it is the reference that faster strategies must agree with.
+
+In: a copying problem and a number of steps. Out: a schedule, a proof that there is none, or neither.
+"""
+
+from __future__ import annotations
+
+from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
+from hetesynth.synthesis.dissemination import Dissemination, without_useless
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.step_model import Law, StepModel
+
+RLIMIT = 2_000_000_000
+
+
+def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel]:
+    """Decide ``steps`` steps with the full model."""
+    tables = Dissemination(search.problem)
+    model = StepModel(tables, steps)
+    for law in every_law(tables):
+        model.add(law)
+    answer = model.check((), rlimit, search.remaining())
+    if answer == "sat":
+        return Synthesized(without_useless(search.problem, model.transfers(), steps)), model
+    if answer == "unsat":
+        return Infeasible("the whole step model is unsatisfiable", steps), model
+    return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+
+
+def every_law(tables: Dissemination) -> list[Law]:
+    """All laws of a problem: capacity (eq. 4, 5), single receipt (eq. 6), exclusion (eq. 8) where asked."""
+    problem = tables.problem
+    pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]
+    laws = [Law("capacity", r) for r in range(len(problem.resources))]
+    laws += [Law("once", k, r) for k, r in pairs]
+    if problem.exclusive_reduction:
+        laws += [Law("exclusive", k, r) for k, r in pairs]
+    return laws
