@@ -19,10 +19,10 @@ def all_bounds(problem: Problem) -> list[LowerBound]:
     found = list(_cheap_bounds(problem))
     if not problem.collective.reduces:
         from hetesynth.bounds.flow import flow_bound
+        from hetesynth.bounds.price import price_bound
 
         flow = flow_bound(problem, at_least=max(b.steps for b in found))
-        if flow is not None:
-            found.append(flow)
+        found += [b for b in (flow, price_bound(problem)) if b is not None]
     return sorted(found, key=lambda b: -b.steps)
 
 

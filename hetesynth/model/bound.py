@@ -63,7 +63,20 @@ class VolumeWitness:
     capacity: int
 
 
-Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | None
+@dataclass(frozen=True, slots=True)
+class PriceWitness:
+    """Prices of resources.
+
+    All chunks together pay at least ``paid`` on their cheapest paths; a step earns at most ``earned``, the sum of
+    price times capacity.
+    """
+
+    prices: tuple[tuple[str, int], ...]
+    paid: int
+    earned: int
+
+
+Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ class LowerBound:
     """No schedule takes fewer than ``steps`` steps; ``proof`` says in words why."""
 
     steps: int
-    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "unsat"]
+    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "price", "unsat"]
     proof: str
     witness: Witness = None
 

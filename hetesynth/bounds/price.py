@@ -1,0 +1,126 @@
+"""The price bound: the dual of routing every chunk on its cheapest path.
+
+In: a copying problem whose chunks each have one target besides their holders (alltoall, gather, scatter). Give
+every resource a price; a chunk pays at least its cheapest path, and a step earns at most the prices times the
+capacities. So steps >= sum of cheapest paths / sum of price x capacity, for any prices (linear programming duality
+of the multi-commodity flow of TE-CCL 4.1, without its time axis). Good prices come from multiplicative weights:
+route on cheapest paths, raise the price of what is busy, repeat. The final prices are integers and the bound is
+computed from them exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.bound import LowerBound, PriceWitness
+from hetesynth.model.problem import Problem
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDS = 60
+MAX_RANKS = 256
+SCALE = 1_000_000  # integer price of the dearest resource
+STEP = 0.3
+
+
+def price_bound(problem: Problem) -> LowerBound | None:
+    """The best price bound found, or None where it does not apply."""
+    demand = _demand(problem)
+    if demand is None or problem.ranks > MAX_RANKS:
+        return None
+    routing = _Routing(problem)
+    price = 1.0 / routing.capacity
+    best: tuple[int, Ints] | None = None
+    for _ in range(ROUNDS):
+        whole = np.maximum(np.rint(price / price.max() * SCALE), 1).astype(np.int64)
+        paid, load = routing.route(whole, demand)
+        steps = -(-paid // int(whole @ routing.capacity_int))
+        if best is None or steps > best[0]:
+            best = (steps, whole)
+        busy = load / routing.capacity
+        price = price * (1.0 + STEP * busy / busy.max())
+        price = price / price.max()
+    if best is None:
+        return None
+    return _bound(problem, routing, demand, *best)
+
+
+def _bound(problem: Problem, routing: _Routing, demand: Ints, steps: int, price: Ints) -> LowerBound:
+    paid, _ = routing.route(price, demand)
+    earned = int(price @ routing.capacity_int)
+    named = tuple((r.name, int(p)) for r, p in zip(routing.resources, price, strict=True))
+    proof = f"the cheapest paths cost {paid} at prices that let a step earn {earned}"
+    return LowerBound(steps, "price", proof, PriceWitness(named, paid, earned))
+
+
+def _demand(problem: Problem) -> Ints | None:
+    """``demand[u, v]``: chunks that start at u only and end at v only; None when some chunk has more targets."""
+    demand = np.zeros((problem.ranks, problem.ranks), dtype=np.int64)
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        targets = post - pre
+        if not targets:
+            continue
+        if len(pre) > 1 or len(targets) > 1:
+            return None
+        demand[min(pre), min(targets)] += 1
+    return demand if demand.any() else None
+
+
+class _Routing:
+    """Cheapest paths of a problem under prices on its resources."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.resources = problem.binding_resources
+        self.capacity_int = np.array([r.capacity for r in self.resources], dtype=np.int64)
+        self.capacity = self.capacity_int.astype(np.float64)
+        pairs = [(a, r) for r, resource in enumerate(self.resources) for a in resource.arcs]
+        self.arc_of = np.array([a for a, _ in pairs], dtype=np.int64)
+        self.resource_of = np.array([r for _, r in pairs], dtype=np.int64)
+        self.src = np.array([arc.src for arc in problem.arcs], dtype=np.int64)
+        self.dst = np.array([arc.dst for arc in problem.arcs], dtype=np.int64)
+
+    def route(self, price: Ints, demand: Ints) -> tuple[int, Floats]:
+        """What all chunks pay on cheapest paths (exact), and the load that puts on each resource."""
+        cost = np.zeros(len(self.src), dtype=np.int64)
+        np.add.at(cost, self.arc_of, price[self.resource_of])
+        closest, first = self._closest(cost)
+        paid = int((closest * demand)[demand > 0].sum())
+        crossing = self._crossing(demand, first)
+        load = np.zeros(len(self.resources))
+        np.add.at(load, self.resource_of, crossing[self.arc_of])
+        return paid, load
+
+    def _closest(self, cost: Ints) -> tuple[Ints, Ints]:
+        """All-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)."""
+        n = self.problem.ranks
+        far = np.int64(1) << 60
+        closest: Ints = np.full((n, n), far, dtype=np.int64)
+        first: Ints = np.full((n, n), -1, dtype=np.int64)
+        for a in np.lexsort((np.arange(len(cost)), cost))[::-1]:
+            closest[self.src[a], self.dst[a]] = cost[a]
+            first[self.src[a], self.dst[a]] = a
+        np.fill_diagonal(closest, 0)
+        for m in range(n):
+            through = closest[:, m : m + 1] + closest[m : m + 1, :]
+            better = through < closest
+            closest = np.where(better, through, closest)
+            first = np.where(better, first[:, m : m + 1], first)
+        return closest, first
+
+    def _crossing(self, demand: Ints, first: Ints) -> Floats:
+        """Chunks over each arc when every chunk takes its cheapest path, all chunks one arc at a time."""
+        crossing = np.zeros(len(self.src))
+        at, to = np.nonzero(demand)
+        amount = demand[at, to].astype(np.float64)
+        for _ in range(self.problem.ranks):
+            arcs = first[at, to]
+            np.add.at(crossing, arcs, amount)
+            at = self.dst[arcs]
+            going = at != to
+            at, to, amount = at[going], to[going], amount[going]
+            if not len(at):
+                break
+        return crossing
