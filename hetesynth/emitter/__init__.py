@@ -1,0 +1,1 @@
+"""Schedule -> Program -> bytes, and back for the schedule document. Knows no synthesizer and no judge."""

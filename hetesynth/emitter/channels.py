@@ -1,0 +1,207 @@
+"""Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
+
+In: a problem, a schedule and a ``ChannelPlan`` (what to do differently because a limit did not hold). Out:
+messages. Knows nothing of buffers and thread blocks.
+
+Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
+the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
+at most C(u, v), and non-uniform (HeteCCL 5.3).
+
+The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
+line: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
+most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
+why that excludes deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from hetesynth.emitter.limits import Profile
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Rank
+
+Pair = tuple[Rank, Rank]
+Key = tuple[int, int, int, int, int]
+"""A place in the one order of all instructions: tick, commits first, wave, sends first, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``."""
+
+    index: int
+    src: Rank
+    dst: Rank
+    channel: int
+    start: int
+    end: int
+    wave: int
+    chunks: tuple[int, ...]
+    reduce: bool
+
+    @property
+    def send_key(self) -> Key:
+        """Where the send stands in the order."""
+        return self.start, 1, self.wave, 0, self.index
+
+    @property
+    def receive_key(self) -> Key:
+        """Where the receive stands in the order."""
+        return self.start, 1, self.wave, 1, self.index
+
+    @property
+    def commit_key(self) -> Key:
+        """Where the arriving value starts to count: before anything else of tick ``end``."""
+        return self.end, 0, 0, 0, self.index
+
+
+@dataclass(frozen=True)
+class ChannelPlan:
+    """How to depart from one channel per concurrent chunk, so that limits hold.
+
+    ``most``: channels a pair may use for concurrent chunks (absent: as many as there are). ``parts``: into how
+    many runs, each on channels of its own, a pair's transfers are cut in time. ``merge``: neighbouring chunks
+    that share a channel in a tick become one message; ``apart``: (pair, tick) for which that must not be done.
+    """
+
+    most: Mapping[Pair, int] = field(default_factory=dict)
+    parts: Mapping[Pair, int] = field(default_factory=dict)
+    merge: bool = False
+    apart: frozenset[tuple[Pair, int]] = frozenset()
+
+
+def messages(
+    problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Profile, slots: int
+) -> list[Message]:
+    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
+
+    Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
+    """
+    lanes: dict[tuple[Pair, tuple[int, int]], list[Transfer]] = {}
+    by_pair: dict[Pair, list[Transfer]] = defaultdict(list)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        by_pair[arc.src, arc.dst].append(t)
+    for pair in sorted(by_pair):
+        for slot, carried in _slots(by_pair[pair], plan.most.get(pair), plan.parts.get(pair, 1)).items():
+            lanes[pair, slot] = carried
+    channel = _channel_numbers(lanes, profile)
+    found: list[Message] = []
+    for (pair, slot), carried in lanes.items():
+        together = _together(pair, carried, plan, profile)
+        found.extend(_waves(pair, channel[pair, slot], together))
+    return _numbered(found, slots)
+
+
+def _slots(transfers: list[Transfer], most: int | None, parts: int) -> dict[tuple[int, int], list[Transfer]]:
+    """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes."""
+    free_from: list[int] = []
+    lane_of: dict[Transfer, int] = {}
+    for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
+        lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
+        free_from[lane : lane + 1] = [t.end]
+        lane_of[t] = lane
+    if most is not None and len(free_from) > most:
+        lane_of = _squeezed(lane_of, most)
+    lanes: dict[int, list[Transfer]] = defaultdict(list)
+    for t in sorted(lane_of, key=lambda t: (t.start, t.chunk, t.link)):
+        lanes[lane_of[t]].append(t)
+    found: dict[tuple[int, int], list[Transfer]] = {}
+    for lane in sorted(lanes):
+        run = -(-len(lanes[lane]) // parts)
+        for part in range(parts):
+            if carried := lanes[lane][part * run : (part + 1) * run]:
+                found[lane, part] = carried
+    return found
+
+
+def _squeezed(lane_of: dict[Transfer, int], most: int) -> dict[Transfer, int]:
+    """Lanes 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
+    together: dict[int, list[Transfer]] = defaultdict(list)
+    for t in sorted(lane_of, key=lambda t: (t.start, t.chunk, t.link)):
+        together[t.start].append(t)
+    return {
+        t: i * most // len(group) if len(group) > most else lane_of[t] % most
+        for group in together.values()
+        for i, t in enumerate(group)
+    }
+
+
+def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Profile) -> dict[
+    tuple[Pair, tuple[int, int]], int
+]:  # fmt: skip
+    """The lowest channel for each lane that its pair does not use and that has room at both ends."""
+    sending: dict[tuple[Rank, int], int] = defaultdict(int)
+    receiving: dict[tuple[Rank, int], int] = defaultdict(int)
+    used: dict[Pair, set[int]] = defaultdict(set)
+    channel: dict[tuple[Pair, tuple[int, int]], int] = {}
+    most = profile.max_peers_per_channel
+    for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
+        src, dst = pair
+        for c in range(profile.max_channel + 1):
+            if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
+                break
+        else:
+            raise HetesynthError(
+                f"ranks {src} and {dst} need more channels than {profile.max_channel + 1}, the limit of target "
+                f"{profile.name}",
+                code="HS503",
+                help="use fewer chunks per rank, or a schedule with fewer peers per rank",
+            )
+        used[pair].add(c)
+        sending[src, c] += 1
+        receiving[dst, c] += 1
+        channel[pair, slot] = c
+    return channel
+
+
+def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: Profile) -> list[list[Transfer]]:
+    """Runs of transfers that travel as one message: single transfers unless the plan merges."""
+    runs: list[list[Transfer]] = []
+    for t in carried:
+        last = runs[-1] if runs else []
+        if (
+            plan.merge
+            and last
+            and (pair, t.start) not in plan.apart
+            and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
+            and len(last) < profile.max_count
+        ):
+            last.append(t)
+        else:
+            runs.append([t])
+    return runs
+
+
+def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[Message]:
+    """One message a run; runs of one tick take one wave after the other."""
+    wave: dict[int, int] = defaultdict(int)
+    for run in runs:
+        first = run[0]
+        chunks = tuple(t.chunk for t in run)
+        yield Message(
+            0, *pair, channel, first.start, first.end, wave[first.start], chunks, first.reduce
+        )  # fmt: skip
+        wave[first.start] += 1
+
+
+def _numbered(found: list[Message], slots: int) -> list[Message]:
+    """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
+    found = sorted(found, key=lambda m: (m.start, m.wave, m.src, m.dst, m.channel))
+    widest: dict[int, int] = defaultdict(int)
+    for m in found:
+        widest[m.start] = max(widest[m.start], m.wave + 1)
+    alone: list[Message] = []
+    for m in found:
+        if len(m.chunks) > slots:
+            alone.append(replace(m, wave=widest[m.start]))
+            widest[m.start] += 1
+        else:
+            alone.append(m)
+    ordered = sorted(alone, key=lambda m: (m.start, m.wave, m.src, m.dst, m.channel))
+    return [replace(m, index=i) for i, m in enumerate(ordered)]

@@ -1,0 +1,111 @@
+"""Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
+
+In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
+Reading order: channels (who shares a connection, in which order), placement (buffers), thread blocks,
+dependences, then the fit to the target's limits (``fitting``). Knows no synthesizer, no judge, no file format.
+
+Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
+pointers. (The research runtime refuses both collectives; the others read such files.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.emitter.fitting import Draft, Fit, refined
+from hetesynth.emitter.layout import Layout, in_place_supported
+from hetesynth.emitter.limits import PORTABLE, Profile
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import GpuProgram, Program, Protocol
+from hetesynth.model.schedule import Schedule
+
+MAX_ATTEMPTS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringOptions:
+    """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
+
+    ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
+    """
+
+    name: str
+    in_place: bool = False
+    out_of_place: bool = True
+    profile: Profile = PORTABLE
+    protocol: Protocol = "Simple"
+    min_bytes: int = 0
+    max_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program, and in words what had to be done so that it fits its target (nothing: an empty tuple)."""
+
+    program: Program
+    notes: tuple[str, ...]
+
+
+def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
+    """The program that carries out ``schedule``.
+
+    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
+    return lower_with_notes(problem, schedule, options).program
+
+
+def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+    """As ``lower``, with what was done to meet the limits."""
+    _check(problem, options)
+    layout = Layout(problem.collective, options.in_place)
+    fit = Fit()
+    for _ in range(MAX_ATTEMPTS):
+        draft = Draft.of(problem, schedule, layout, fit, options.profile, options.protocol)
+        better = refined(draft, fit, options.profile)
+        if better is None:
+            return Lowered(_program(layout, draft, options), fit.notes)
+        fit = better
+    raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
+
+
+def _check(problem: Problem, options: LoweringOptions) -> None:
+    name = problem.collective.name
+    if options.in_place == options.out_of_place:
+        raise HetesynthError(
+            "a program is either in place or out of place", code="HS505", help="write one file for each"
+        )
+    if options.in_place and not in_place_supported(name):
+        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
+    if options.min_bytes < 0 or options.max_bytes < 0:
+        raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
+    if options.max_bytes and options.min_bytes > options.max_bytes:
+        raise HetesynthError(
+            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
+            code="HS505",
+            help="swap them, or use 0 as the largest for no limit",
+        )
+
+
+def _program(layout: Layout, draft: Draft, options: LoweringOptions) -> Program:
+    collective = layout.collective
+    gpus = []
+    for rank, blocks in enumerate(draft.thread_blocks):
+        inputs, outputs = layout.sizes(rank)
+        gpus.append(GpuProgram(rank, inputs, outputs, draft.scratch[rank], blocks))
+    channels = max((tb.channel + 1 for gpu in gpus for tb in gpu.thread_blocks), default=1)
+    return Program(
+        name=options.name,
+        collective=collective.name,
+        ranks=collective.ranks,
+        protocol=options.protocol,
+        channels=channels,
+        chunks_per_loop=layout.chunks_per_loop,
+        in_place=options.in_place,
+        out_of_place=options.out_of_place,
+        min_bytes=options.min_bytes,
+        max_bytes=options.max_bytes,
+        root=collective.root,
+        gpus=tuple(gpus),
+    )

@@ -1,0 +1,112 @@
+"""Program -> MSCCL XML.
+
+In: a program. Out: bytes that the hand-written readers of MSCCL, its executor and RCCL accept. They are not XML
+parsers, so the form is strict: no declaration, double quotes, single spaces, plain decimals, one element a
+line, all ten attributes on every step. Knows nothing of schedules.
+
+``root`` is an attribute of our own: readers ignore those they do not know, and a verifier needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hetesynth.emitter.limits import PORTABLE, Profile
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
+
+MAX_NAME = 63
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}", re.ASCII)
+_NOWHERE = (("i", -1), ("o", -1))
+
+
+def write_msccl_xml(program: Program, profile: Profile = PORTABLE) -> bytes:
+    """The file for ``program``, with the spellings of ``profile``. Equal programs give equal bytes.
+
+    Raises HetesynthError HS506 for a name the readers could misread.
+    """
+    return "".join(f"{line}\n" for line in _algo(program, profile)).encode("ascii")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is not 1 to 63 of: ASCII letters, digits, ``_``, ``-``, ``.``."""
+    if not _NAME.fullmatch(name):
+        raise HetesynthError(
+            f"the name {name[:80]!r} cannot stand in an MSCCL XML",
+            code="HS506",
+            help=f"use 1 to {MAX_NAME} ASCII letters, digits, '_', '-' and '.'",
+        )
+
+
+def _algo(program: Program, profile: Profile) -> Iterator[str]:
+    check_name(program.name)
+    used = max((tb.channel + 1 for gpu in program.gpus for tb in gpu.thread_blocks), default=1)
+    if program.channels != used:
+        raise InternalError(f"the program states {program.channels} channels and uses {used}")
+    coll = profile.reducescatter if program.collective == "reducescatter" else program.collective
+    attributes: dict[str, object] = {
+        "name": program.name,
+        "proto": program.protocol,
+        "nchannels": program.channels,
+        "nchunksperloop": program.chunks_per_loop,
+        "ngpus": program.ranks,
+        "coll": coll,
+        "inplace": int(program.in_place),
+        "outofplace": int(program.out_of_place),
+        "minBytes": program.min_bytes,
+        "maxBytes": program.max_bytes,
+    }
+    if program.root is not None:
+        attributes["root"] = program.root
+    yield f"<algo {_attributes(attributes)}>"
+    for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
+        yield from _gpu(gpu, profile)
+    yield "</algo>"
+
+
+def _gpu(gpu: GpuProgram, profile: Profile) -> Iterator[str]:
+    sizes = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
+    yield f"  <gpu {_attributes({'id': gpu.rank, **sizes})}>"
+    for tb in gpu.thread_blocks:
+        yield from _thread_block(tb, profile)
+    yield "  </gpu>"
+
+
+def _thread_block(tb: ThreadBlock, profile: Profile) -> Iterator[str]:
+    send = -1 if tb.send_peer is None else tb.send_peer
+    recv = -1 if tb.recv_peer is None else tb.recv_peer
+    yield f"    <tb {_attributes({'id': tb.id, 'send': send, 'recv': recv, 'chan': tb.channel})}>"
+    for s, instruction in enumerate(tb.instructions):
+        if instruction.op not in profile.ops:
+            raise InternalError(f"target {profile.name} has no {instruction.op}")
+        yield f"      <step {_attributes(_step(s, instruction))}/>"
+    yield "    </tb>"
+
+
+def _step(s: int, instruction: Instruction) -> dict[str, object]:
+    (srcbuf, srcoff), (dstbuf, dstoff) = (
+        _NOWHERE[side] if place is None else _place(place)
+        for side, place in enumerate((instruction.src, instruction.dst))
+    )
+    depid, deps = instruction.depends if instruction.depends is not None else (-1, -1)
+    return {
+        "s": s,
+        "type": instruction.op,
+        "srcbuf": srcbuf,
+        "srcoff": srcoff,
+        "dstbuf": dstbuf,
+        "dstoff": dstoff,
+        "cnt": instruction.count,
+        "depid": depid,
+        "deps": deps,
+        "hasdep": int(instruction.has_dependents),
+    }
+
+
+def _place(place: BufferSlice) -> tuple[str, int]:
+    return place.buffer, place.offset
+
+
+def _attributes(values: dict[str, object] | dict[str, int]) -> str:
+    return " ".join(f'{name}="{value}"' for name, value in values.items())

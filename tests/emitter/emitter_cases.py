@@ -1,0 +1,159 @@
+"""Small graphs and a naive step-greedy scheduler, so that the emitter is tested without the synthesizers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from hetesynth.collectives.composition import split
+from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.collectives.library import collective
+from hetesynth.model.problem import Arc, Problem, Resource
+from hetesynth.model.schedule import Schedule, Transfer
+
+Edges = dict[tuple[int, int], int]
+
+
+def _both(edges: Edges) -> Edges:
+    return {**edges, **{(v, u): c for (u, v), c in edges.items()}}
+
+
+def _ring(n: int) -> Edges:
+    return _both({(i, (i + 1) % n): 1 for i in range(n)})
+
+
+def _full(n: int, capacity: int = 1) -> Edges:
+    return {(u, v): capacity for u in range(n) for v in range(n) if u != v}
+
+
+def _dgx1() -> Edges:
+    double = [(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)]
+    single = [(0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7)]
+    return _both({**dict.fromkeys(double, 2), **dict.fromkeys(single, 1)})
+
+
+def _two_servers(a: int, b: int, nics: int) -> tuple[Edges, list[tuple[str, list[tuple[int, int]], int]]]:
+    """Switched servers of a and b GPUs (port capacity 9) joined by NICs (capacity 1) that GPUs share."""
+    servers = [list(range(a)), list(range(a, a + b))]
+    edges: Edges = {}
+    groups = []
+    for here, there in (servers, servers[::-1]):
+        edges.update({(u, v): 9 for u in here for v in here if u != v})
+        edges.update({(u, v): 1 for u in here for v in there})
+        for u in here:
+            groups.append((f"out {u}", [(u, v) for v in here if v != u], 9))
+            groups.append((f"in {u}", [(v, u) for v in here if v != u], 9))
+        for nic in range(nics):
+            users = [u for i, u in enumerate(here) if i * nics // len(here) == nic]
+            groups.append((f"nic {here[0]}.{nic} out", [(u, v) for u in users for v in there], 1))
+            groups.append((f"nic {here[0]}.{nic} in", [(v, u) for u in users for v in there], 1))
+    return edges, groups
+
+
+def _graph(name: str) -> tuple[int, Edges, list[tuple[str, list[tuple[int, int]], int]]]:
+    table: dict[str, tuple[int, Edges]] = {
+        "one": (1, {}),
+        "pair": (2, {(0, 1): 1, (1, 0): 1}),
+        "line3": (3, _both({(0, 1): 1, (1, 2): 1})),
+        "full3": (3, _full(3)),
+        "full4": (4, _full(4, 3)),
+        "oneway4": (4, {(i, (i + 1) % 4): 1 + i % 2 for i in range(4)}),
+        "star5": (5, _both({(0, i): 2 for i in range(1, 5)})),
+        "ring8": (8, _ring(8)),
+        "dgx1": (8, _dgx1()),
+    }
+    if name == "h4p8":
+        return 12, *_two_servers(4, 8, 4)
+    return *table[name], []
+
+
+GRAPHS = ("one", "pair", "line3", "full3", "full4", "oneway4", "star5", "ring8", "dgx1", "h4p8")
+
+
+def problem_on(graph: str, name: str, chunks: int = 1, root: int | None = None) -> Problem:
+    ranks, edges, groups = _graph(graph)
+    arcs = sorted(edges)
+    resources = tuple(Resource(g, tuple(arcs.index(e) for e in members), c) for g, members, c in groups)
+    wanted = collective(name, ranks, chunks, root)  # type: ignore[arg-type]
+    return Problem(ranks, ranks, (), tuple(Arc(u, v, edges[u, v]) for u, v in arcs), resources, wanted)
+
+
+@lru_cache(maxsize=None)
+def case(graph: str, name: str, chunks: int = 1, root: int | None = None) -> tuple[Problem, Schedule]:
+    problem = problem_on(graph, name, chunks, root)
+    return problem, schedule_for(problem)
+
+
+def schedule_for(problem: Problem) -> Schedule:
+    """Any valid schedule: reductions by inversion, allreduce by composition."""
+    if problem.collective.name == "allreduce":
+        first, second, join = split(problem)
+        return join(schedule_for(first), schedule_for(second))
+    if problem.collective.name in DUAL:
+        dual, recover = invert(problem)
+        return recover(schedule_for(dual))
+    return _greedy(problem)
+
+
+def _distances(problem: Problem) -> list[list[int]]:
+    far = problem.ranks + 1
+    out: list[list[int]] = [[] for _ in range(problem.ranks)]
+    for arc in problem.arcs:
+        out[arc.src].append(arc.dst)
+    table = []
+    for start in range(problem.ranks):
+        row = [far] * problem.ranks
+        row[start], front = 0, [start]
+        while front:
+            reached = [v for u in front for v in out[u] if row[v] == far]
+            for v in reached:
+                row[v] = row[front[0]] + 1
+            front = sorted(set(reached))
+        table.append(row)
+    return table
+
+
+def _greedy(problem: Problem) -> Schedule:
+    distance = _distances(problem)
+    resources = [[r for r, res in enumerate(problem.resources) if a in res.arcs] for a in range(len(problem.arcs))]
+    leaving: dict[int, list[int]] = {}
+    for a, arc in enumerate(problem.arcs):
+        leaving.setdefault(arc.src, []).append(a)
+    collective = problem.collective
+    held = [set(pre) for pre in collective.pre]
+    transfers: list[Transfer] = []
+    step = 0
+    while any(not post <= held[k] for k, post in enumerate(collective.post)):
+        room = [res.capacity for res in problem.resources]
+        coming: list[set[int]] = [set() for _ in held]
+        for k in sorted(range(len(held)), key=lambda k: (k + step) % len(held)):
+            for w in sorted(collective.post[k] - held[k]):
+                holders = sorted(held[k], key=lambda u: (distance[u][w], u))
+                nearest = distance[holders[0]][w]
+                hops = [
+                    a
+                    for u in holders
+                    if distance[u][w] == nearest
+                    for a in leaving.get(u, [])
+                    if distance[problem.arcs[a].dst][w] < nearest and all(room[r] for r in resources[a])
+                ]
+                hops = [a for a in hops if problem.arcs[a].dst not in held[k] | coming[k]]
+                if hops:
+                    for r in resources[hops[0]]:
+                        room[r] -= 1
+                    coming[k].add(problem.arcs[hops[0]].dst)
+                    transfers.append(Transfer(step, step + 1, k, hops[0]))
+        for k, ranks in enumerate(coming):
+            held[k] |= ranks
+        step += 1
+        if step > 10_000:
+            raise ValueError("unreachable ranks")
+    return Schedule.of(transfers)
+
+
+def stretched(schedule: Schedule, factor: int) -> Schedule:
+    """The same schedule with every tick lasting ``factor`` ticks."""
+    return Schedule.of(
+        (replace(t, start=t.start * factor, end=t.end * factor) for t in schedule.transfers),
+        schedule.makespan * factor,
+    )
