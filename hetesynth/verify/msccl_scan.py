@@ -1,0 +1,234 @@
+"""Lexical scan of an MSCCL XML file: bytes to start and end tags, and every lexical defect on the way.
+
+In: the bytes of a file. Out: tags with their attributes and line numbers, in document order, and the defects
+found. It knows nothing of what the elements mean.
+
+The runtimes read these files with hand-written scanners, not with an XML library, so "well-formed XML" is
+neither necessary nor sufficient. This scanner goes on after a defect where it can, so that one run reports
+them all. It expands nothing: no entity, no document type, no external file, so there is nothing to bomb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_TAG_BYTES = 65536
+MAX_VALUE_BYTES = 255
+MAX_ATTRIBUTES = 16
+
+_NAME = rb"[A-Za-z_][-A-Za-z0-9_.:]*"
+_PLAIN_TAG = re.compile(rb"<(" + _NAME + rb")((?: +" + _NAME + rb'="[^"<&]*")*) *(/?)>')
+_PLAIN_ATTRIBUTE = re.compile(rb' +([^ =]+)="([^"]*)"')
+_PLAIN_CLOSE = re.compile(rb"</(" + _NAME + rb")>")
+_LOOSE_CLOSE = re.compile(rb"</\s*(" + _NAME + rb")[^>]{0,999}>")
+_LOOSE_END = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
+_LOOSE_NAME = re.compile(rb"<(" + _NAME + rb")")
+_LOOSE_ITEM = re.compile(rb"([^\s=/>\"']+)(?:(\s*)=(\s*)(\"[^\"]*\"|'[^']*'))?|(\s+)|(.)", re.DOTALL)
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A start tag (``attributes`` is a mapping) or an end tag (``attributes`` is None) and its 1-based line."""
+
+    name: str
+    attributes: dict[str, str] | None
+    empty: bool
+    line: int
+
+
+@dataclass(slots=True)
+class Defect:
+    """A lexical defect: where it is first seen, how often, and whether every reader refuses the file for it."""
+
+    message: str
+    line: int
+    fatal: bool
+    count: int = 1
+
+
+class Scanner:
+    """Iterates over the tags of ``source``; ``defects`` is complete when the iteration has ended."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._line = 1
+        self._counted = 0
+        self._defects: dict[str, Defect] = {}
+        self._tags = 0
+
+    @property
+    def defects(self) -> tuple[Defect, ...]:
+        """What was found, in the order of first sight."""
+        return tuple(sorted(self._defects.values(), key=lambda d: (d.line, d.message)))
+
+    def tags(self) -> Iterator[Tag]:
+        """Every tag up to the end or to a defect that leaves no way on."""
+        source = self._source
+        if not self._is_text():
+            return
+        position = 3 if source.startswith(b"\xef\xbb\xbf") else 0
+        while True:
+            start = source.find(b"<", position)
+            self._between(position, len(source) if start < 0 else start)
+            if start < 0:
+                return
+            end, tag = self._tag_at(start)
+            if tag is not None:
+                self._tags += 1
+                yield tag
+            if end < 0:
+                return
+            position = end
+
+    def _is_text(self) -> bool:
+        source = self._source
+        if not source.strip():
+            self._defect("the file is empty", 0)
+            return False
+        found = _NOT_TEXT.search(source)
+        if found:
+            self._defect(f"not a text file: it holds the control byte 0x{found.group()[0]:02x}", found.start())
+            return False
+        if source.startswith(b"\xef\xbb\xbf"):
+            self._defect("a byte order mark stands before the first element; every runtime's reader refuses it", 0)
+        elif not source.isascii():
+            first = next(at for at, byte in enumerate(source) if byte > 127)
+            self._defect("the file holds bytes that are not ASCII; write plain ASCII", first, fatal=False)
+        return True
+
+    def _line_at(self, position: int) -> int:
+        """The 1-based line of a position; positions come mostly in rising order, so counting is incremental."""
+        if position < self._counted:
+            return self._source.count(b"\n", 0, position) + 1
+        self._line += self._source.count(b"\n", self._counted, position)
+        self._counted = position
+        return self._line
+
+    def _defect(self, message: str, position: int, fatal: bool = True) -> None:
+        known = self._defects.get(message)
+        if known is not None:
+            known.count += 1
+        else:
+            line = self._source.count(b"\n", 0, position) + 1
+            self._defects[message] = Defect(message, line, fatal)
+
+    def _between(self, start: int, end: int) -> None:
+        """Only blanks and line ends may stand between two tags."""
+        text = self._source[start:end]
+        rest = text.strip(b" \r\n")
+        if not rest:
+            return
+        at = start + text.find(rest[:1])
+        if rest.strip(b"\t \r\n"):
+            shown = rest.strip()[:20].decode("ascii", "replace")
+            where = "between the elements" if self._tags else "before the first element"
+            self._defect(f"text content {shown!r} stands {where}; every runtime's reader refuses it", at)
+        else:
+            self._defect("a tab stands between the elements; every runtime's reader takes only blanks", at)
+
+    def _tag_at(self, start: int) -> tuple[int, Tag | None]:
+        """The end of the markup at ``start`` (-1: no way on) and the tag, if it is one."""
+        limit = start + MAX_TAG_BYTES
+        plain = _PLAIN_TAG.match(self._source, start, limit)
+        if plain:
+            pairs = _PLAIN_ATTRIBUTE.findall(plain.group(2))
+            return plain.end(), self._start_tag(plain.group(1), pairs, plain.group(3) == b"/", start)
+        close = _PLAIN_CLOSE.match(self._source, start, limit)
+        if close:
+            return close.end(), Tag(close.group(1).decode(), None, False, self._line_at(start))
+        opening = self._source[start : start + 9]
+        if opening.startswith(b"<!--"):
+            return self._comment(start), None
+        if opening.startswith(b"<?"):
+            return self._declaration(start), None
+        if opening.startswith(b"<!"):
+            what = "a DOCTYPE" if opening.upper() == b"<!DOCTYPE" else "a `<!` declaration"
+            self._defect(f"{what} is refused by every runtime's reader; remove it", start)
+            return -1, None
+        if opening.startswith(b"</"):
+            return self._loose_close(start, limit)
+        return self._loose_tag(start, limit)
+
+    def _start_tag(self, name: bytes, pairs: list[tuple[bytes, bytes]], empty: bool, start: int) -> Tag:
+        attributes: dict[str, str] = {}
+        for key, value in pairs:
+            text = key.decode("ascii", "replace")
+            if text in attributes:
+                self._defect(f"attribute `{text[:40]}` stands twice in one element", start, fatal=False)
+                continue
+            if len(value) > MAX_VALUE_BYTES or len(key) >= MAX_VALUE_BYTES:
+                message = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters: readers overflow"
+                self._defect(message, start, fatal=False)
+            attributes[text] = value.decode("utf-8", "replace")
+        if len(attributes) > MAX_ATTRIBUTES:
+            message = f"an element has more than {MAX_ATTRIBUTES} attributes; readers drop the rest"
+            self._defect(message, start, fatal=False)
+        return Tag(name.decode(), attributes, empty, self._line_at(start))
+
+    def _comment(self, start: int) -> int:
+        end = self._source.find(b"-->", start + 4)
+        if end < 0:
+            self._defect("a comment is not closed", start)
+            return -1
+        first = self._source[start:end].split(None, 1)[0]
+        if b"=" in first:
+            message = "a comment whose first word holds `=` is refused by every runtime's reader; put a blank after `<!--`"
+            self._defect(message, start)
+        return end + 3
+
+    def _declaration(self, start: int) -> int:
+        message = "a `<?xml` declaration or processing instruction is refused by every runtime's reader; remove it"
+        self._defect(message, start)
+        end = self._source.find(b"?>", start)
+        return end + 2 if end >= 0 else -1
+
+    def _loose_close(self, start: int, limit: int) -> tuple[int, Tag | None]:
+        close = _LOOSE_CLOSE.match(self._source, start, limit)
+        if close is None:
+            self._defect("a closing tag is broken", start)
+            return -1, None
+        self._defect("a closing tag holds more than the name; readers refuse a blank before `>`", start)
+        return close.end(), Tag(close.group(1).decode(), None, False, self._line_at(start))
+
+    def _loose_tag(self, start: int, limit: int) -> tuple[int, Tag | None]:
+        """A start tag with some lexical defect: name it and read on."""
+        name = _LOOSE_NAME.match(self._source, start, limit)
+        whole = _LOOSE_END.match(self._source, start, limit)
+        if name is None or whole is None:
+            self._defect("a tag is broken or never closed by `>`", start)
+            return -1, None
+        inside = self._source[name.end() : whole.end() - 1]
+        empty = inside.endswith(b"/")
+        if empty:
+            inside = inside[:-1]
+        pairs = self._loose_attributes(inside, start)
+        return whole.end(), self._start_tag(name.group(1), pairs, empty, start)
+
+    def _loose_attributes(self, inside: bytes, start: int) -> list[tuple[bytes, bytes]]:
+        pairs: list[tuple[bytes, bytes]] = []
+        for item in _LOOSE_ITEM.finditer(inside):
+            key, before, after, quoted, blank, junk = item.groups()
+            if blank is not None:
+                self._blank_defects(blank, start)
+            elif junk is not None or quoted is None:
+                self._defect("an element holds something that is not name=\"value\"", start)
+            else:
+                if before or after:
+                    self._defect("a blank stands beside `=`; every runtime's reader refuses it", start)
+                if quoted.startswith(b"'"):
+                    self._defect("a value stands in single quotes; every runtime's reader takes only \"\"", start)
+                if b"&" in quoted:
+                    self._defect("an entity (`&...;`) is not decoded by the runtimes and stays as it is", start, False)
+                if b"<" in quoted:
+                    self._defect("`<` stands inside a value", start)
+                pairs.append((key, quoted[1:-1]))
+        return pairs
+
+    def _blank_defects(self, blank: bytes, start: int) -> None:
+        if b"\n" in blank or b"\r" in blank:
+            self._defect("a newline stands between attributes; every runtime's reader takes only blanks", start)
+        if b"\t" in blank:
+            self._defect("a tab stands between attributes; every runtime's reader takes only blanks", start)

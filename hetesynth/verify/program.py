@@ -1,0 +1,144 @@
+"""The second judge: executes the instructions that a file holds and says what is wrong with them.
+
+In: what msccl_xml.read_program returns, or a Program. Out: Violations. It derives buffers, aliasing and the
+expected data itself and shares no code with what made the program.
+
+Two questions, two functions:
+
+- ``program_violations``: what makes every runtime refuse the file, or hangs, crashes or corrupts when it runs:
+  malformed XML, missing attributes, connections, ranges, dependences, deadlock, races, wrong data.
+- ``profile_violations``: what only some runtime minds: the limits, instructions and spellings of the portable
+  profile. A production file with fused receives is correct in the first sense and has findings here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from hetesynth.model.program import Program
+from hetesynth.model.topology import Rank
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.msccl_xml import ReadResult, load_program
+from hetesynth.verify.program_checks import RECEIVES, SENDS, structure
+from hetesynth.verify.program_findings import MAX_FINDINGS, Findings, Lines
+from hetesynth.verify.program_layout import ROOTED, Layout, buffer_sizes
+from hetesynth.verify.program_profile import portable_violations
+from hetesynth.verify.program_run import Execution, buffers_touched
+
+SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
+"""Messages that one connection holds, by protocol."""
+MAX_GUESSED_ROOTS = 64
+
+
+def program_violations(
+    source: ReadResult | Program,
+    *,
+    slots: int | None = None,
+    root: Rank | None = None,
+    links: Collection[tuple[int, int]] | None = None,
+    max_findings: int = MAX_FINDINGS,
+) -> list[Violation]:
+    """What kills or corrupts at run time, at most ``max_findings``; empty means correct.
+
+    ``slots``: messages a connection holds (2 for Simple, 8 for LL and LL128 unless given). ``root``: overrides
+    what the program says; when neither says, the root for which the data is right. ``links``: (source,
+    destination) pairs that exist. Both aliasings are executed when the program claims both.
+    """
+    program, lines, known = _parts(source)
+    if program is None:
+        return known[:max_findings]
+    findings = Findings(program, lines, max_findings, found=known[:max_findings])
+    before = len(findings.found)
+    structure(findings, links)
+    if len(findings.found) > before or findings.full:
+        return findings.found
+    if root is None:
+        root = program.root
+    if program.collective in ROOTED:
+        root = _root(findings, program, lines, slots, root)
+        if root is None:
+            return findings.found
+    _execute(findings, slots, root)
+    return findings.found
+
+
+def profile_violations(source: ReadResult | Program) -> list[Violation]:
+    """What the portable profile forbids but some runtime accepts; empty means that every runtime reads it."""
+    if isinstance(source, Program):
+        return portable_violations(source, {})
+    found = list(source.portability)
+    if source.program is not None:
+        found += portable_violations(source.program, source.lines)
+    return found
+
+
+def verify_file(
+    path: Path,
+    *,
+    root: Rank | None = None,
+    links: Collection[tuple[int, int]] | None = None,
+    max_findings: int = MAX_FINDINGS,
+) -> list[Violation]:
+    """Everything about one file: program_violations, then profile_violations. HetesynthError: cannot be read."""
+    read = load_program(path)
+    return [
+        *program_violations(read, root=root, links=links, max_findings=max_findings),
+        *profile_violations(read),
+    ]
+
+
+def _parts(source: ReadResult | Program) -> tuple[Program | None, Lines, list[Violation]]:
+    if isinstance(source, Program):
+        return source, {}, []
+    return source.program, source.lines, list(source.violations)
+
+
+def _execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
+    """One run per aliasing the file claims (out of place when it claims none)."""
+    program = findings.program
+    claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
+    for in_place in claims or [False]:
+        layout = Layout(program, buffer_sizes(program), in_place, root)
+        findings.context = "" if len(claims) < 2 else "in place: " if in_place else "out of place: "
+        before = len(findings.found)
+        buffers_touched(layout, findings)
+        if len(findings.found) == before:
+            Execution(layout, slots or SLOTS[program.protocol], findings).run()
+    findings.context = ""
+
+
+def _root(
+    findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None
+) -> Rank | None:
+    """The root given or, when there is none, the one for which the program is right."""
+    if root is not None:
+        if 0 <= root < program.ranks:
+            return root
+        findings.add("attribute", f"root {root} is no rank: there are {program.ranks}")
+        return None
+    candidates = _likely_roots(program)[:MAX_GUESSED_ROOTS]
+    for candidate in candidates:
+        trial = Findings(program, lines, 1)
+        _execute(trial, slots, candidate)
+        if not trial.found:
+            return candidate
+    text = f"{program.collective}: the root is not stated and the program is right for none; taken to be {candidates[0]}"
+    findings.add("attribute", text)
+    return candidates[0]
+
+
+def _likely_roots(program: Program) -> list[Rank]:
+    """Ranks in the order of how little they receive (broadcast, scatter) or send (reduce, gather)."""
+    ops = RECEIVES if program.collective in ("broadcast", "scatter") else SENDS
+    moved = {
+        gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
+        for gpu in program.gpus
+    }
+    return sorted(range(program.ranks), key=lambda rank: (moved.get(rank, 0), rank))
+
+
+def stated_root(program: Program, root: Rank) -> Program:
+    """The program with its root stated."""
+    return replace(program, root=root)
