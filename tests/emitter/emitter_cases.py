@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 
 from hetesynth.collectives.composition import split
 from hetesynth.collectives.inversion import DUAL, invert
@@ -78,7 +78,7 @@ def problem_on(graph: str, name: str, chunks: int = 1, root: int | None = None) 
     return Problem(ranks, ranks, (), tuple(Arc(u, v, edges[u, v]) for u, v in arcs), resources, wanted)
 
 
-@lru_cache(maxsize=None)
+@cache
 def case(graph: str, name: str, chunks: int = 1, root: int | None = None) -> tuple[Problem, Schedule]:
     problem = problem_on(graph, name, chunks, root)
     return problem, schedule_for(problem)

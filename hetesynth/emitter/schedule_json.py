@@ -1,0 +1,237 @@
+"""Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made.
+
+In and out: a ``ScheduleDocument`` and bytes. Knows nothing of topologies beyond the ends of the links used.
+Reading trusts nothing: size, depth, types and ranges are checked, and what is not understood is refused.
+
+The document is one JSON object; every link and every transfer is a line: a link ``[index, src, dst]``, a
+transfer ``[start, end, chunk, link, reduce]`` with reduce 0 or 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Rank
+
+FORMAT = "hetesynth-schedule"
+VERSION = 1
+MAX_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 16
+MAX_RANKS = 65536
+MAX_INTEGER = 2**53
+
+_BRACKETS = re.compile(
+    r'[\[\]{}]|"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL
+)  # linear: an open string runs to the end
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+_KEYS = ("format", "version", "header", "collective", "ranks", "chunks_per_rank", "root", "makespan")
+_LISTS = ("links", "transfers")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDocument:
+    """A schedule and what it is a schedule of.
+
+    ``links``: (index, source rank, destination rank) of every link a transfer uses. ``header``: name, bound,
+    versions, seed, budget: whatever the writer wants to keep, as JSON values.
+    """
+
+    collective: CollectiveName
+    ranks: int
+    chunks_per_rank: int
+    root: Rank | None
+    links: tuple[tuple[int, Rank, Rank], ...]
+    schedule: Schedule
+    header: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+def schedule_document(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> ScheduleDocument:
+    """The document of ``schedule``, a solution of ``problem``."""
+    used = sorted({t.link for t in schedule.transfers})
+    links = tuple((i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
+    asked = problem.collective
+    return ScheduleDocument(asked.name, asked.ranks, asked.chunks_per_rank, asked.root, links, schedule, header)
+
+
+def write_schedule_json(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> bytes:
+    """The JSON text of ``schedule`` with ``header``, whose keys are sorted: equal input, equal bytes."""
+    return write_document(schedule_document(problem, schedule, header))
+
+
+def write_document(document: ScheduleDocument) -> bytes:
+    """The JSON text of ``document``; ``read_schedule_json`` gives it back."""
+    values: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "header": document.header,
+        "collective": document.collective,
+        "ranks": document.ranks,
+        "chunks_per_rank": document.chunks_per_rank,
+        "root": document.root,
+        "makespan": document.schedule.makespan,
+    }
+    transfers = [[t.start, t.end, t.chunk, t.link, int(t.reduce)] for t in document.schedule.transfers]
+    parts = [f" {_text(key)}: {_text(values[key])}" for key in _KEYS]
+    parts += [_lines("links", [list(link) for link in document.links]), _lines("transfers", transfers)]
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True)
+
+
+def _lines(name: str, rows: list[list[int]]) -> str:
+    body = ",\n".join(f"  {_text(row)}" for row in rows)
+    return f' "{name}": [\n{body}\n ]' if rows else f' "{name}": []'
+
+
+def read_schedule_json(data: bytes, filename: str = "<schedule>") -> ScheduleDocument:
+    """The document in ``data``. Raises HetesynthError HS520, exit code 2, when it is not one."""
+    return _Reader(filename).document(data)
+
+
+class _Reader:
+    """Checks one text; ``filename`` is only for messages."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+
+    def fail(self, what: str) -> NoReturn:
+        raise HetesynthError(
+            f"{self.filename}: {what}",
+            code="HS520",
+            help="give a schedule JSON that `hetesynth synth` wrote",
+        )
+
+    def document(self, data: bytes) -> ScheduleDocument:
+        values = self._object(data)
+        if values.get("format") != FORMAT:
+            self.fail(f"this is not a schedule: its format is not {FORMAT!r}")
+        if values.get("version") != VERSION or isinstance(values.get("version"), bool):
+            self.fail(f"format version {_shown(values.get('version'))} is not supported, only {VERSION}")
+        for key in (*_KEYS, *_LISTS):
+            if key not in values:
+                self.fail(f"{key!r} is missing")
+        for key in sorted(values):
+            if key not in (*_KEYS, *_LISTS):
+                self.fail(f"{_shown(key)} is not a field of a schedule")
+        return self._checked(values)
+
+    def _checked(self, values: dict[str, Any]) -> ScheduleDocument:
+        name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
+        if name is None:
+            self.fail(f"there is no collective {_shown(values['collective'])}")
+        ranks = self._integer(values["ranks"], "ranks", 1, MAX_RANKS)
+        chunks = self._integer(values["chunks_per_rank"], "chunks_per_rank", 1, MAX_INTEGER)
+        root = values["root"]
+        if (name in ROOTED) != (root is not None):
+            self.fail(f"{name} {'needs' if name in ROOTED else 'has no'} root")
+        if root is not None:
+            root = self._integer(root, "root", 0, ranks - 1)
+        if not isinstance(values["header"], dict):
+            self.fail("'header' is not an object")
+        makespan = self._integer(values["makespan"], "makespan", 0, MAX_INTEGER)
+        links = tuple(self._links(values["links"], ranks))
+        known = {index for index, _, _ in links}
+        schedule = Schedule.of(self._transfers(values["transfers"], known, makespan), makespan)
+        return ScheduleDocument(name, ranks, chunks, root, links, schedule, values["header"])
+
+    def _links(self, rows: object, ranks: int) -> Iterator[tuple[int, Rank, Rank]]:
+        previous = -1
+        for at, row in self._rows(rows, "links", 3):
+            index = self._integer(row[0], at, previous + 1, MAX_INTEGER)
+            src, dst = (self._integer(end, at, 0, ranks - 1) for end in row[1:])
+            if src == dst:
+                self.fail(f"{at}: a link from rank {src} to itself")
+            previous = index
+            yield index, src, dst
+
+    def _transfers(self, rows: object, known: set[int], makespan: int) -> Iterator[Transfer]:
+        for at, row in self._rows(rows, "transfers", 5):
+            start = self._integer(row[0], at, 0, makespan)
+            end = self._integer(row[1], at, start + 1, makespan)
+            chunk = self._integer(row[2], at, 0, MAX_INTEGER)
+            link = self._integer(row[3], at, 0, MAX_INTEGER)
+            if link not in known:
+                self.fail(f"{at}: link {link} is not in 'links'")
+            yield Transfer(start, end, chunk, link, bool(self._integer(row[4], at, 0, 1)))
+
+    def _rows(self, rows: object, name: str, width: int) -> Iterator[tuple[str, list[Any]]]:
+        if not isinstance(rows, list):
+            self.fail(f"{name!r} is not a list")
+        for i, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != width:
+                self.fail(f"{name}[{i}] is not a list of {width} integers")
+            yield f"{name}[{i}]", row
+
+    def _integer(self, value: object, what: str, low: int, high: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.fail(f"{what}: {_shown(value)} is not an integer")
+        if not low <= value <= high:
+            allowed = f"it must be from {low} to {high}" if low <= high else "nothing fits there"
+            self.fail(f"{what}: {_shown(value)} is out of range, {allowed}")
+        return value
+
+    def _object(self, data: bytes) -> dict[str, Any]:
+        if len(data) > MAX_BYTES:
+            self.fail(f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.fail(f"not a text: {error.reason} at byte {error.start}")
+        if _depth(text) > MAX_DEPTH:
+            self.fail(f"brackets are nested more than {MAX_DEPTH} deep")
+        try:
+            values = json.loads(
+                text, parse_constant=self._constant, parse_float=self._float, object_pairs_hook=self._unique
+            )
+        except json.JSONDecodeError as error:
+            self.fail(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}")
+        except (ValueError, RecursionError) as error:
+            self.fail(f"not JSON: {str(error)[:200]}")
+        if not isinstance(values, dict):
+            self.fail("not a JSON object")
+        return values
+
+    def _constant(self, name: str) -> NoReturn:
+        self.fail(f"{name} is not a JSON number")
+
+    def _float(self, digits: str) -> float:
+        value = float(digits)
+        if not math.isfinite(value):
+            self.fail(f"{digits[:40]} is too large a number")
+        return value
+
+    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            self.fail("an object names one field twice")
+        return values
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _depth(text: str) -> int:
+    """How deep brackets nest, those in strings aside."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
