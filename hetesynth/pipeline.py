@@ -21,11 +21,11 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
 
 if TYPE_CHECKING:
+    from hetesynth.emitter.lower import Lowered
     from hetesynth.emitter.summary import ProgramSummary
     from hetesynth.synthesis.solve import Solution
 
@@ -86,7 +86,7 @@ class Synthesis:
     chunking: Chunking
     problem: Problem
     solution: Solution
-    programs: dict[str, Program]  # "" out of place, "inplace" in place
+    programs: dict[str, Lowered]  # "" out of place, "inplace" in place
     files: dict[str, bytes]  # suffix -> contents
     figures: dict[str, ProgramSummary]
     clock: Clock
@@ -148,27 +148,28 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
         _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
     progress("lowering", outcome.schedule.makespan)
     programs, files = _programs(problem, outcome, chunking, clock)
-    figures = {kind: program_summary(program) for kind, program in programs.items()}
+    figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
     return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock)
 
 
 def _programs(
     problem: Problem, solution: Solution, chunking: Chunking, clock: Clock
-) -> tuple[dict[str, Program], dict[str, bytes]]:
+) -> tuple[dict[str, Lowered], dict[str, bytes]]:
     """Lower, write to memory, read back and execute: every program that the collective can have."""
+    from hetesynth.emitter.layout import in_place_supported
     from hetesynth.emitter.limits import PORTABLE
-    from hetesynth.emitter.lower import LoweringOptions, in_place_supported, lower
+    from hetesynth.emitter.lower import LoweringOptions, lower_with_notes
     from hetesynth.emitter.msccl_xml import write_msccl_xml
 
-    programs: dict[str, Program] = {}
+    programs: dict[str, Lowered] = {}
     files: dict[str, bytes] = {}
     for kind in ("", "inplace") if in_place_supported(problem.collective.name) else ("",):
         with clock.phase("lower"):
             name = _program_name(chunking.topology.name, problem, kind)
             options = LoweringOptions(name=name, in_place=bool(kind), out_of_place=not kind, profile=PORTABLE)
-            programs[kind] = lower(problem, solution.schedule, options)
+            programs[kind] = lower_with_notes(problem, solution.schedule, options)
             suffix = f".{kind}.xml" if kind else ".xml"
-            files[suffix] = write_msccl_xml(programs[kind])
+            files[suffix] = write_msccl_xml(programs[kind].program)
         with clock.phase("verify"):
             _demand_clean(_judged(files[suffix], name, problem), f"program {name}")
     files[".schedule.json"] = _schedule_json(problem, solution, chunking)
@@ -198,7 +199,7 @@ def _demand_clean(found: list[Violation], what: str) -> None:
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
     from hetesynth.emitter.schedule_json import write_schedule_json
 
-    header: dict[str, object] = {
+    header: dict[str, str | int | float | bool] = {
         "cluster": chunking.topology.name,
         "generator": f"hetesynth {__version__}",
         "chunk_bytes": chunking.chunk_bytes,

@@ -45,6 +45,12 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                 temporary.unlink()
 
 
+def check_writable(directory: Path) -> None:
+    """Raise HetesynthError HS510 now if no file can be made in ``directory``, rather than after the work."""
+    with _explained(directory), tempfile.TemporaryFile(dir=directory):
+        pass
+
+
 class _explained:
     """Turns an OSError about ``path`` into a HetesynthError."""
 

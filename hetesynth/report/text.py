@@ -108,6 +108,7 @@ def _programs(made: Synthesis) -> Iterable[str]:
             f"and block, {figures.channels} channels, "
             f"{figures.min_channels_per_link}-{figures.max_channels_per_link} per link"
         )
+        yield from (f"             {note}" for note in made.programs[kind].notes)
 
 
 def _phases(made: Synthesis) -> str:
