@@ -17,6 +17,7 @@ from dataclasses import dataclass
 MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
 MAX_ATTRIBUTES = 16
+MAX_DEFECTS = 50
 
 _NAME = rb"[A-Za-z_][-A-Za-z0-9_.:]*"
 _PLAIN_TAG = re.compile(rb"<(" + _NAME + rb")((?: +" + _NAME + rb'="[^"<&]*")*) *(/?)>')
@@ -26,6 +27,7 @@ _LOOSE_CLOSE = re.compile(rb"</\s*(" + _NAME + rb")[^>]{0,999}>")
 _LOOSE_END = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
 _LOOSE_NAME = re.compile(rb"<(" + _NAME + rb")")
 _LOOSE_ITEM = re.compile(rb"([^\s=/>\"']+)(?:(\s*)=(\s*)(\"[^\"]*\"|'[^']*'))?|(\s+)|(.)", re.DOTALL)
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
@@ -95,8 +97,9 @@ class Scanner:
         if source.startswith(b"\xef\xbb\xbf"):
             self._defect("a byte order mark stands before the first element; every runtime's reader refuses it", 0)
         elif not source.isascii():
-            first = next(at for at, byte in enumerate(source) if byte > 127)
-            self._defect("the file holds bytes that are not ASCII; write plain ASCII", first, fatal=False)
+            found = _NOT_ASCII.search(source)
+            at = found.start() if found else 0
+            self._defect("the file holds bytes that are not ASCII; write plain ASCII", at, fatal=False)
         return True
 
     def _line_at(self, position: int) -> int:
@@ -111,7 +114,7 @@ class Scanner:
         known = self._defects.get(message)
         if known is not None:
             known.count += 1
-        else:
+        elif len(self._defects) < MAX_DEFECTS:
             line = self._source.count(b"\n", 0, position) + 1
             self._defects[message] = Defect(message, line, fatal)
 
@@ -160,7 +163,9 @@ class Scanner:
                 self._defect(f"attribute `{text[:40]}` stands twice in one element", start, fatal=False)
                 continue
             if len(value) > MAX_VALUE_BYTES or len(key) >= MAX_VALUE_BYTES:
-                message = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters: readers overflow"
+                message = (
+                    f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters: readers overflow"
+                )
                 self._defect(message, start, fatal=False)
             attributes[text] = value.decode("utf-8", "replace")
         if len(attributes) > MAX_ATTRIBUTES:
@@ -175,7 +180,7 @@ class Scanner:
             return -1
         first = self._source[start:end].split(None, 1)[0]
         if b"=" in first:
-            message = "a comment whose first word holds `=` is refused by every runtime's reader; put a blank after `<!--`"
+            message = "a comment whose first word holds `=` is refused by every reader; put a blank after `<!--`"
             self._defect(message, start)
         return end + 3
 
@@ -214,14 +219,16 @@ class Scanner:
             if blank is not None:
                 self._blank_defects(blank, start)
             elif junk is not None or quoted is None:
-                self._defect("an element holds something that is not name=\"value\"", start)
+                self._defect('an element holds something that is not name="value"', start)
             else:
                 if before or after:
                     self._defect("a blank stands beside `=`; every runtime's reader refuses it", start)
                 if quoted.startswith(b"'"):
-                    self._defect("a value stands in single quotes; every runtime's reader takes only \"\"", start)
+                    self._defect('a value stands in single quotes; every runtime\'s reader takes only ""', start)
                 if b"&" in quoted:
-                    self._defect("an entity (`&...;`) is not decoded by the runtimes and stays as it is", start, False)
+                    self._defect(
+                        "an entity (`&...;`) is not decoded by the runtimes and stays as it is", start, False
+                    )
                 if b"<" in quoted:
                     self._defect("`<` stands inside a value", start)
                 pairs.append((key, quoted[1:-1]))

@@ -14,7 +14,6 @@ Two questions, two functions:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 from hetesynth.model.program import Program
@@ -30,6 +29,8 @@ from hetesynth.verify.program_run import Execution, buffers_touched
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
 """Messages that one connection holds, by protocol."""
 MAX_GUESSED_ROOTS = 64
+MAX_GUESSED_WORK = 1_000_000
+"""Instructions executed in search of a root that is not stated."""
 
 
 def program_violations(
@@ -109,22 +110,22 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
     findings.context = ""
 
 
-def _root(
-    findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None
-) -> Rank | None:
+def _root(findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None) -> Rank | None:
     """The root given or, when there is none, the one for which the program is right."""
     if root is not None:
         if 0 <= root < program.ranks:
             return root
         findings.add("attribute", f"root {root} is no rank: there are {program.ranks}")
         return None
-    candidates = _likely_roots(program)[:MAX_GUESSED_ROOTS]
+    instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
+    trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // max(1, instructions))
+    candidates = _likely_roots(program)[: max(1, trials)]
     for candidate in candidates:
         trial = Findings(program, lines, 1)
         _execute(trial, slots, candidate)
         if not trial.found:
             return candidate
-    text = f"{program.collective}: the root is not stated and the program is right for none; taken to be {candidates[0]}"
+    text = f"{program.collective}: no root is stated and the program is right for none; taken: {candidates[0]}"
     findings.add("attribute", text)
     return candidates[0]
 
@@ -137,8 +138,3 @@ def _likely_roots(program: Program) -> list[Rank]:
         for gpu in program.gpus
     }
     return sorted(range(program.ranks), key=lambda rank: (moved.get(rank, 0), rank))
-
-
-def stated_root(program: Program, root: Rank) -> Program:
-    """The program with its root stated."""
-    return replace(program, root=root)

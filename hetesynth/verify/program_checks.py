@@ -168,7 +168,7 @@ def _dependence(
     elif not 0 <= step < len(target.instructions):
         text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
     elif publisher(target, step) is None:
-        text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0): it waits forever"
+        text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
     else:
         return
     findings.add("dependence", text, place)
@@ -207,9 +207,7 @@ def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) 
         _pair(findings, key, sending.get(key), receiving.get(key))
 
 
-def _claim(
-    findings: Findings, taken: dict[Connection, Place], key: Connection, place: Place, what: str
-) -> None:
+def _claim(findings: Findings, taken: dict[Connection, Place], key: Connection, place: Place, what: str) -> None:
     first = taken.setdefault(key, place)
     if first != place:
         other = findings.program.gpus[first.gpu].thread_blocks[first.block or 0].id

@@ -17,7 +17,7 @@ MAX_FINDINGS = 50
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Positions, not ids: the ``gpu``-th GPU of the program, its ``block``-th thread block, its ``step``-th step."""
+    """Positions, not ids: the ``gpu``-th GPU, its ``block``-th thread block, that one's ``step``-th step."""
 
     gpu: int
     block: int | None = None
@@ -55,9 +55,7 @@ class Findings:
         gpu = self.program.gpus[place.gpu]
         block = None if place.block is None else gpu.thread_blocks[place.block].id
         line = self._line(place)
-        self.found.append(
-            Violation(kind, text, step=place.step, rank=gpu.rank, thread_block=block, line=line)
-        )
+        self.found.append(Violation(kind, text, step=place.step, rank=gpu.rank, thread_block=block, line=line))
 
     def _line(self, place: Place) -> int | None:
         lines = self.lines.get((place.gpu, -1 if place.block is None else place.block))

@@ -68,7 +68,9 @@ class Memory:
             if record is None:
                 record = self._cells[cell] = _Cell()
             elif record.writer >= 0 and not access.knows(record.writer, record.written):
-                self._race(access, "reads", record.writer, record.written, "writes", _cell_name(name, cell - first))
+                self._race(
+                    access, "reads", record.writer, record.written, "writes", _cell_name(name, cell - first)
+                )
             record.readers[access.block] = access.stamp
             value = self.value(cell)
             if value is None:
