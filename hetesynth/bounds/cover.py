@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Problem, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +27,54 @@ class Coverer:
         for r, resource in enumerate(self.resources):
             for a in resource.arcs:
                 self.of_arc[a].append(r)
+        self.at_receiver = [_at_receiver(problem, resource) for resource in self.resources]
 
     def cover(self, arcs: Iterable[int]) -> Cover:
-        """A cover of ``arcs`` by greedy weighted set cover: least capacity per newly covered link first."""
-        open_arcs = set(arcs)
-        news: dict[int, int] = {}
-        for a in open_arcs:
-            for r in self.of_arc[a]:
-                news[r] = news.get(r, 0) + 1
-        queue = [(self.resources[r].capacity / count, r, count) for r, count in sorted(news.items())]
+        """The least of three covers of ``arcs``: any resources, those at receivers first, at senders first."""
+        wanted = sorted(set(arcs))
+        covers = [self._greedy(wanted, preferred) for preferred in (None, True, False)]
+        return min(covers, key=lambda c: c.capacity)
+
+    def _greedy(self, wanted: list[int], receivers: bool | None) -> Cover:
+        """Greedy weighted set cover, least capacity per newly covered arc first; then what is redundant goes."""
+        open_arcs = set(wanted)
+        news: Counter[int] = Counter(r for a in wanted for r in self.of_arc[a])
+
+        def rank(r: int, count: int) -> tuple[bool, float, int, int]:
+            other_side = receivers is not None and self.at_receiver[r] is not receivers
+            return other_side, self.resources[r].capacity / count, r, count
+
+        queue = [rank(r, count) for r, count in sorted(news.items())]
         heapq.heapify(queue)
         chosen: list[int] = []
         while open_arcs:
-            _, r, count = heapq.heappop(queue)
+            *_, r, count = heapq.heappop(queue)
             now = sum(1 for a in self.resources[r].arcs if a in open_arcs)
             if now == 0:
                 continue
             if now < count:
-                heapq.heappush(queue, (self.resources[r].capacity / now, r, now))
+                heapq.heappush(queue, rank(r, now))
                 continue
             chosen.append(r)
             open_arcs.difference_update(self.resources[r].arcs)
-        names = tuple(sorted(self.resources[r].name for r in chosen))
-        return Cover(names, sum(self.resources[r].capacity for r in chosen))
+        return self._without_redundant(wanted, chosen)
+
+    def _without_redundant(self, wanted: list[int], chosen: list[int]) -> Cover:
+        within = set(wanted)
+        covered: Counter[int] = Counter(a for r in chosen for a in self.resources[r].arcs if a in within)
+        kept: list[int] = []
+        for r in sorted(chosen, key=lambda r: (-self.resources[r].capacity, r)):
+            arcs = [a for a in self.resources[r].arcs if a in within]
+            if all(covered[a] > 1 for a in arcs):
+                covered.subtract(arcs)
+            else:
+                kept.append(r)
+        names = tuple(sorted(self.resources[r].name for r in kept))
+        return Cover(names, sum(self.resources[r].capacity for r in kept))
+
+
+def _at_receiver(problem: Problem, resource: Resource) -> bool:
+    """Whether a resource sits nearer its receivers (a NIC's receiving side) than its senders."""
+    senders = {problem.arcs[a].src for a in resource.arcs}
+    receivers = {problem.arcs[a].dst for a in resource.arcs}
+    return len(receivers) <= len(senders)

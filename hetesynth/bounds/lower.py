@@ -32,7 +32,9 @@ def lower_bound(problem: Problem) -> LowerBound:
 
 
 def _cheap_bounds(problem: Problem) -> Iterator[LowerBound]:
-    moving = any(post - pre for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True))
+    collective = problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
     yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     yield distance_bound(problem)
     for bound in (doubling_bound(problem), cut_bound(problem), volume_bound(problem)):
