@@ -7,6 +7,7 @@ bounded through their dual, which takes exactly as many steps: the caller invert
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hetesynth.bounds.cut import cut_bound, volume_bound
 from hetesynth.bounds.distance import distance_bound, doubling_bound
@@ -18,12 +19,26 @@ def all_bounds(problem: Problem) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
     found = list(_cheap_bounds(problem))
     if not problem.collective.reduces:
-        from hetesynth.bounds.flow import flow_bound
-        from hetesynth.bounds.price import price_bound
-
-        flow = flow_bound(problem, at_least=max(b.steps for b in found))
-        found += [b for b in (flow, price_bound(problem)) if b is not None]
+        found += _flow_bounds(problem, max(b.steps for b in found))
     return sorted(found, key=lambda b: -b.steps)
+
+
+def _flow_bounds(problem: Problem, at_least: int) -> Iterator[LowerBound]:
+    """What enters each destination; what leaves each source, where every chunk has one target; prices."""
+    from hetesynth.bounds.flow import flow_bound
+    from hetesynth.bounds.price import price_bound
+
+    into = flow_bound(problem, at_least)
+    if into is not None:
+        yield into
+    collective = problem.collective
+    if all(len(post) == 1 for post in collective.post) and all(len(pre) == 1 for pre in collective.pre):
+        out_of = flow_bound(problem.reversed(), at_least)
+        if out_of is not None:
+            yield replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
+    prices = price_bound(problem)
+    if prices is not None:
+        yield prices
 
 
 def lower_bound(problem: Problem) -> LowerBound:

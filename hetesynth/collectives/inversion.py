@@ -13,21 +13,12 @@ from dataclasses import replace
 
 from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.problem import Arc, Problem, Segment
+from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 
 DUAL: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
 
 Recover = Callable[[Schedule], Schedule]
-
-
-def reverse_graph(problem: Problem) -> Problem:
-    """The same problem with every link and wire turned around; indices stay."""
-    return replace(
-        problem,
-        segments=tuple(Segment(s.dst, s.src, s.capacity, s.name) for s in problem.segments),
-        arcs=tuple(Arc(a.dst, a.src, a.capacity, tuple(reversed(a.segments))) for a in problem.arcs),
-    )
 
 
 def invert(problem: Problem) -> tuple[Problem, Recover]:
@@ -38,14 +29,9 @@ def invert(problem: Problem) -> tuple[Problem, Recover]:
     collective = problem.collective
     if collective.name not in DUAL:
         raise InternalError(f"{collective.name} has no dual")
-    dual = replace(
-        collective,
-        name=DUAL[collective.name],
-        pre=collective.post,
-        post=collective.pre,
-        root=collective.root,
-    )
-    return replace(reverse_graph(problem), collective=dual), reverse_schedule
+    turned = problem.reversed()
+    dual = replace(turned.collective, name=DUAL[collective.name])
+    return replace(turned, collective=dual), reverse_schedule
 
 
 def reverse_schedule(schedule: Schedule) -> Schedule:

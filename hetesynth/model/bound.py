@@ -81,12 +81,16 @@ Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitn
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """No schedule takes fewer than ``steps`` steps; ``proof`` says in words why."""
+    """No schedule takes fewer than ``steps`` steps; ``proof`` says in words why.
+
+    ``backwards``: the witness is about the reversed problem, which takes exactly as many steps.
+    """
 
     steps: int
     method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "price", "unsat"]
     proof: str
     witness: Witness = None
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ wire that several links cross and a stated group (both eq. 5) are all resources.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetesynth.model.collective import Collective
@@ -75,6 +75,16 @@ class Problem:
                 raise ValueError(f"arc {i}: {arc} is not a link with a capacity")
             if max(arc.src, arc.dst) >= self.ranks:
                 raise ValueError(f"arc {i}: {arc} leaves the ranks")
+
+    def reversed(self) -> Problem:
+        """The graph with every link and wire turned around, starts and ends exchanged; indices stay."""
+        collective = self.collective
+        return replace(
+            self,
+            segments=tuple(Segment(s.dst, s.src, s.capacity, s.name) for s in self.segments),
+            arcs=tuple(Arc(a.dst, a.src, a.capacity, a.segments[::-1]) for a in self.arcs),
+            collective=replace(collective, pre=collective.post, post=collective.pre),
+        )
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:

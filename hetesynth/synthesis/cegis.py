@@ -19,7 +19,7 @@ from hetesynth.synthesis.dissemination import Dissemination, without_useless
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.step_model import Law, Sending, StepModel
 
-RLIMIT = 400_000_000  # solver resource units for one number of steps
+RLIMIT = 20_000_000  # solver resource units for one number of steps; some 300,000 a second where it is hard
 FROZEN_SHARE = 4  # a check with frozen steps gets 1/FROZEN_SHARE of what is left
 
 
@@ -31,11 +31,12 @@ def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Out
     while True:
         if search.out_of_time():
             return GaveUp("out of time", search.elapsed()), model
-        spend = rlimit // FROZEN_SHARE if frozen else rlimit
+        left = rlimit - model.spent
+        if left <= 0:
+            return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+        spend = max(1, left // FROZEN_SHARE if frozen else left)
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
-            if not frozen:
-                return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
             frozen = frozen[: len(frozen) // 2]
         elif answer == "unsat":
             core = model.core()

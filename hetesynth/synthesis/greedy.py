@@ -80,7 +80,7 @@ def _round(
     used: Floats = np.zeros(len(price))
     kernel = compiled() if int(lacks.sum()) * problem.ranks >= COMPILE_FROM else run_round
     count, steps = kernel(
-        arrays.src, arrays.into, arrays.into_start, arrays.uses, arrays.uses_start, arrays.capacity, price,
+        arrays.src, arrays.into, *arrays.gates, arrays.uses, arrays.uses_start, arrays.capacity, price,
         closest, np.ascontiguousarray(closest.T), holds, lacks, distance, factor,
         rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction, limit, used, transfers,
     )  # fmt: skip
@@ -114,14 +114,31 @@ class _Arrays:
         return np.array([arc.dst for arc in self.tables.problem.arcs], dtype=np.int64)
 
     @cached_property
-    def into(self) -> Ints:
-        """Arcs by destination."""
-        return np.argsort(self.dst, kind="stable").astype(np.int64)
+    def gate_of(self) -> Ints:
+        """For each arc, the resource that most arcs into its destination share with it; -1 without one."""
+        shared = np.zeros((self.tables.problem.ranks, len(self.capacity)), dtype=np.int64)
+        np.add.at(shared, (self.dst[self.arc_of_use], self.uses), 1)
+        weight = shared[self.dst[self.arc_of_use], self.uses]
+        rising = np.lexsort((-self.uses, weight))  # the last entry of an arc wins: most shared, lowest index
+        gate = np.full(len(self.src), -1, dtype=np.int64)
+        gate[self.arc_of_use[rising]] = self.uses[rising]
+        return gate
 
     @cached_property
-    def into_start(self) -> Ints:
-        """Where the arcs into each rank begin."""
-        return np.searchsorted(self.dst[self.into], np.arange(self.tables.problem.ranks + 1)).astype(np.int64)
+    def into(self) -> Ints:
+        """Arcs by destination, then by gate."""
+        return np.lexsort((np.arange(len(self.dst)), self.gate_of, self.dst)).astype(np.int64)
+
+    @cached_property
+    def gates(self) -> tuple[Ints, Ints, Ints]:
+        """The resource of each gate, where its arcs begin in ``into``, and where the gates of each rank begin."""
+        dst, gate = self.dst[self.into], self.gate_of[self.into]
+        fresh = np.ones(len(dst), dtype=np.bool_)
+        fresh[1:] = (dst[1:] != dst[:-1]) | (gate[1:] != gate[:-1])
+        begins = np.flatnonzero(fresh)
+        starts = np.append(begins, len(dst)).astype(np.int64)
+        of_rank = np.searchsorted(dst[begins], np.arange(self.tables.problem.ranks + 1)).astype(np.int64)
+        return gate[begins], starts, of_rank
 
     @cached_property
     def uses(self) -> Ints:

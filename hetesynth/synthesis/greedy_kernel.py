@@ -24,8 +24,10 @@ STALE = 0.6  # a queued delivery whose gain fell below this share of what it was
 
 def run_round(
     arc_src: Ints,  # arcs: source rank
-    into: Ints,  # arcs sorted by destination rank
-    into_start: Ints,  # ranks + 1: where the arcs into each rank begin in ``into``
+    into: Ints,  # arcs sorted by destination rank, then by the gate they come through
+    gate: Ints,  # gates: a resource that all arcs of the gate use (-1: none); gates sorted by destination rank
+    gate_start: Ints,  # gates + 1: where the arcs of each gate begin in ``into``
+    gates_of: Ints,  # ranks + 1: where the gates of each rank begin
     uses: Ints,  # resources of each arc, arc after arc
     uses_start: Ints,  # arcs + 1
     capacity: Ints,  # resources
@@ -85,24 +87,27 @@ def run_round(
                 heapq.heappush(queue, (-now, code))
                 continue
             best, best_cost, room = -1, 0.0, False
-            for i in range(into_start[v], into_start[v + 1]):
-                a = into[i]
-                u = arc_src[a]
-                if room and (not holds[k, u] or (exclusive and sent[k, u] == step)):
+            for g in range(gates_of[v], gates_of[v + 1]):
+                if gate[g] >= 0 and residual[gate[g]] <= 0:
                     continue
-                cost = arc_noise[a]
-                fits = True
-                for j in range(uses_start[a], uses_start[a + 1]):
-                    r = uses[j]
-                    if residual[r] <= 0:
-                        fits = False
-                        break
-                    cost += price[r] * (2.0 - residual[r] / capacity[r])
-                if not fits:
-                    continue
-                room = True
-                if holds[k, u] and not (exclusive and sent[k, u] == step) and (best < 0 or cost < best_cost):
-                    best, best_cost = a, cost
+                for i in range(gate_start[g], gate_start[g + 1]):
+                    a = into[i]
+                    u = arc_src[a]
+                    if room and (not holds[k, u] or (exclusive and sent[k, u] == step)):
+                        continue
+                    cost = arc_noise[a]
+                    fits = True
+                    for j in range(uses_start[a], uses_start[a + 1]):
+                        r = uses[j]
+                        if residual[r] <= 0:
+                            fits = False
+                            break
+                        cost += price[r] * (2.0 - residual[r] / capacity[r])
+                    if not fits:
+                        continue
+                    room = True
+                    if holds[k, u] and not (exclusive and sent[k, u] == step) and (best < 0 or cost < best_cost):
+                        best, best_cost = a, cost
             if best < 0:
                 if not room:
                     blocked[v] = True

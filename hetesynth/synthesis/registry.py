@@ -17,6 +17,7 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
+AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
 
@@ -56,9 +57,6 @@ def _auto(search: Search) -> LowerBound | None:
     if search.done or search.out_of_time() or _sends(search.problem, search.target) > MAX_SENDS:
         return None
     return _exactly("cegis", rlimit=AUTO_RLIMIT)(search)
-
-
-AUTO_RLIMIT = 100_000_000
 
 
 def _sends(problem: Problem, steps: int) -> int:

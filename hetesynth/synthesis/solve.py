@@ -52,7 +52,7 @@ def bounds_of(problem: Problem) -> list[LowerBound]:
 
 
 def _of_the_dual(bound: LowerBound) -> LowerBound:
-    return replace(bound, proof=f"{bound.proof} (in the reversed problem)")
+    return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ class StepModel:
         self.steps = steps
         self.solver = z3.SolverFor("QF_FD")
         self.solver.set("ctrl_c", False)
+        self.spent = 0  # solver resource units
         self.laws: set[Law] = set()
         self.send: dict[Sending, z3.BoolRef] = {}
         self._has: dict[tuple[int, int, int], z3.BoolRef | bool] = {}
@@ -157,11 +158,18 @@ class StepModel:
 
     def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
         """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
+        before = self._resources_used()
         self.solver.set("rlimit", rlimit)
         if seconds is not None:
             self.solver.set("timeout", max(1, int(seconds * 1000)))
         assumptions = [self.send[s] for s in sorted(frozen)]
-        return _interruptible(self.solver, assumptions)
+        answer = _interruptible(self.solver, assumptions)
+        self.spent += rlimit if answer == "unknown" else self._resources_used() - before
+        return answer
+
+    def _resources_used(self) -> int:
+        statistics = self.solver.statistics()
+        return int(statistics.get_key_value("rlimit count")) if "rlimit count" in statistics.keys() else 0  # noqa: SIM118
 
     def core(self) -> list[Sending]:
         """The frozen sends that the last ``unsat`` blames; none: there is no schedule at all."""

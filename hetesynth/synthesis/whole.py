@@ -11,7 +11,7 @@ from hetesynth.synthesis.dissemination import Dissemination, without_useless
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.step_model import Law, StepModel
 
-RLIMIT = 2_000_000_000
+RLIMIT = 200_000_000
 
 
 def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel]:
