@@ -28,6 +28,7 @@ NOISE = 0.1
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
 MAX_ROUNDS = 80
 ROUND_WORK = 1_500_000  # deliveries over all rounds
+URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE = 40  # rounds without improvement
 COMPILE_FROM = 4_000  # deliveries x ranks of one round from which compiling pays
 
@@ -45,10 +46,20 @@ def improve(search: Search, rounds: int | None = None) -> None:
         if search.done or stale >= PATIENCE or (number and search.out_of_time()):
             return
         limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
-        schedule, used = _round(arrays, price, rng, NOISE if number else 0.0, limit)
+        style = _Style(NOISE if number else 0.0, URGENCY[number % len(URGENCY)], limit)
+        schedule, used = _round(arrays, price, rng, style)
         better = schedule is not None and search.offer(schedule, "greedy")
         stale = 0 if better else stale + 1
         price = _repriced(price, used / arrays.capacity, arrays.capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How a round differs from the last: random factor on gains, exponent on distances, steps before giving up."""
+
+    noise: float
+    urgency: float
+    limit: int
 
 
 def _rounds(problem: Problem) -> int:
@@ -67,14 +78,14 @@ def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
 
 
 def _round(
-    arrays: _Arrays, price: Floats, rng: np.random.Generator, noise: float, limit: int
+    arrays: _Arrays, price: Floats, rng: np.random.Generator, style: _Style
 ) -> tuple[Schedule | None, Floats]:
     """One pass over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
     problem = arrays.tables.problem
-    closest = _priced_distances(arrays, price)
+    closest = _priced_distances(arrays, price) ** style.urgency
     holds, lacks = arrays.start()
     distance: Floats = np.stack([closest[sorted(pre)].min(axis=0) for pre in problem.collective.pre])
-    factor = 1.0 + noise * rng.random(holds.shape)
+    factor = 1.0 + style.noise * rng.random(holds.shape)
     most = len(problem.collective.chunks) * problem.ranks
     transfers: Ints = np.zeros((most, 3), dtype=np.int64)
     used: Floats = np.zeros(len(price))
@@ -82,7 +93,7 @@ def _round(
     count, steps = kernel(
         arrays.src, arrays.into, *arrays.gates, arrays.uses, arrays.uses_start, arrays.capacity, price,
         closest, np.ascontiguousarray(closest.T), holds, lacks, distance, factor,
-        rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction, limit, used, transfers,
+        rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction, style.limit, used, transfers,
     )  # fmt: skip
     if steps == -2:
         raise InternalError("greedy cannot move although every rank can be reached")
