@@ -97,7 +97,7 @@ class _Root:
         text = self.attributes.get("coll")
         if text == "reduce_scatter":
             self.minor(
-                'coll="reduce_scatter" is what the research runtime reads; RCCL and the executor read reducescatter'
+                'coll="reduce_scatter" is for the research runtime; RCCL and the executor read reducescatter'
             )
             return "reducescatter"
         if text in _OTHER_COLLECTIVES:

@@ -230,6 +230,8 @@ class Execution:
         if code.src >= 0:
             read = memory.read(access, code.src, code.count, code.src_name)
             data = added(incoming, read, self._findings, place) if code.receives else read
+        if code.op == "cpy" and code.src == code.dst:
+            return data  # a chunk copied onto itself (the own block, in place) cannot hurt those who read it
         if code.op == "re":
             held = memory.read(access, code.dst, code.count, code.dst_name)
             data = added(held, data, self._findings, place)

@@ -1,0 +1,64 @@
+"""No input makes the reader or the judge fall over, and damage to a good file never makes a wrong one pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_interpreter import survives
+
+from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.program import profile_violations, program_violations
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.xml"))
+PIECES = [
+    b"<algo", b"<gpu", b"<tb", b"<step", b"</tb>", b"</gpu>", b"</algo>", b"/>", b">", b'"', b"'", b"=", b" ",
+    b"\t", b"\n", b"<!--", b"-->", b"<?xml", b"<!DOCTYPE", b"&amp;", b"-1", b"0", b"7", b"99999", b"0x1", b"\x00",
+    b"\xff", b'type="rrcs"', b'hasdep="1"', b'depid="0"', b'cnt="2"',
+]  # fmt: skip
+
+
+def _judged(text: bytes) -> None:
+    read = read_program(text, "fuzz")
+    found = program_violations(read)
+    profile_violations(read)
+    assert read.program is not None or found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes(text: bytes) -> None:
+    _judged(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_pieces_in_any_order(pieces: list[bytes]) -> None:
+    _judged(b"".join(pieces))
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.sampled_from(FIXTURES),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=3),
+)
+def test_damaged_files(path: Path, edits: list[tuple[float, int, bytes]]) -> None:
+    text = path.read_bytes()
+    for where, cut, piece in edits:
+        at = int(where * len(text))
+        text = text[:at] + piece + text[at + cut :]
+    _judged(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(FIXTURES), st.floats(0, 1), st.sampled_from([b"0", b"1", b"2", b"3"]), st.integers(0, 3))
+def test_a_changed_digit_that_passes_is_harmless(path: Path, where: float, digit: bytes, seed: int) -> None:
+    text = path.read_bytes()
+    digits = [k for k, c in enumerate(text) if chr(c).isdigit()]
+    at = digits[int(where * (len(digits) - 1))]
+    read = read_program(text[:at] + digit + text[at + 1 :], "fuzz")
+    if read.program is not None and not program_violations(read) and read.program.ranks <= 8:
+        for in_place in (False, True):
+            if read.program.in_place if in_place else read.program.out_of_place:
+                assert survives(read.program, in_place, seed)
