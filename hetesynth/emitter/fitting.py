@@ -97,18 +97,14 @@ def _fewer_steps(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
         )
     if not fit.channels.merge and _sharing(draft):
         return _merging(fit)
-    parts = dict(fit.channels.parts)
+    before = fit.channels.parts
+    parts = dict(before)
     for rank, tb in long:
         pair = _pair(rank, tb)
-        if pair is not None:
-            needed = -(-len(tb.instructions) // profile.max_steps)
-            parts[pair] = parts.get(pair, 1) * max(2, needed)
-        else:
+        times = max(2, -(-len(tb.instructions) // profile.max_steps))
+        if pair is None or before.get(pair, 1) * times > profile.max_channel + 1:
             raise _too_many_steps(rank, tb, profile)
-    for pair, count in parts.items():
-        if count > profile.max_channel + 1:
-            rank, tb = next((r, tb) for r, tb in long if _pair(r, tb) == pair)
-            raise _too_many_steps(rank, tb, profile)
+        parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
     return replace(fit, channels=replace(fit.channels, parts=parts)).noting(
         f"transfers of some links were spread over more channels to stay within {profile.max_steps} steps"
     )

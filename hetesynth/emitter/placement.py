@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from hetesynth.emitter.channels import Key, Message
@@ -254,7 +254,7 @@ class _Placer:
         src, dst, count = run
 
         def cells(place: BufferSlice) -> tuple[Cell, ...]:
-            return tuple(self.layout.cell(rank, replace(place, offset=place.offset + i)) for i in range(count))
+            return tuple(self.layout.cell(rank, BufferSlice(place.buffer, place.offset + i)) for i in range(count))
 
         reads = () if op == "r" else cells(src)
         writes = () if op == "s" else cells(dst)

@@ -90,19 +90,8 @@ def _paired(
     profile: Profile,
 ) -> list[Block]:
     """As few thread blocks as the pairing allows: those that forward what they receive first."""
-    forwarded = _forwarded(operations)
-    wishes = sorted(
-        (-forwarded[r, s], r[1], r[0], s[0], r, s)
-        for r in receives
-        for s in sends
-        if r[1] == s[1] and r not in plan.alone and len(receives[r]) + len(sends[s]) <= profile.max_steps
-    )
-    partner: dict[Connection, Connection] = {}
-    taken: set[Connection] = set()
-    for *_, r, s in wishes:
-        if r not in partner and s not in taken:
-            partner[r] = s
-            taken.add(s)
+    partner = _partners(_forwarded(operations), sends, receives, plan, profile)
+    taken = set(partner.values())
     blocks = []
     for r in receives:
         mate = partner.get(r)
@@ -110,6 +99,35 @@ def _paired(
         blocks.append(Block(mate[0] if mate else None, r[0], r[1], joined))
     blocks += [Block(s[0], None, s[1], tuple(sends[s])) for s in sends if s not in taken]
     return sorted(blocks, key=lambda b: (b.channel, _first(b.recv_peer), _first(b.send_peer)))
+
+
+def _partners(
+    forwarded: Counter[tuple[Connection, Connection]],
+    sends: dict[Connection, list[int]],
+    receives: dict[Connection, list[int]],
+    plan: BlockPlan,
+    profile: Profile,
+) -> dict[Connection, Connection]:
+    """The send connection that shares a thread block with each receive connection that shares one."""
+    partner: dict[Connection, Connection] = {}
+    free: dict[int, list[Connection]] = defaultdict(list)
+    for s in sorted(sends):
+        free[s[1]].append(s)
+
+    def join(r: Connection, candidates: list[Connection]) -> None:
+        if r in partner or r in plan.alone:
+            return
+        for s in candidates:
+            if s in free[r[1]] and len(receives[r]) + len(sends[s]) <= profile.max_steps:
+                partner[r] = s
+                free[r[1]].remove(s)
+                return
+
+    for r, s in sorted(forwarded, key=lambda pair: (-forwarded[pair], pair)):
+        join(r, [s])
+    for r in sorted(receives, key=lambda r: (r[1], r[0])):
+        join(r, list(free[r[1]]))
+    return partner
 
 
 def _first(peer: Rank | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from functools import cache
 
@@ -157,3 +158,42 @@ def stretched(schedule: Schedule, factor: int) -> Schedule:
         (replace(t, start=t.start * factor, end=t.end * factor) for t in schedule.transfers),
         schedule.makespan * factor,
     )
+
+
+def random_schedule(problem: Problem, rng: random.Random, longest: int) -> Schedule | None:
+    """Random transfers until everything is delivered, or None if that does not happen.
+
+    Values are bit sets of contributors. The result is meant to be valid, but the caller checks it.
+    """
+    collective = problem.collective
+    full = [sum(1 << r for r in pre) for pre in collective.pre]
+    value = {(r, k): 1 << r for k, pre in enumerate(collective.pre) for r in pre}
+    coming: list[tuple[Transfer, int]] = []
+    transfers: list[Transfer] = []
+    for tick in range(60):
+        for t, carried in [c for c in coming if c[0].end == tick]:
+            here = (problem.arcs[t.link].dst, t.chunk)
+            value[here] = value.get(here, 0) | carried if t.reduce else carried
+        coming = [c for c in coming if c[0].end > tick]
+        missing = any(value.get((r, k), 0) != full[k] for k, post in enumerate(collective.post) for r in post)
+        if not coming and not missing:
+            return Schedule.of(transfers)
+        choices = [(a, k) for a in range(len(problem.arcs)) for k in range(len(full))]
+        rng.shuffle(choices)
+        for a, k in choices:
+            src, dst = problem.arcs[a].src, problem.arcs[a].dst
+            end = tick + rng.randint(1, longest)
+            waiting = [c for c in coming if c[0].chunk == k and problem.arcs[c[0].link].dst == dst]
+            carried, there = value.get((src, k), 0), value.get((dst, k), 0)
+            busy = sum(t.link == a for t, _ in coming) >= problem.arcs[a].capacity
+            if busy or not carried or carried == there or rng.random() < 0.3:
+                continue
+            expected = there | sum({c for _, c in waiting})
+            reduce = collective.reduces and carried != full[k]
+            overlap = carried & expected if reduce else there & ~carried
+            late = not reduce and any(not t.reduce or t.end >= end for t, _ in waiting)
+            if overlap or late or (reduce and any(not t.reduce for t, _ in waiting)):
+                continue
+            transfers.append(Transfer(tick, end, k, a, reduce))
+            coming.append((transfers[-1], carried))
+    return None
