@@ -1,0 +1,177 @@
+"""Eq. 1 by hand, its error, the choice of tau_ref, groups, and its properties."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetesynth.chunking import MAX_CAPACITY, ROUNDINGS, Chunking, ChunkingOptions, Rounding, chunk
+from hetesynth.collectives.library import collective
+from hetesynth.errors import HetesynthError
+from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
+
+GB = 10**9
+US = Fraction(1, 10**6)
+
+
+def pairs(
+    *kinds: tuple[str, Fraction | int, int, Fraction | int], groups: tuple[SharedGroup, ...] = ()
+) -> Topology:
+    """One GPU pair per (kind, bytes per second, lanes, seconds), a link from 2i to 2i+1."""
+    vertices = tuple(Vertex(f"g{i}", "gpu") for i in range(2 * len(kinds)))
+    wires = tuple(
+        Wire(2 * i, 2 * i + 1, kind, Fraction(rate), lanes, Fraction(alpha))
+        for i, (kind, rate, lanes, alpha) in enumerate(kinds)
+    )
+    links = tuple(Link.over(w.src, w.dst, [i], wires) for i, w in enumerate(wires))
+    return Topology("pairs", vertices, len(vertices), wires, links, groups)
+
+
+def capacities(made: Chunking) -> list[int]:
+    return [c.chunks for c in made.links]
+
+
+FIG10 = [("direct", 25 * GB, 2, 0), ("switch", 16 * GB, 1, 0), ("net", 8 * GB, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("rounding", "wanted", "errors"),
+    [
+        ("ceil", [8, 2, 1], [Fraction(4 * 8, 25) - 1, 0, 0]),  # 25/8 = 3.125 -> 4 a lane
+        ("floor", [6, 2, 1], [Fraction(3 * 8, 25) - 1, 0, 0]),
+        ("nearest", [6, 2, 1], [Fraction(3 * 8, 25) - 1, 0, 0]),
+    ],
+)
+def test_figure_10_by_hand(rounding: Rounding, wanted: list[int], errors: list[Fraction]) -> None:
+    made = chunk(pairs(*FIG10), ChunkingOptions(rounding=rounding))
+    assert capacities(made) == wanted
+    assert [c.error for c in made.links] == errors
+    assert [c.chunks for c in made.wires if c is not None] == wanted
+    assert made.tau_ref == Fraction(10**6, 8 * GB) and "net" in made.reference
+    worst = made.worst_error()
+    assert worst is not None and abs(worst.error) == abs(errors[0])
+
+
+def test_h20_ports_carry_9_and_nics_1() -> None:
+    h20 = pairs(("nvlink", 450 * GB, 1, Fraction(7, 10) * US), ("net", 50 * GB, 1, Fraction(13, 10) * US))
+    for size in (16_000_000, 64_000_000):
+        made = chunk(h20, ChunkingOptions(chunk_bytes=size))
+        assert made.tau_ref == Fraction(13, 10) * US + Fraction(size, 50 * GB)
+        assert capacities(made) == [9, 1]
+    # 1 MB: (1.3 + 20) / (0.7 + 2.2222) us = 7.29, rounded up
+    assert capacities(chunk(h20, ChunkingOptions(chunk_bytes=1_000_000))) == [8, 1]
+    assert capacities(chunk(h20, ChunkingOptions(chunk_bytes=1_000_000, rounding="floor"))) == [7, 1]
+
+
+def test_v100_with_64_and_100_gbps_networks() -> None:
+    v100 = pairs(
+        ("nvlink", 25 * GB, 2, 0),
+        ("pcie", 12 * GB, 1, 0),
+        ("roce64", 8 * GB, 1, 0),
+        ("ib100", Fraction(25, 2) * GB, 1, 0),
+    )
+    # against 8 GB/s: 3.125, 1.5, 1, 1.5625
+    assert capacities(chunk(v100)) == [8, 2, 1, 2]
+    assert capacities(chunk(v100, ChunkingOptions(rounding="floor"))) == [6, 1, 1, 1]
+    assert capacities(chunk(v100, ChunkingOptions(rounding="nearest"))) == [6, 2, 1, 2]
+    by_name = {c.kind: c.error for c in chunk(v100).links}
+    assert by_name == {"nvlink": Fraction(7, 25), "pcie": Fraction(1, 3), "roce64": 0, "ib100": Fraction(7, 25)}
+
+
+def test_the_reference_may_be_chosen() -> None:
+    fig10 = pairs(*FIG10)
+    by_kind = chunk(fig10, ChunkingOptions(reference="switch"))
+    assert capacities(by_kind) == [4, 1, 1] and by_kind.reference == "link type: switch"
+    assert by_kind.links[2].error == 1, "a link of half the reference is promised twice what it has"
+    stated = chunk(fig10, ChunkingOptions(reference=Fraction(1, 4000)))
+    assert capacities(stated) == [14, 4, 2] and stated.reference == "as stated"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (ChunkingOptions(reference="nvlnk"), "HS403"), (ChunkingOptions(reference=Fraction(0)), "HS403"),
+        (ChunkingOptions(reference=Fraction(-1)), "HS403"), (ChunkingOptions(reference=Fraction(10**6)), "HS402"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_does_not_fit_is_an_error_of_the_user(options: ChunkingOptions, code: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        chunk(pairs(*FIG10), options)
+    assert caught.value.code == code and caught.value.help
+
+
+def test_absurd_ratios_and_missing_links_are_errors_of_the_user() -> None:
+    with pytest.raises(HetesynthError, match="chunks per step"):
+        chunk(pairs(("fast", (MAX_CAPACITY + 1) * GB, 1, 0), ("slow", GB, 1, 0)))
+    with pytest.raises(HetesynthError) as caught:
+        chunk(Topology("lone", (Vertex("g", "gpu"),), 1, (), ()))
+    assert caught.value.code == "HS401"
+
+
+def test_the_chunk_size_comes_from_the_options_then_the_topology_then_1_mb() -> None:
+    from dataclasses import replace
+
+    plain = pairs(*FIG10)
+    stated = replace(plain, chunk_bytes=5)
+    assert chunk(plain).chunk_bytes == 1_000_000
+    assert chunk(stated).chunk_bytes == 5
+    assert chunk(stated, ChunkingOptions(chunk_bytes=7)).chunk_bytes == 7
+
+
+def test_groups_and_shared_wires_are_quantized_alike() -> None:
+    group = SharedGroup("pcie", "bus", Fraction(20 * GB), (0, 1), lanes=2)
+    made = chunk(pairs(*FIG10, groups=(group,)))
+    assert made.groups[0].chunks == 2 * 3 and made.groups[0].error == Fraction(3 * 8, 20) - 1
+    wanted = made.problem(collective("allgather", 6))
+    assert [(g.name, g.arcs, g.capacity) for g in wanted.groups] == [("pcie", (0, 1), 6)]
+    assert [a.capacity for a in wanted.arcs] == [8, 2, 1]
+    assert [s.capacity for s in wanted.segments] == [8, 2, 1]
+
+
+def test_a_wire_without_limit_has_no_capacity() -> None:
+    vertices = (Vertex("a", "gpu"), Vertex("b", "gpu"), Vertex("nic", "nic"))
+    wires = (Wire(0, 2, "stub", None), Wire(2, 1, "net", Fraction(GB)))
+    made = chunk(Topology("t", vertices, 2, wires, (Link.over(0, 1, [0, 1], wires),)))
+    assert made.wires[0] is None and made.problem(collective("allgather", 2)).segments[0].capacity is None
+
+
+def test_the_graph_carries_the_capacities() -> None:
+    graph = chunk(pairs(*FIG10)).graph()
+    assert sorted((u, v, d["capacity"]) for u, v, d in graph.edges(data=True)) == [(0, 1, 8), (2, 3, 2), (4, 5, 1)]
+
+
+rates = st.integers(1, 400).map(lambda gb: Fraction(gb * GB))
+latencies = st.integers(0, 50).map(lambda tenths: tenths * US / 10)
+kinds = st.lists(st.tuples(st.sampled_from("abc"), rates, st.integers(1, 4), latencies), min_size=1, max_size=6)
+
+
+@given(kinds, st.integers(1, 10**8))
+def test_rounding_is_ordered_positive_and_honest(
+    links: list[tuple[str, Fraction, int, Fraction]], size: int
+) -> None:
+    up, down, near = (
+        chunk(pairs(*links), ChunkingOptions(chunk_bytes=size, rounding=r)) for r in ("ceil", "floor", "nearest")
+    )
+    for c, f, n, (_, rate, lanes, alpha) in zip(up.links, down.links, near.links, links, strict=True):
+        assert 1 <= f.chunks <= n.chunks <= c.chunks
+        tau = alpha + size / rate
+        exact = up.tau_ref / tau
+        assert exact >= 1, "no link is slower than the slowest"
+        assert c.chunks - lanes < exact * lanes <= c.chunks
+        assert f.error <= 0 <= c.error and abs(n.error) <= max(c.error, -f.error)
+        for made in (c, f, n):
+            assert made.tau == tau and made.error == made.chunks / (exact * lanes) - 1
+
+
+@given(kinds, st.integers(1, 1000), st.sampled_from(ROUNDINGS))
+def test_only_ratios_matter_without_latency(
+    links: list[tuple[str, Fraction, int, Fraction]], factor: int, rounding: Rounding
+) -> None:
+    still = [(kind, rate, lanes, Fraction(0)) for kind, rate, lanes, _ in links]
+    scaled = [(kind, rate * factor, lanes, alpha) for kind, rate, lanes, alpha in still]
+    options = ChunkingOptions(rounding=rounding)
+    a, b = chunk(pairs(*still), options), chunk(pairs(*scaled), options)
+    assert capacities(a) == capacities(b) and [c.error for c in a.links] == [c.error for c in b.links]

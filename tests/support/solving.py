@@ -1,0 +1,27 @@
+"""Running the solver the way the pipeline does, and checking what it returns."""
+
+from __future__ import annotations
+
+from support.replay import complaint
+
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.synthesis.registry import strategy
+from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.verify.schedule import schedule_violations
+
+
+def solve(
+    problem: Problem, name: str = "auto", seconds: float | None = None, seed: int = 0, progress: Progress = silent
+) -> Solution:
+    """The solution; both replays must find nothing and the bound must hold."""
+    outcome = Solver(strategy(name), Budget(seconds, seed), schedule_violations, progress).solve(problem)
+    if not isinstance(outcome, Solution):
+        raise AssertionError(outcome)
+    if found := schedule_violations(problem, outcome.schedule):
+        raise AssertionError(found)
+    if said := complaint(problem, outcome.schedule):
+        raise AssertionError(said)
+    if outcome.bound.steps > outcome.schedule.makespan:
+        raise AssertionError(f"bound {outcome.bound} above {outcome.schedule.makespan}")
+    return outcome
