@@ -6,7 +6,8 @@ expected data itself and shares no code with what made the program.
 Two questions, two functions:
 
 - ``program_violations``: what makes every runtime refuse the file, or hangs, crashes or corrupts when it runs:
-  malformed XML, missing attributes, connections, ranges, dependences, deadlock, races, wrong data.
+  malformed XML, missing attributes, limits that no runtime exceeds, connections, ranges, dependences, deadlock,
+  races, wrong data.
 - ``profile_violations``: what only some runtime minds: the limits, instructions and spellings of the portable
   profile. A production file with fused receives is correct in the first sense and has findings here.
 """
@@ -23,7 +24,7 @@ from hetesynth.verify.msccl_xml import ReadResult, load_program
 from hetesynth.verify.program_checks import RECEIVES, SENDS, structure
 from hetesynth.verify.program_findings import MAX_FINDINGS, Findings, Lines
 from hetesynth.verify.program_layout import ROOTED, Layout, buffer_sizes
-from hetesynth.verify.program_profile import portable_violations
+from hetesynth.verify.program_profile import exceeded_everywhere, portable_violations
 from hetesynth.verify.program_run import Execution, buffers_touched
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
@@ -51,6 +52,7 @@ def program_violations(
     if program is None:
         return known[:max_findings]
     findings = Findings(program, lines, max_findings, found=known[:max_findings])
+    exceeded_everywhere(findings)
     before = len(findings.found)
     structure(findings, links)
     if len(findings.found) > before or findings.full:

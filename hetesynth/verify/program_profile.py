@@ -1,12 +1,12 @@
-"""The portable profile: what every known runtime and simulator reads and executes.
+"""The limits of runtimes: those that none exceeds, and the portable profile that all share.
 
-In: a program. Out: findings about limits, instructions and conventions that some runtime does not share. A
-program with such findings may well be correct where it was made for.
+In: a program. Out: findings about limits, instructions and conventions. A program that only leaves the portable
+profile may well be correct where it was made for.
 
-Limits are the smallest among the research runtime, the executor and RCCL 6: 64 steps a thread block, 64 thread
-blocks a GPU (all must be resident at once), channels 0 to 31, 1 to 71 chunks an instruction, 4095 stored nodes
-(1 + GPUs + own thread blocks + own steps), 16-bit offsets, 8-bit dependence targets, and of the
-instructions s, r, cpy, re, nop.
+No runtime exceeds 71 chunks an instruction, 4095 stored nodes (1 + GPUs + own thread blocks + own steps), 256
+steps a thread block, 1024 thread blocks a GPU, channels 0 to 127, 16-bit offsets, 8-bit dependence targets.
+The portable profile takes the smallest limits among the research runtime, the executor and RCCL 6: 64 steps, 64
+thread blocks (all must be resident at once), channels 0 to 31, and of the instructions s, r, cpy, re, nop.
 """
 
 from __future__ import annotations
@@ -21,12 +21,48 @@ from hetesynth.verify.program_layout import ROOTED
 MAX_STEPS = 64
 MAX_THREAD_BLOCKS = 64
 MAX_CHANNELS = 32
+LARGEST_STEPS = 256
+LARGEST_THREAD_BLOCKS = 1024
+LARGEST_CHANNELS = 128
 MAX_COUNT = 71
 MAX_NODES = 4095
 MAX_BLOCKS_PER_CHANNEL = 32
 MAX_OFFSET = 32767
 MAX_DEPENDENCE_TARGET = 127
 OPS = frozenset({"s", "r", "cpy", "re", "nop"})
+
+
+def exceeded_everywhere(findings: Findings) -> None:
+    """Limits that no runtime exceeds: every one refuses such a file, or cuts the number off."""
+    nodes_of_all = 1 + len(findings.program.gpus)
+    for g, gpu in enumerate(findings.program.gpus):
+        blocks = len(gpu.thread_blocks)
+        nodes = nodes_of_all + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
+        if nodes > MAX_NODES:
+            findings.add("limit", f"{nodes} stored nodes exceed the {MAX_NODES} that the readers keep", Place(g))
+        if blocks > LARGEST_THREAD_BLOCKS:
+            findings.add(
+                "limit", f"{blocks} thread blocks; no runtime takes over {LARGEST_THREAD_BLOCKS}", Place(g)
+            )
+        for t, block in enumerate(gpu.thread_blocks):
+            steps, place = len(block.instructions), Place(g, t)
+            if steps > LARGEST_STEPS:
+                findings.add("limit", f"{steps} steps; no runtime takes over {LARGEST_STEPS}", place)
+            if block.channel >= LARGEST_CHANNELS:
+                findings.add("limit", f"channel {block.channel} exceeds {LARGEST_CHANNELS - 1}", place)
+            for s, x in enumerate(block.instructions):
+                _numbers(findings, Place(g, t, s), x)
+
+
+def _numbers(findings: Findings, place: Place, x: Instruction) -> None:
+    if x.op != "nop" and x.count > MAX_COUNT:
+        findings.add("limit", f"cnt={x.count} exceeds {MAX_COUNT}; every reader refuses it", place)
+    for part in (x.src, x.dst):
+        if part is not None and x.op != "nop" and part.offset > MAX_OFFSET:
+            findings.add("limit", f"offset {part.offset} exceeds {MAX_OFFSET}, what runtimes store", place)
+    if x.depends is not None and x.depends[0] > MAX_DEPENDENCE_TARGET:
+        text = f"depid={x.depends[0]} exceeds {MAX_DEPENDENCE_TARGET}, what runtimes store"
+        findings.add("limit", text, place)
 
 
 def portable_violations(program: Program, lines: Lines) -> list[Violation]:
@@ -58,9 +94,6 @@ def _gpu(findings: Findings, g: int, gpu: GpuProgram) -> None:
     if blocks > MAX_THREAD_BLOCKS:
         text = f"{blocks} thread blocks exceed the {MAX_THREAD_BLOCKS} that every runtime takes"
         findings.add("limit", text, Place(g))
-    nodes = 1 + len(findings.program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
-    if nodes > MAX_NODES:
-        findings.add("limit", f"{nodes} stored nodes exceed the {MAX_NODES} that the readers keep", Place(g))
     sending = Counter(b.channel for b in gpu.thread_blocks if b.send_peer is not None)
     receiving = Counter(b.channel for b in gpu.thread_blocks if b.recv_peer is not None)
     for word, counted in (("send", sending), ("receive", receiving)):
@@ -88,21 +121,8 @@ def _thread_block(findings: Findings, place: Place, block: ThreadBlock) -> None:
             if fused[x.op] == 1:
                 text = f"`{x.op}` is refused at launch by RCCL since ROCm 6.1"
                 findings.add("limit", text, Place(place.gpu, place.block, s))
-        _instruction(findings, Place(place.gpu, place.block, s), x)
-
-
-def _instruction(findings: Findings, place: Place, x: Instruction) -> None:
-    if x.op != "nop" and x.count > MAX_COUNT:
-        findings.add("limit", f"cnt={x.count} exceeds {MAX_COUNT}; every reader refuses it", place)
-    for part in (x.src, x.dst):
-        if part is not None and x.op != "nop" and part.offset > MAX_OFFSET:
-            findings.add("limit", f"offset {part.offset} exceeds {MAX_OFFSET}, what runtimes store", place)
-    if x.depends is None:
-        return
-    if x.depends[0] > MAX_DEPENDENCE_TARGET:
-        text = f"depid={x.depends[0]} exceeds {MAX_DEPENDENCE_TARGET}, what runtimes store"
-        findings.add("limit", text, place)
-    _relaxed_dependence(findings, place, x.depends)
+        if x.depends is not None:
+            _relaxed_dependence(findings, Place(place.gpu, place.block, s), x.depends)
 
 
 def _relaxed_dependence(findings: Findings, place: Place, on: tuple[int, int]) -> None:

@@ -319,7 +319,7 @@ def test_limits_of_the_portable_profile() -> None:
     wide = program(
         "allreduce", 72, [GpuProgram(0, 72, 72, 0, (block(0, None, None, step("cpy", "i0", "o0", 72)),))]
     )
-    assert any("cnt=72" in v.message for v in profile_violations(wide))
+    assert [(v.kind, "cnt=72" in v.message) for v in program_violations(wide)] == [("limit", True)]
 
 
 def test_a_copy_onto_itself_hurts_writers_only() -> None:
