@@ -5,7 +5,8 @@ be met and what to change. The ways, in the order they are taken:
 
 - too many steps in a thread block: its sends and receives part; then neighbouring chunks that share a channel
   in one tick travel together (cnt > 1); then the pair's transfers spread over more channels;
-- too many thread blocks on a GPU: fewer channels for its widest pairs; then no thread block only for copies;
+- too many thread blocks on a GPU: fewer channels for its widest pairs; then neighbouring chunks together, so
+  that more sends and receives fit one thread block; then no thread block only for copies;
 - too many elements in the file: neighbouring chunks together.
 """
 
@@ -134,7 +135,7 @@ def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Profile) -> Fit | None
             f"some links use fewer channels than chunks at once to stay within {profile.max_thread_blocks} "
             "thread blocks"
         )
-    if not fit.channels.merge and fit.channels.parts:
+    if not fit.channels.merge and (fit.channels.parts or _sharing(draft)):
         return _merging(replace(fit, channels=replace(fit.channels, parts={})))
     if crowded - fit.no_copy_block:
         return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(

@@ -30,9 +30,9 @@ def write_all(files: Mapping[Path, bytes]) -> None:
     prepared: list[tuple[Path, Path]] = []
     try:
         for path, data in files.items():
-            target = Path(os.path.realpath(path))
-            _refuse(path, target)
             with _explained(path):
+                target = Path(os.path.realpath(path))
+                _refuse(path, target)
                 prepared.append((_prepare(target, data), target))
         while prepared:
             temporary, target = prepared[0]

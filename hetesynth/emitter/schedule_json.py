@@ -30,7 +30,7 @@ MAX_RANKS = 65536
 MAX_INTEGER = 2**53
 
 _BRACKETS = re.compile(
-    r'[\[\]{}]|"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL
+    r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL
 )  # linear: an open string runs to the end
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]

@@ -1,0 +1,77 @@
+"""Which steps wait for which, on hand-made operations."""
+
+from __future__ import annotations
+
+from hetesynth.emitter.dependences import with_dependences
+from hetesynth.emitter.layout import Cell
+from hetesynth.emitter.placement import Operation
+from hetesynth.emitter.thread_blocks import Block
+from hetesynth.model.program import BufferSlice, Op
+
+A, B, C = (("o", i) for i in range(3))
+Waits = list[list[tuple[str, tuple[int, int] | None, bool]]]
+
+
+def op(kind: Op, reads: tuple[Cell, ...] = (), writes: tuple[Cell, ...] = ()) -> Operation:
+    nowhere = BufferSlice("o", 0)
+    return Operation(kind, nowhere, nowhere, 1, None, reads, writes)
+
+
+def waits(operations: list[Operation], *blocks: list[int]) -> Waits:
+    made = with_dependences(tuple(operations), [Block(None, None, 0, tuple(block)) for block in blocks])
+    assert [tb.id for tb in made] == list(range(len(blocks)))
+    return [[(x.op, x.depends, x.has_dependents) for x in tb.instructions] for tb in made]
+
+
+def test_read_after_write() -> None:
+    found = waits([op("r", writes=(A,)), op("s", reads=(A,))], [0], [1])
+    assert found == [[("r", None, True)], [("s", (0, 0), False)]]
+
+
+def test_write_after_read_and_after_write() -> None:
+    assert waits([op("s", reads=(A,)), op("r", writes=(A,))], [0], [1])[1] == [("r", (0, 0), False)]
+    assert waits([op("r", writes=(A,)), op("r", writes=(A,))], [0], [1])[1] == [("r", (0, 0), False)]
+
+
+def test_order_in_a_block_needs_no_dependence() -> None:
+    assert waits([op("r", writes=(A,)), op("s", reads=(A,))], [0, 1]) == [[("r", None, False), ("s", None, False)]]
+
+
+def test_two_readers_do_not_wait_for_each_other() -> None:
+    assert waits([op("s", reads=(A,)), op("s", reads=(A,))], [0], [1]) == [[("s", None, False)]] * 2
+
+
+def test_several_dependences_stand_on_nops_just_before() -> None:
+    operations = [op("s", reads=(A,)), op("s", reads=(A,)), op("s", reads=(A,)), op("r", writes=(A,))]
+    found = waits(operations, [0], [1], [2], [3])
+    assert found[3] == [("nop", (0, 0), False), ("nop", (1, 0), False), ("r", (2, 0), False)]
+    assert found[0] == [("s", None, True)]
+
+
+def test_steps_are_counted_with_their_nops() -> None:
+    operations = [op("s", reads=(A,)), op("s", reads=(A,)), op("r", writes=(A,)), op("s", reads=(A,))]
+    found = waits(operations, [0], [1], [2], [3])
+    assert found[2] == [("nop", (0, 0), False), ("r", (1, 0), True)]
+    assert found[3] == [("s", (2, 1), False)]
+
+
+def test_only_the_latest_step_of_a_block_is_named() -> None:
+    operations = [op("r", writes=(A,)), op("r", writes=(B,)), op("s", reads=(A, B))]
+    assert waits(operations, [0, 1], [2])[1] == [("s", (0, 1), False)]
+
+
+def test_what_the_block_already_waited_for_is_dropped() -> None:
+    operations = [op("r", writes=(A,)), op("r", writes=(B,)), op("s", reads=(B,)), op("s", reads=(A,))]
+    assert waits(operations, [0, 1], [2, 3])[1] == [("s", (0, 1), False), ("s", None, False)]
+
+
+def test_what_another_dependence_implies_is_dropped() -> None:
+    """Block 2 reads A, which block 0 wrote, and B, which block 1 wrote after reading A."""
+    operations = [op("r", writes=(A,)), op("cpy", reads=(A,), writes=(B,)), op("s", reads=(A, B))]
+    assert waits(operations, [0], [1], [2])[2] == [("s", (1, 0), False)]
+
+
+def test_additions_to_one_cell_follow_each_other() -> None:
+    """HeteCCL eq. 8, in the program: two blocks never add to one cell at the same time."""
+    operations = [op("re", reads=(A, C), writes=(C,)), op("re", reads=(B, C), writes=(C,))]
+    assert waits(operations, [0], [1])[1] == [("re", (0, 0), False)]

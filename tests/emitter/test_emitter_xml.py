@@ -1,0 +1,101 @@
+"""The bytes of MSCCL XML: golden files for tiny programs, and the rules of the hand-written readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from emitter_cases import case
+
+from hetesynth.emitter.limits import PORTABLE
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.msccl_xml import check_name, write_msccl_xml
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.program import Instruction, Program, ThreadBlock
+
+HERE = Path(__file__).parent / "golden"
+STEP = ["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"]
+ALGO = ["name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace"]
+ALGO += ["minBytes", "maxBytes"]
+
+
+def program(graph: str, name: str, in_place: bool = False, chunks: int = 1) -> Program:
+    problem, schedule = case(graph, name, chunks)
+    return lower(problem, schedule, LoweringOptions(f"{name}_{graph}", in_place, not in_place))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    ("graph", "name"), [("pair", "allgather"), ("full3", "allreduce"), ("line3", "alltoall"), ("one", "allreduce")]
+)
+def test_golden(golden: Callable[[Path, bytes], None], graph: str, name: str, in_place: bool) -> None:
+    where = "in_place" if in_place else "out_of_place"
+    golden(HERE / f"{name}_{graph}_{where}.xml", write_msccl_xml(program(graph, name, in_place)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "name"), [("h4p8", "allreduce"), ("dgx1", "alltoall"), ("ring8", "scatter"), ("star5", "reduce")]
+)
+def test_lexical_rules(graph: str, name: str) -> None:
+    """One element a line, double quotes, single spaces, decimals, every attribute, at most 16 of them."""
+    text = write_msccl_xml(program(graph, name, chunks=2)).decode("ascii")
+    lines = text.splitlines()
+    assert text.endswith("</algo>\n") and "\t" not in text and "\r" not in text and "'" not in text
+    for line in lines:
+        assert re.fullmatch(r' *<[a-z]+( [A-Za-z_]+="[A-Za-z0-9_.-]+")+/?>| *</[a-z]+>', line), line
+        values = re.findall(r'"([^"]*)"', line)
+        assert len(values) <= 16
+        assert all(re.fullmatch(r"0|-1|[1-9][0-9]*|[A-Za-z].*", value) for value in values), line
+    steps = [line for line in lines if line.lstrip().startswith("<step")]
+    assert steps and all(re.findall(r' ([A-Za-z]+)="', line) == STEP for line in steps)
+    found = re.findall(r' ([A-Za-z]+)="', lines[0])
+    assert found == ALGO + (["root"] if name in ("scatter", "reduce") else [])
+    channels = {int(c) for c in re.findall(r'chan="(\d+)"', text)}
+    assert f'nchannels="{max(channels) + 1}"' in lines[0]
+
+
+def test_a_nop_names_no_chunk() -> None:
+    block = ThreadBlock(0, None, None, 0, (Instruction("nop", None, None, 0, (1, 3)),))
+    sample = program("pair", "allgather")
+    gpus = (replace(sample.gpus[0], thread_blocks=(block,)),)
+    text = write_msccl_xml(replace(sample, gpus=gpus)).decode()
+    step = '<step s="0" type="nop" srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0" depid="1" deps="3" '
+    assert step + 'hasdep="0"/>' in text
+
+
+def test_every_rank_has_its_element() -> None:
+    text = write_msccl_xml(program("line3", "gather")).decode()
+    assert re.findall(r'<gpu id="(\d+)"', text) == ["0", "1", "2"]
+    alone = write_msccl_xml(program("one", "allreduce", in_place=True)).decode()
+    assert '<gpu id="0" i_chunks="1" o_chunks="1" s_chunks="0">\n  </gpu>' in alone
+
+
+def test_the_target_spells_reducescatter() -> None:
+    scattered = program("pair", "reducescatter")
+    assert b'coll="reducescatter"' in write_msccl_xml(scattered)
+    assert b'coll="reduce_scatter"' in write_msccl_xml(
+        scattered, replace(PORTABLE, reducescatter="reduce_scatter")
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"b', "a&amp;", "é", "x" * 64, "a\n", "<a>", "a=b", "a/b"])
+def test_names_the_readers_could_misread(name: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        write_msccl_xml(replace(program("pair", "allgather"), name=name))
+    assert caught.value.code == "HS506" and caught.value.exit_code == 2
+    assert caught.value.render().isprintable() or "\n  help" in caught.value.render()
+
+
+def test_names_that_are_fine() -> None:
+    for name in ("h20_4p8.allgather-c2", "A", "x" * 63):
+        check_name(name)
+
+
+def test_a_program_that_lies_about_its_channels_is_our_bug() -> None:
+    with pytest.raises(InternalError):
+        write_msccl_xml(replace(program("pair", "allgather"), channels=2))
+    with pytest.raises(InternalError):
+        write_msccl_xml(program("pair", "allgather"), replace(PORTABLE, ops=frozenset({"s", "r"})))
