@@ -11,6 +11,7 @@ alpha is the smallest of those links: the capacity of the fastest use.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,18 +47,18 @@ class ChunkingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """C of one link, wire or group: ``tau`` seconds per chunk and lane, and the relative error of rounding.
+    """C of a link, wire or group: ``tau`` seconds per chunk and lane, and the relative error of rounding.
 
-    ``error``: capacity promised / capacity there is, minus 1. Positive: the step model hopes for more than the
-    hardware gives.
+    Links of one kind and rate share one value, named after the kind. ``error``: capacity promised / capacity
+    there is, minus 1. Positive: the step model hopes for more than the hardware gives.
     """
 
     name: str
     kind: str
     chunks: int
+    error: Fraction
     lanes: int
     tau: Fraction
-    error: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,19 @@ class Chunking:
     wires: tuple[Capacity | None, ...]
     groups: tuple[Capacity, ...]
 
-    def table(self) -> list[Capacity]:
-        """Every capacity that limits something: links, shared wires, groups."""
-        return [*self.links, *(w for w in self.wires if w is not None), *self.groups]
+    def link_capacities(self) -> list[Capacity]:
+        """The different capacities of links, in order of first appearance."""
+        return list({id(c): c for c in self.links}.values())
+
+    def shared(self) -> list[Capacity]:
+        """The capacities that several links draw from: wires and groups."""
+        crossing = Counter(w for link in self.topology.links for w in link.wires)
+        wires = [c for w, c in enumerate(self.wires) if c is not None and crossing[w] > 1]
+        return [*wires, *self.groups]
 
     def worst_error(self) -> Capacity | None:
         """The capacity with the largest rounding error, by magnitude."""
-        return max(self.table(), key=lambda c: (abs(c.error), c.name), default=None)
+        return max([*self.link_capacities(), *self.shared()], key=lambda c: (abs(c.error), c.name), default=None)
 
     def graph(self) -> nx.MultiDiGraph[int]:
         """The capacity-weighted multigraph G = (V, E): one edge a link, with capacity, tau, lanes and kind."""
@@ -134,15 +141,14 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
     taus = _Taus(topology, size)
     tau_ref, reference = _reference(topology, options.reference, taus)
     quantize = _Quantizer(tau_ref, options.rounding)
-    link_memo: dict[tuple[str, Fraction, Fraction, int], tuple[Fraction, int, Fraction]] = {}
+    memo: dict[tuple[str, int, int, int], Capacity] = {}
 
     def link_capacity(link: Link) -> Capacity:
-        key = (link.kind, link.bandwidth, link.latency, link.lanes)
-        if key not in link_memo:
+        key = (link.kind, id(link.bandwidth), id(link.latency), link.lanes)  # hashing fractions is slow
+        if key not in memo:
             tau = taus.of(link.latency, link.bandwidth)
-            link_memo[key] = (tau, *quantize(link.kind, tau, link.lanes))
-        tau, chunks, error = link_memo[key]
-        return Capacity(f"{link.src}->{link.dst}", link.kind, chunks, link.lanes, tau, error)
+            memo[key] = Capacity(link.kind, link.kind, *quantize(link.kind, tau, link.lanes), link.lanes, tau)
+        return memo[key]
 
     return Chunking(
         topology, options, size, tau_ref, reference,
@@ -161,7 +167,7 @@ class _Taus:
         for link in topology.links:
             for w in link.wires:
                 known = self.wire_alpha[w]
-                if known is None or link.latency < known:
+                if known is not link.latency and (known is None or link.latency < known):
                     self.wire_alpha[w] = link.latency
 
     def of(self, alpha: Fraction, bandwidth: Fraction) -> Fraction:
@@ -217,9 +223,10 @@ def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple
 
 def _slowest_by_kind(links: Iterable[Link], taus: _Taus) -> dict[str, Fraction]:
     slowest: dict[str, Fraction] = {}
-    for kind, alpha, bandwidth in sorted({(x.kind, x.latency, x.bandwidth) for x in links}):
-        tau = taus.of(alpha, bandwidth)
-        slowest[kind] = max(tau, slowest.get(kind, tau))
+    different = {(x.kind, id(x.latency), id(x.bandwidth)): x for x in links}
+    for link in different.values():
+        tau = taus.of(link.latency, link.bandwidth)
+        slowest[link.kind] = max(tau, slowest.get(link.kind, tau))
     return slowest
 
 
@@ -232,11 +239,11 @@ def _wire_capacities(topology: Topology, taus: _Taus, quantize: _Quantizer) -> I
         name = topology.wire_name(index)
         tau = taus.of(alpha, wire.bandwidth)
         chunks, error = quantize(name, tau, wire.lanes)
-        yield Capacity(name, wire.kind, chunks, wire.lanes, tau, error)
+        yield Capacity(name, wire.kind, chunks, error, wire.lanes, tau)
 
 
 def _group_capacity(topology: Topology, group: SharedGroup, taus: _Taus, quantize: _Quantizer) -> Capacity:
     alpha = min(topology.links[i].latency for i in group.links)
     tau = taus.of(alpha, group.bandwidth)
     chunks, error = quantize(group.name, tau, group.lanes)
-    return Capacity(group.name, group.kind, chunks, group.lanes, tau, error)
+    return Capacity(group.name, group.kind, chunks, error, group.lanes, tau)

@@ -17,10 +17,13 @@ from hetesynth.model.problem import Problem
 
 Direction = Literal["in", "out"]
 
+MANY_ARCS = 20_000  # from here on, regions that look alike are tried once
+
 
 def cut_bound(problem: Problem) -> LowerBound | None:
     """The largest ceil(needed / capacity) over the candidate regions."""
     coverer = Coverer(problem)
+    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > MANY_ARCS else None
     best: LowerBound | None = None
     seen: set[Region] = set()
     for parts in partitions(problem):
@@ -29,16 +32,31 @@ def cut_bound(problem: Problem) -> LowerBound | None:
             if region in seen:
                 continue
             seen.add(region)
-            for direction in ("in", "out"):
-                bound = _bound(problem, coverer, region, direction, crossing[direction][p])
+            for direction, arcs in crossing.items():
+                if alike is not None and _met(alike, problem, region, direction, arcs[p]):
+                    continue
+                bound = _bound(problem, coverer, region, direction, arcs[p])
                 if bound is not None and (best is None or bound.steps > best.steps):
                     best = bound
     return best
 
 
-def _crossing(problem: Problem, parts: list[Region]) -> dict[str, dict[int, list[int]]]:
+def _met(
+    alike: set[tuple[int, ...]], problem: Problem, region: Region, direction: Direction, arcs: list[int]
+) -> bool:
+    """Whether a region that looks the same was tried: on large graphs one of a kind must do."""
+    wide = sum(problem.arcs[a].capacity for a in arcs)
+    peers = len({problem.arcs[a].src if direction == "out" else problem.arcs[a].dst for a in arcs})
+    look = (direction == "in", len(region), len(arcs), wide, peers)
+    if look in alike:
+        return True
+    alike.add(look)
+    return False
+
+
+def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int, list[int]]]:
     part_of = {r: p for p, region in enumerate(parts) for r in region}
-    crossing: dict[str, dict[int, list[int]]] = {"in": defaultdict(list), "out": defaultdict(list)}
+    crossing: dict[Direction, dict[int, list[int]]] = {"in": defaultdict(list), "out": defaultdict(list)}
     for a, arc in enumerate(problem.arcs):
         src, dst = part_of[arc.src], part_of[arc.dst]
         if src != dst:
@@ -65,8 +83,8 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
     """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
     collective = problem.collective
     for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        inside, outside = bool(pre & region), bool(pre - region)
-        goes_in, goes_out = bool(post & region), bool(post - region)
+        inside, outside = not pre.isdisjoint(region), not pre <= region
+        goes_in, goes_out = not post.isdisjoint(region), not post <= region
         if direction == "in":
             crosses = goes_in and outside and (collective.reduces or not inside)
         else:

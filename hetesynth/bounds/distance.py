@@ -1,53 +1,96 @@
 """Bounds from hops alone: a chunk cannot travel faster than one link a step.
 
-In: a problem. Out: the largest hop distance a chunk must cover (SCCL 3.1, the latency bound), and for problems
-in which a rank passes a chunk to one peer a step (HeteCCL eq. 8 in the dual) the doubling bound.
+In: a problem. Out: the largest hop distance a chunk must cover (SCCL 3.1, the latency bound), who cannot be
+reached at all, and for problems in which a rank passes a chunk to one peer a step (HeteCCL eq. 8 in the dual) the
+doubling bound.
+
+Reachability runs for all origins at once: a rank's state is a bit set of the origins that reach it within h hops.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass
 
 from hetesynth.model.bound import DistanceWitness, LowerBound
 from hetesynth.model.problem import Problem
 
 
-def hops_to(problem: Problem, starts: frozenset[int]) -> list[int | None]:
-    """Links on the shortest path from any of ``starts`` to each rank; None where there is no path."""
-    reached: list[int | None] = [None] * problem.ranks
-    after: list[list[int]] = [[] for _ in range(problem.ranks)]
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """``farthest``: the (chunk, rank, hops) that takes longest. ``stranded``: a (chunk, rank) with no path."""
+
+    farthest: DistanceWitness
+    stranded: tuple[int, int] | None
+
+
+def reach(problem: Problem) -> Reach:
+    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets."""
+    origins = _Origins(problem)
+    neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
     for arc in problem.arcs:
-        after[arc.src].append(arc.dst)
-    queue = deque(sorted(starts))
-    for rank in starts:
-        reached[rank] = 0
-    while queue:
-        at = queue.popleft()
-        for to in after[at]:
-            if reached[to] is None:
-                reached[to] = (reached[at] or 0) + 1
-                queue.append(to)
-    return reached
+        neighbours[arc.dst].add(arc.src)
+    before = [sorted(found) for found in neighbours]
+    state = origins.start()
+    farthest = DistanceWitness(0, 0, 0)
+    hops = 0
+    while True:
+        missing = [needs & ~has for needs, has in zip(origins.needs, state, strict=True)]
+        rank = next((r for r, bits in enumerate(missing) if bits), None)
+        if rank is None:
+            return Reach(farthest, None)
+        late = origins.chunk_of[(missing[rank] & -missing[rank]).bit_length() - 1], rank
+        hops += 1
+        farthest = DistanceWitness(*late, hops)
+        after = list(state)
+        for v in range(problem.ranks):
+            if state[v] != origins.everything:
+                bits = state[v]
+                for u in before[v]:
+                    bits |= state[u]
+                after[v] = bits
+        if after == state:
+            return Reach(farthest, late)
+        state = after
+
+
+class _Origins:
+    """The distinct places chunks start from, one bit each; who needs which."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.ranks = problem.ranks
+        self.sets: list[frozenset[int]] = []
+        self.chunk_of: list[int] = []  # a chunk that starts there
+        self.needs = [0] * problem.ranks
+        index: dict[frozenset[int], int] = {}
+        collective = problem.collective
+        done: set[tuple[frozenset[int], frozenset[int]]] = set()
+        for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+            if (pre, post) in done:
+                continue
+            done.add((pre, post))
+            for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
+                if origin not in index:
+                    index[origin] = len(self.sets)
+                    self.sets.append(origin)
+                    self.chunk_of.append(k)
+                for rank in post:
+                    self.needs[rank] |= 1 << index[origin]
+        self.everything = (1 << len(self.sets)) - 1
+
+    def start(self) -> list[int]:
+        """The origins each rank belongs to."""
+        state = [0] * self.ranks
+        for bit, origin in enumerate(self.sets):
+            for rank in origin:
+                state[rank] |= 1 << bit
+        return state
 
 
 def distance_bound(problem: Problem) -> LowerBound:
-    """No chunk arrives sooner than its distance. A reduction counts from its farthest contributor."""
-    worst = DistanceWitness(0, 0, 0)
-    known: dict[frozenset[int], list[int | None]] = {}
-    collective = problem.collective
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        origins = [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]
-        for origin in origins:
-            if origin not in known:
-                known[origin] = hops_to(problem, origin)
-            farthest = max(sorted(post), key=lambda r: known[origin][r] or 0)
-            hops = known[origin][farthest] or 0
-            if hops > worst.hops:
-                worst = DistanceWitness(k, farthest, hops)
-        if collective.reduces and k >= problem.ranks:
-            break  # later chunks start and end at the same ranks as these
-    proof = f"chunk {worst.chunk} is {worst.hops} links away from rank {worst.rank}"
-    return LowerBound(worst.hops, "distance", proof, worst)
+    """No chunk arrives sooner than its distance."""
+    worst = reach(problem).farthest
+    links = f"{worst.hops} link{'' if worst.hops == 1 else 's'}"
+    return LowerBound(worst.hops, "distance", f"chunk {worst.chunk} is {links} away from rank {worst.rank}", worst)
 
 
 def doubling_bound(problem: Problem) -> LowerBound | None:

@@ -20,8 +20,8 @@ from hetesynth.model.problem import Problem
 
 Ints = NDArray[np.int32]
 
-MAX_NODES = 4_000_000  # of one time-expanded graph
-WORK = 60_000_000  # edges summed over all flows; past it the remaining destinations are not tried
+MAX_EDGES = 600_000  # of one time-expanded graph
+WORK = 30_000_000  # edges summed over all flows; past it the remaining destinations are not tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,9 @@ def flow_bound(problem: Problem, at_least: int = 0) -> LowerBound | None:
         supply = _supply(problem, destination)
         needed = int(supply.sum())
         while needed:
-            work += (len(graph.src) + problem.ranks) * steps
-            if work > WORK or problem.vertices * (steps + 1) > MAX_NODES:
+            edges = (len(graph.src) + problem.ranks) * steps
+            work += edges
+            if work > WORK or edges > MAX_EDGES:
                 return best
             flow, side = _max_flow(problem, graph, supply, destination, steps)
             if flow >= needed:

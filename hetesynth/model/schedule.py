@@ -26,6 +26,10 @@ class Transfer:
             raise ValueError(f"transfer of chunk {self.chunk}: [{self.start}, {self.end}) is not an interval")
 
 
+def _canonical(t: Transfer) -> tuple[int, int, int, int, bool]:
+    return t.start, t.end, t.chunk, t.link, t.reduce
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Transfers in canonical order and the number of ticks they take.
@@ -46,7 +50,7 @@ class Schedule:
     @classmethod
     def of(cls, transfers: Iterable[Transfer], makespan: int | None = None) -> Schedule:
         """The schedule of ``transfers``; its makespan is the last end unless stated."""
-        ordered = tuple(sorted(transfers))
+        ordered = tuple(sorted(transfers, key=_canonical))
         last = max((t.end for t in ordered), default=0)
         return cls(ordered, last if makespan is None else makespan)
 

@@ -23,17 +23,17 @@ def topology_report(chunking: Chunking, *, every: bool) -> str:
     topology = chunking.topology
     lines = [
         f"{topology.name}: {topology.ranks} GPUs, {len(topology.links)} links, "
-        f"{sum(w is not None for w in chunking.wires)} limited wires, {len(topology.groups)} shared groups",
+        f"{len(chunking.shared())} shared wires and groups",
         f"  chunk {human_bytes(chunking.chunk_bytes)}, tau_ref {_us(chunking.tau_ref)} "
         f"({chunking.reference}), rounding {chunking.options.rounding}",
         "",
         *_gpus(chunking),
         "",
         "  links, u->v (eq. 1: C = round(tau_ref / tau) x lanes)",
-        *_table(chunking.links, every),
+        *_table(((f"{x.src}->{x.dst}", c) for x, c in zip(topology.links, chunking.links, strict=True)), every),
         "",
         "  shared by several links",
-        *_table([*(w for w in chunking.wires if w is not None), *chunking.groups], every),
+        *_table(((c.name, c) for c in chunking.shared()), every),
     ]
     lines += ["", *(f"  note: {note}" for note in topology.notes)] if topology.notes else []
     return "\n".join(lines)
@@ -49,10 +49,10 @@ def _gpus(chunking: Chunking) -> Iterator[str]:
         yield f"  {server or '-':<12} {len(ranks)} x {model or 'GPU':<8} {where}"
 
 
-def _table(capacities: Iterable[Capacity], every: bool) -> Iterator[str]:
+def _table(named: Iterable[tuple[str, Capacity]], every: bool) -> Iterator[str]:
     alike: dict[tuple[str, int, int, Fraction, Fraction], list[str]] = defaultdict(list)
-    for c in capacities:
-        alike[c.kind, c.chunks, c.lanes, c.tau, c.error].append(c.name)
+    for name, c in named:
+        alike[c.kind, c.chunks, c.lanes, c.tau, c.error].append(name)
     if not alike:
         yield "    none"
         return
@@ -85,7 +85,7 @@ def graph_summary(chunking: Chunking) -> dict[str, Any]:
         ],
         "shared": [
             {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)}
-            for c in [*(w for w in chunking.wires if w is not None), *chunking.groups]
+            for c in chunking.shared()
         ],
         "notes": list(chunking.topology.notes),
     }

@@ -78,22 +78,12 @@ class Dissemination:
         """The first step at whose beginning ``rank`` can hold ``chunk``."""
         return min(self.hops[u][rank] for u in self.problem.collective.pre[chunk])
 
-    def stranded(self) -> tuple[int, int] | None:
-        """A (chunk, rank) such that the rank wants the chunk and no path leads there; None if all is well."""
-        for k, targets in enumerate(self.problem.collective.post):
-            for rank in sorted(targets):
-                if self.earliest(k, rank) >= self.unreachable > 1:
-                    return k, rank
-                if self.unreachable == 1 and rank not in self.problem.collective.pre[k]:
-                    return k, rank
-        return None
-
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:
     """The schedule without deliveries that nobody wants: not to a target, and never forwarded."""
     kept: list[Transfer] = []
     wanted = {(k, rank) for k, targets in enumerate(problem.collective.post) for rank in targets}
-    for transfer in sorted(transfers, reverse=True):
+    for transfer in sorted(transfers, key=lambda t: t.start, reverse=True):
         arc = problem.arcs[transfer.link]
         if (transfer.chunk, arc.dst) in wanted:
             wanted.add((transfer.chunk, arc.src))

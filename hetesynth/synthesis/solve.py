@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from hetesynth.bounds.distance import reach
 from hetesynth.bounds.lower import all_bounds, lower_bound
 from hetesynth.collectives.composition import split
 from hetesynth.collectives.inversion import DUAL, invert
@@ -17,7 +18,6 @@ from hetesynth.model.bound import Certificate, LowerBound
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy
 
@@ -106,7 +106,7 @@ class Solver:
                 code="HS306",
                 help="use --strategy auto, or fewer chunks",
             )
-        stranded = Dissemination(problem).stranded()
+        stranded = reach(problem).stranded
         if stranded is not None:
             chunk, rank = stranded
             return Infeasible(f"no path leads chunk {chunk} to rank {rank}")

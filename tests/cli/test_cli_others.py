@@ -1,0 +1,86 @@
+"""The commands ``verify``, ``bounds`` and ``topo show``, and what stays out of a quick ``--help``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["synth", "--help"], ["verify", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys; from hetesynth.cli.main import run; run(sys.argv[1:]); "
+        "heavy = {'z3', 'numpy', 'scipy', 'numba', 'lark', 'networkx', 'lxml', 'rich'} & set(sys.modules); "
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_bounds_prints_the_best_first_and_how_it_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bounds", str(EXAMPLES / "h20_4p8" / "topo.dsl"), "--coll", "allgather"]) == 0
+    shown = capsys.readouterr().out
+    assert "lower bound 3 steps" in shown
+    assert "max-flow: at most 8 of 11 chunks" in shown
+
+
+def test_bounds_as_json_carries_the_witness(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bounds", FIG10, "--coll", "alltoall", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["lower_bound"] == max(bound["steps"] for bound in result["bounds"])
+    cut = next(bound for bound in result["bounds"] if bound["method"] == "cut")
+    assert cut["witness"]["needed"] > 0
+
+
+def test_topo_show_prints_the_capacities_of_figure_10(capsys: pytest.CaptureFixture[str]) -> None:
+    """25 x 2 against 8 GB/s: ceil(25 / 8) x 2 = 8; 16 against 8: 2."""
+    assert run(["topo", "show", FIG10]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    links = [row for row in rows if len(row) > 6 and "->" in row[-1]]
+    assert {row[1] for row in links} >= {"8", "2", "1"}
+
+
+def test_topo_show_as_json_is_the_multigraph(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topo", "show", FIG10, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["ranks"] == len(result["gpus"]) == 6
+    assert {link["capacity"] for link in result["links"]} == {8, 2, 1}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    assert run(["synth", FIG10, "--coll", "allgather", "-o", str(tmp_path / "ag.xml")]) == 0
+    return tmp_path / "ag.xml"
+
+
+def test_verify_passes_our_program_on_its_topology(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(program), "--topo", FIG10, "--portable"]) == 0
+    assert "ok" in capsys.readouterr().out
+
+
+def test_verify_refuses_a_connection_the_topology_lacks(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same program on a cluster in which half of the GPUs are not there."""
+    assert run(["verify", str(program), "--topo", str(EXAMPLES / "ring8" / "topo.dsl")]) == 1
+    assert "connection" in capsys.readouterr().out
+
+
+def test_verify_names_the_place_of_a_defect(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = program.read_text()
+    first_receive = next(line for line in text.splitlines() if ' type="r"' in line)
+    program.write_text(text.replace(first_receive + "\n", "", 1))
+    capsys.readouterr()
+    assert run(["verify", str(program), "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["ok"] is False
+    assert any("rank" in v and "line" in v for v in result["violations"])

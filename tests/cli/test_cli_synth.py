@@ -1,0 +1,206 @@
+"""The command ``synth`` as a user runs it: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PAPER_CLUSTERS = [
+    ("h20_4p8", 3),
+    ("h20_4x2p8", 4),
+    ("h20_4x3", 3),
+    ("h20_4x3p8", 5),
+    ("h20_8x2p4", 5),
+    ("h20_4x2p8x2", 6),
+]
+PROMISED_KEYS = {
+    "collective", "ranks", "chunks", "strategy", "steps", "lower_bound", "proven_optimal", "seconds", "outputs",
+}  # fmt: skip
+
+
+def synth(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    code = run(["synth", *arguments, "--json"])
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    result: dict[str, object] = json.loads(shown.out)
+    return result
+
+
+@pytest.mark.parametrize(("name", "steps"), PAPER_CLUSTERS)
+def test_allgather_on_the_papers_clusters_is_proven_optimal(
+    name: str, steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = synth(capsys, str(EXAMPLES / name / "topo.dsl"), "--coll", "allgather", "-o", str(tmp_path))
+    assert result["steps"] == result["lower_bound"] == steps
+    assert result["proven_optimal"] is True
+
+
+@pytest.mark.parametrize("name", ["h20_4p8", "h20_4x3"])
+def test_two_chunks_take_five_steps(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = synth(
+        capsys, str(EXAMPLES / name / "topo.dsl"), "--coll", "allgather", "--chunks", "2", "-o", str(tmp_path)
+    )
+    assert result["steps"] == 5
+    assert result["proven_optimal"] is True
+
+
+def test_json_has_the_promised_names_and_the_outputs_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = synth(capsys, str(EXAMPLES / "fig10" / "topo.dsl"), "--coll", "allreduce", "-o", str(tmp_path))
+    assert result.keys() >= PROMISED_KEYS
+    outputs = result["outputs"]
+    assert isinstance(outputs, list)
+    assert len(outputs) == 3
+    assert sorted(os.listdir(tmp_path)) == sorted(Path(path).name for path in outputs)
+    for path in outputs[:2]:
+        assert run(["verify", str(path), "--portable"]) == 0
+
+
+def test_the_report_names_what_a_user_wants_to_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["synth", str(EXAMPLES / "fig10" / "topo.dsl"), "--coll", "allgather", "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for words in ("6 ranks", "1 chunk per rank", "steps", "lower bound", "proven optimal", "rounding", "seconds"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("collective", ["allgather", "alltoall", "allreduce"])
+def test_same_seed_same_bytes_in_processes_with_different_hash_seeds(collective: str, tmp_path: Path) -> None:
+    made = []
+    for hash_seed in ("1", "77"):
+        folder = tmp_path / hash_seed
+        folder.mkdir()
+        subprocess.run(
+            [
+                sys.executable, "-m", "hetesynth", "synth", str(EXAMPLES / "fig10" / "topo.dsl"),
+                "--coll", collective, "--seed", "5", "-o", str(folder),
+            ],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True, capture_output=True,
+        )  # fmt: skip
+        made.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert made[0] == made[1]
+    assert len(made[0]) == 3
+
+
+BAD_COMMANDS = [
+    (["synth", "missing.dsl", "--coll", "allgather"], "missing.dsl"),
+    (["synth", str(EXAMPLES), "--coll", "allgather"], "examples"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "gossip"], "gossip"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl")], "--coll"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--chunks", "0"], "--chunks"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "broadcast", "--root", "99"], "root 99"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--root", "1"], "root"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--strategy", "magic"], "magic"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--time-budget", "0"], "--time-budget"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--chunk-size", "4"], "--chunk-size"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "--tau-ref", "pigeon"], "pigeon"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "-o", "no/such/dir/x.xml"], "no/such/dir"),
+    (["synth", str(EXAMPLES / "fig10/topo.dsl"), "--coll", "allgather", "-o", "/proc/x.xml"], "/proc"),
+    (["verify", "missing.xml"], "missing.xml"),
+    (["bounds", "missing.dsl", "--coll", "allgather"], "missing.dsl"),
+    (["topo", "show", "missing.dsl"], "missing.dsl"),
+    (["dance"], "dance"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "named"), BAD_COMMANDS)
+def test_bad_input_is_a_message_and_exit_code_2(
+    arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert named in shown.err
+    assert "Traceback" not in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unreachable_ranks_are_named_and_the_answer_is_no(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = tmp_path / "oneway.dsl"
+    topology.write_text(
+        "define nodenum = 1\ndefine node1 = 2\ndefine bandwidth = {direct => [((0,1) -> (25,2))]}\n"
+    )
+    assert run(["synth", str(topology), "--coll", "allgather", "-o", str(tmp_path)]) == 1
+    assert "rank 0" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["oneway.dsl"]
+
+
+def test_ctrl_c_keeps_the_best_schedule(tmp_path: Path) -> None:
+    """A search that would go on for long is interrupted once its first schedule is there."""
+    script = (
+        "import sys, os, signal, threading\n"
+        "from hetesynth.synthesis.search import Search\n"
+        "offer = Search.offer\n"
+        "def interrupting(self, *a):\n"
+        "    kept = offer(self, *a)\n"
+        "    if kept: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return kept\n"
+        "Search.offer = interrupting\n"
+        "from hetesynth.cli.main import run\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable, "-c", script, "synth", str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "alltoall",
+            "-o", str(tmp_path), "--json",
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["cut_short"] is True
+    assert all(Path(path).exists() for path in result["outputs"])
+
+
+def test_ctrl_c_inside_the_solver_returns_quickly(tmp_path: Path) -> None:
+    worker = subprocess.Popen(
+        [
+            sys.executable, "-m", "hetesynth", "synth", str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "alltoall",
+            "--strategy", "cegis", "-o", str(tmp_path), "--json",
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(5)
+    worker.send_signal(signal.SIGINT)
+    out, err = worker.communicate(timeout=60)
+    assert worker.returncode == 0, err
+    assert json.loads(out)["steps"] >= 8
+
+
+def test_the_budget_returns_a_verified_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = synth(
+        capsys, str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "alltoall", "--time-budget", "0.01",
+        "-o", str(tmp_path),
+    )  # fmt: skip
+    assert result["cut_short"] is True
+    assert result["gap"] == result["steps"] - result["lower_bound"]  # type: ignore[operator]
+
+
+def test_an_existing_output_survives_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "x.xml"
+    target.write_text("precious")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    arguments = ["synth", str(EXAMPLES / "fig10" / "topo.dsl"), "--coll", "allgather", "-o", str(target)]
+    assert run(arguments) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert target.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [target]
