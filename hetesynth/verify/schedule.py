@@ -6,7 +6,8 @@ twice is caught as an overlap and a lost one as an incomplete set.
 
 Laws: capacity of links and groups at every tick (HeteCCL eq. 4, 5), no chunk received twice by a rank of a
 copying collective (eq. 6) nor sent to one that holds it (eq. 2), causality (eq. 2, 3), at most one addition
-to the same chunk at a rank in a tick where the problem asks for it (eq. 8), delivery (post).
+to the same chunk at a rank in a tick where the problem asks for it (eq. 8), no copy landing together with an
+addition, delivery (post).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def schedule_violations(problem: Problem, schedule: Schedule) -> list[Violation]
     return [
         *_overloads(problem, schedule),
         *_not_exclusive(problem, schedule),
+        *_undefined_order(problem, schedule),
         *_Replay(problem).run(schedule),
     ]
 
@@ -87,6 +89,20 @@ def _not_exclusive(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
     for (end, rank, chunk), count in sorted(additions.items()):
         if count > 1:
             message = f"step {end - 1}: rank {rank} adds {count} values to chunk {chunk} at once"
+            yield Violation("not-exclusive", message, step=end - 1, rank=rank, chunk=chunk)
+
+
+def _undefined_order(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
+    """In a reduction, a copy that lands together with another value of the same chunk: which of the two stays is
+    not defined. (A copying collective forbids the second arrival anyway.)"""
+    if not problem.collective.reduces:
+        return
+    landing: dict[tuple[int, int, int], list[Transfer]] = defaultdict(list)
+    for t in schedule.transfers:
+        landing[t.end, problem.arcs[t.link].dst, t.chunk].append(t)
+    for (end, rank, chunk), together in sorted(landing.items()):
+        if len(together) > 1 and not all(t.reduce for t in together):
+            message = f"step {end - 1}: rank {rank} copies over chunk {chunk} while another value of it arrives"
             yield Violation("not-exclusive", message, step=end - 1, rank=rank, chunk=chunk)
 
 

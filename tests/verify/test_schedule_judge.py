@@ -1,0 +1,161 @@
+"""The first judge: good schedules pass, and every kind of violation has a case that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.graphs import Graph, full, line, problem, ring, star
+from support.replay import accepts
+
+from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.verify.schedule import schedule_violations
+
+T = Transfer
+
+
+def kinds(wanted: Problem, moves: list[Transfer], makespan: int | None = None) -> set[str]:
+    schedule = Schedule.of(moves, makespan)
+    found = schedule_violations(wanted, schedule)
+    assert (not found) == accepts(wanted, schedule), found
+    return {v.kind for v in found}
+
+
+# ring(3, both=False): arc r goes from r to r+1
+RING = ring(3, both=False)
+ALLGATHER = [T(0, 1, 0, 0), T(0, 1, 1, 1), T(0, 1, 2, 2), T(1, 2, 0, 1), T(1, 2, 1, 2), T(1, 2, 2, 0)]
+# chunk k travels k+1, k+2, and ends at k, adding on the way
+REDUCESCATTER = [T(t, t + 1, k, (k + 1 + t) % 3, True) for k in range(3) for t in range(2)]
+ALLREDUCE = REDUCESCATTER + [T(t + 2, t + 3, k, (k + t) % 3) for k in range(3) for t in range(2)]
+# line(3): arcs 0->1, 1->0, 1->2, 2->1
+LINE = line(3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "moves"),
+    [
+        (problem(RING, "allgather"), ALLGATHER),
+        (problem(RING, "reducescatter"), REDUCESCATTER),
+        (problem(RING, "allreduce"), ALLREDUCE),
+        (problem(RING, "allreduce", exclusive=True), ALLREDUCE),
+        (problem(LINE, "broadcast"), [T(0, 1, 0, 0), T(1, 2, 0, 2)]),
+        (problem(LINE, "reduce"), [T(0, 1, 0, 3, True), T(1, 2, 0, 1, True)]),
+        (problem(LINE, "gather"), [T(0, 1, 1, 1), T(0, 1, 2, 3), T(1, 2, 2, 1)]),
+        (problem(LINE, "scatter"), [T(0, 1, 2, 0), T(1, 2, 1, 0), T(1, 2, 2, 2)]),
+    ],
+)
+def test_good_schedules_pass(wanted: Problem, moves: list[Transfer]) -> None:
+    assert kinds(wanted, moves) == set()
+
+
+def test_alltoall_over_direct_links() -> None:
+    wanted = problem(full(3), "alltoall")
+    moves = [T(0, 1, 3 * arc.src + arc.dst, a) for a, arc in enumerate(wanted.arcs)]
+    assert kinds(wanted, moves) == set()
+    assert kinds(wanted, moves[:-1], 1) == {"not-delivered"}
+
+
+def test_one_rank_alone_needs_nothing() -> None:
+    assert kinds(problem(Graph(1), "allgather"), []) == set()
+
+
+def test_transfers_may_last_longer_than_a_step() -> None:
+    wanted = problem(LINE, "broadcast")
+    assert kinds(wanted, [T(0, 3, 0, 0), T(3, 5, 0, 2)]) == set()
+    assert kinds(wanted, [T(0, 3, 0, 0), T(2, 5, 0, 2)]) == {"not-held", "not-delivered"}
+
+
+@pytest.mark.parametrize("link", [6, 1000, -1])
+def test_no_such_link(link: int) -> None:
+    assert kinds(problem(RING, "allgather"), [*ALLGATHER, T(0, 1, 0, link)]) == {"no-such-link"}
+
+
+@pytest.mark.parametrize("chunk", [3, -1])
+def test_no_such_chunk(chunk: int) -> None:
+    assert kinds(problem(RING, "allgather"), [*ALLGATHER, T(0, 1, chunk, 0)]) == {"no-such-chunk"}
+
+
+def test_wrong_tick_even_when_the_type_was_bypassed() -> None:
+    schedule = Schedule.of(ALLGATHER)
+    object.__setattr__(schedule, "makespan", 1)
+    assert "wrong-tick" in {v.kind for v in schedule_violations(problem(RING, "allgather"), schedule)}
+
+
+def test_not_held() -> None:
+    early = [replace(t, start=0, end=1) if t == T(1, 2, 0, 1) else t for t in ALLGATHER]
+    found = schedule_violations(problem(ring(3, 2, both=False), "allgather"), Schedule.of(early))
+    assert {(v.kind, v.step, v.rank, v.chunk) for v in found if v.kind == "not-held"} == {("not-held", 0, 1, 0)}
+
+
+def test_already_held_is_the_owner_and_received_twice_is_anyone_else() -> None:
+    two = ring(3, 2, both=False)
+    assert kinds(problem(two, "allgather"), [*ALLGATHER, T(2, 3, 0, 2)]) == {"already-held"}
+    assert kinds(problem(two, "allgather"), [*ALLGATHER, T(2, 3, 0, 0)]) == {"received-twice"}
+
+
+def test_received_twice_at_once_over_two_links() -> None:
+    graph = line(2)
+    graph.both(0, 1)
+    wanted = problem(graph, "broadcast")
+    assert kinds(wanted, [T(0, 1, 0, 0), T(0, 1, 0, 2)]) == {"received-twice"}
+
+
+def test_contribution_twice() -> None:
+    wanted = problem(line(2), "reduce")
+    assert kinds(wanted, [T(0, 1, 0, 1, True)]) == set()
+    assert kinds(wanted, [T(0, 1, 0, 1, True), T(1, 2, 0, 1, True)]) == {"contribution-twice"}
+
+
+def test_overloaded_link_wire_and_group() -> None:
+    assert kinds(problem(line(2), "allgather", 2), [T(0, 1, k, k // 2) for k in range(4)]) == {"overloaded"}
+    hub = star(3)
+    wanted = problem(hub, "broadcast")
+    # arcs 0->1 and 0->2 share the wire 0->switch
+    assert kinds(wanted, [T(0, 1, 0, 0), T(0, 1, 0, 1)]) == {"overloaded"}
+    assert kinds(wanted, [T(0, 1, 0, 0), T(1, 2, 0, 1)]) == set()
+    grouped = full(3)
+    grouped.groups.append(Resource("bus", (0, 1), 1))
+    found = schedule_violations(problem(grouped, "broadcast"), Schedule.of([T(0, 1, 0, 0), T(0, 1, 0, 1)]))
+    assert [(v.kind, v.resource) for v in found] == [("overloaded", "bus")]
+
+
+def test_long_transfers_load_every_tick_they_last() -> None:
+    wanted = problem(line(2), "allgather", 2)
+    moves = [T(0, 3, 0, 0), T(2, 3, 1, 0), T(0, 1, 2, 1), T(1, 2, 3, 1)]
+    found = schedule_violations(wanted, Schedule.of(moves))
+    assert [(v.kind, v.step) for v in found] == [("overloaded", 2)]
+
+
+def test_not_exclusive_where_eq_8_holds() -> None:
+    both = [T(0, 1, 0, a, True) for a in (2, 4)]  # full(3): 1->0 and 2->0
+    assert [(a.src, a.dst) for a in problem(full(3), "reduce").arcs][2::2] == [(1, 0), (2, 0)]
+    assert kinds(problem(full(3), "reduce"), both) == set()
+    assert kinds(problem(full(3), "reduce", exclusive=True), both) == {"not-exclusive"}
+    # the reversed problem: one rank sends to two peers
+    assert kinds(problem(full(3), "broadcast", exclusive=True), [T(0, 1, 0, 0), T(0, 1, 0, 1)]) == {
+        "not-exclusive"
+    }
+
+
+def test_not_delivered_says_what_is_missing() -> None:
+    [found] = schedule_violations(problem(line(2), "reduce"), Schedule.of([], 1))
+    assert (found.kind, found.rank, found.chunk) == ("not-delivered", 0, 0) and "1 of 2" in found.message
+    partial = [T(0, 1, 0, 3, True), T(0, 1, 0, 1, True)]  # 2 adds to 1 while 1 sends its own to 0
+    assert kinds(problem(LINE, "reduce"), partial) == {"not-delivered"}
+
+
+def test_a_copy_over_a_partial_sum_loses_it() -> None:
+    wanted = problem(LINE, "reduce")
+    assert kinds(wanted, [T(0, 1, 0, 3, True), T(1, 2, 0, 1)]) == {"not-delivered"}
+
+
+def test_a_copy_and_an_addition_landing_together_have_no_defined_result() -> None:
+    """Which of the two wins would depend on the order of the links."""
+    wanted = problem(full(3), "reduce")
+    # arcs: 0->1 0 | 0->2 1 | 1->0 2 | 1->2 3 | 2->0 4 | 2->1 5
+    first = T(0, 1, 0, 0, True)  # 1 holds {0, 1}
+    for copy, add in ((2, 4), (4, 2)):
+        moves = [first] if copy == 2 else [T(0, 1, 0, 1, True)]  # 2 holds {0, 2}
+        moves += [T(1, 2, 0, copy), T(1, 2, 0, add, True)]
+        assert kinds(wanted, moves), f"accepted: copy over {copy}, addition over {add}"
