@@ -1,0 +1,92 @@
+"""Layers, registration, and what a quick command must not load."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hetesynth
+from hetesynth.errors import HetesynthError
+from hetesynth.synthesis.registry import STRATEGIES, strategy
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(hetesynth.__file__).parent
+HEAVY = ("z3", "numpy", "scipy", "lark", "networkx", "lxml", "numba")
+
+# modules of hetesynth/synthesis that are not a strategy of their own; a new file belongs here or in the registry
+PARTS = {
+    "__init__", "strategy", "registry", "search", "solve", "exact", "step_model", "dissemination", "greedy_kernel",
+}  # fmt: skip
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def test_the_layers_hold() -> None:
+    pytest.importorskip("importlinter")
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("no pyproject.toml next to the tests")
+    from importlinter.cli import lint_imports
+
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == 0
+
+
+def test_every_strategy_file_is_registered() -> None:
+    files = {p.stem for p in (PACKAGE / "synthesis").glob("*.py")} - PARTS
+    assert files <= set(STRATEGIES), f"register or list as a part: {sorted(files - set(STRATEGIES))}"
+    assert set(STRATEGIES) - files == {"auto"}
+    for name, registered in STRATEGIES.items():
+        assert registered.name == name and registered.source and strategy(name) is registered
+
+
+def test_an_unknown_strategy_names_the_known_ones() -> None:
+    with pytest.raises(HetesynthError) as caught:
+        strategy("magic")
+    assert caught.value.exit_code == 2 and all(name in caught.value.help for name in STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import hetesynth, hetesynth.cli.main",
+        "from hetesynth.cli.main import run; run(['--help'])",
+        "from hetesynth.cli.main import run; run(['synth', '--help'])",
+        "from hetesynth.cli.main import run; run(['--version'])",
+        "import hetesynth.model.topology, hetesynth.frontend, hetesynth.chunking, hetesynth.verify.schedule",
+    ],
+)
+def test_quick_commands_load_nothing_heavy(code: str) -> None:
+    out = python(f"import sys\n{code}\nimport json; print(json.dumps(sorted(set(sys.modules) & set({HEAVY!r}))))")
+    assert json.loads(out.splitlines()[-1]) == []
+
+
+def test_no_assert_validates_and_nothing_prints() -> None:
+    """``python -O`` deletes asserts; only the command line writes to the terminal."""
+    import ast
+
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            narrowing = isinstance(node, ast.Assert) and "is not None" in ast.unparse(node.test)
+            if (isinstance(node, ast.Assert) and not narrowing) or (call and "cli" not in path.parts):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert not found
+
+
+def test_every_module_says_what_it_is() -> None:
+    import ast
+
+    silent = [
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.read_text(encoding="utf-8").strip()
+        and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not silent

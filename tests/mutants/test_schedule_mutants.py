@@ -1,0 +1,142 @@
+"""Mutants of good schedules: the judge and the second replay agree on every one, and none that changes the result
+passes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, dgx1, fig10, line, problem, ring, servers, star
+from support.replay import accepts, complaint
+from support.solving import solve
+
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.verify.schedule import schedule_violations
+
+GRAPHS = {
+    "ring4": lambda: ring(4), "oneway3": lambda: ring(3, both=False), "line3": lambda: line(3),
+    "star4": lambda: star(4), "fig10": fig10, "2+3": lambda: servers([2, 3], 2, 3),
+}  # fmt: skip
+
+
+@cache
+def good(graph: str, name: CollectiveName) -> tuple[Problem, Schedule]:
+    built: Graph = GRAPHS[graph]()
+    wanted = problem(built, name, exclusive=name == "allreduce")
+    schedule = solve(wanted, "greedy").schedule
+    return wanted, schedule
+
+
+def dropped(schedule: Schedule) -> Iterator[list[Transfer]]:
+    for i in range(len(schedule.transfers)):
+        yield [t for j, t in enumerate(schedule.transfers) if j != i]
+
+
+def changed(schedule: Schedule, problem: Problem) -> Iterator[list[Transfer]]:
+    """Delayed, advanced, another chunk, another link, doubled, copy for addition: one transfer at a time."""
+    chunks, links = len(problem.collective.chunks), len(problem.arcs)
+    for i, t in enumerate(schedule.transfers):
+        rest = [u for j, u in enumerate(schedule.transfers) if j != i]
+        yield [*rest, replace(t, start=t.start + 1, end=t.end + 1)]
+        if t.start:
+            yield [*rest, replace(t, start=t.start - 1, end=t.end - 1)]
+        yield [*rest, replace(t, chunk=(t.chunk + 1) % chunks)]
+        yield [*rest, replace(t, link=(t.link + 1) % links)]
+        yield [*rest, t, t]
+        yield [*rest, t, replace(t, start=t.start + 1, end=t.end + 1)]
+        yield [*rest, replace(t, reduce=not t.reduce)]
+        yield [*rest, replace(t, end=t.end + 1)]
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_every_dropped_transfer_is_noticed(graph: str, name: CollectiveName) -> None:
+    """Schedules carry nothing useless, so no transfer can be spared."""
+    wanted, schedule = good(graph, name)
+    assert not schedule_violations(wanted, schedule)
+    for moves in dropped(schedule):
+        mutant = Schedule.of(moves, schedule.makespan)
+        found = {v.kind for v in schedule_violations(wanted, mutant)}
+        assert found & {"not-held", "not-delivered"}, moves
+        assert not accepts(wanted, mutant)
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_single_mutants_are_judged_alike_by_both_replays(graph: str, name: CollectiveName) -> None:
+    wanted, schedule = good(graph, name)
+    mutants = [Schedule.of(moves) for moves in changed(schedule, wanted)]
+    refused = 0
+    for mutant in random.Random(7).sample(mutants, min(len(mutants), 60)):
+        found = schedule_violations(wanted, mutant)
+        assert bool(found) == (complaint(wanted, mutant) is not None), (found, complaint(wanted, mutant))
+        refused += bool(found)
+    assert refused
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
+def test_doubled_and_toggled_transfers_never_pass_on_dgx1(name: CollectiveName) -> None:
+    wanted = problem(dgx1(), name, exclusive=name == "allreduce")
+    schedule = solve(wanted, "greedy").schedule
+    for i, t in enumerate(schedule.transfers):
+        rest = [u for j, u in enumerate(schedule.transfers) if j != i]
+        later = replace(t, start=schedule.makespan, end=schedule.makespan + 1)
+        for extra in (t, later):
+            assert schedule_violations(wanted, Schedule.of([*rest, t, extra])), t
+        if t.reduce:  # the sum that was there is lost
+            assert schedule_violations(wanted, Schedule.of([*rest, replace(t, reduce=False)])), t
+
+
+@st.composite
+def scrambled(draw: st.DrawFn) -> tuple[Problem, Schedule]:
+    """A good schedule with several edits, most of which break it in more than one way."""
+    wanted, schedule = good(draw(st.sampled_from(sorted(GRAPHS))), draw(st.sampled_from(COLLECTIVE_NAMES)))
+    moves = list(schedule.transfers)
+    for _ in range(draw(st.integers(1, 3))):
+        if not moves:
+            break
+        i = draw(st.integers(0, len(moves) - 1))
+        t = moves[i]
+        match draw(st.sampled_from(["drop", "move", "chunk", "link", "copy", "toggle", "stretch", "swap"])):
+            case "drop":
+                del moves[i]
+            case "move":
+                start = draw(st.integers(0, schedule.makespan))
+                moves[i] = replace(t, start=start, end=start + 1)
+            case "chunk":
+                moves[i] = replace(t, chunk=draw(st.integers(0, len(wanted.collective.chunks) - 1)))
+            case "link":
+                moves[i] = replace(t, link=draw(st.integers(0, len(wanted.arcs) - 1)))
+            case "copy":
+                moves.append(replace(t, start=t.start + draw(st.integers(0, 2)), end=t.end + 2))
+            case "toggle":
+                moves[i] = replace(t, reduce=not t.reduce)
+            case "stretch":
+                moves[i] = replace(t, end=t.end + 1)
+            case "swap":
+                j = draw(st.integers(0, len(moves) - 1))
+                moves[i], moves[j] = replace(t, chunk=moves[j].chunk), replace(moves[j], chunk=t.chunk)
+    return wanted, Schedule.of(moves, max(schedule.makespan, *(t.end for t in moves), 0))
+
+
+@given(scrambled())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_scrambled_schedules_are_judged_alike_by_both_replays(case: tuple[Problem, Schedule]) -> None:
+    wanted, schedule = case
+    found = schedule_violations(wanted, schedule)
+    assert bool(found) == (complaint(wanted, schedule) is not None), (found[:2], complaint(wanted, schedule))
+
+
+@pytest.mark.slow
+@given(scrambled())
+@settings(max_examples=5000, deadline=None)
+def test_many_scrambled_schedules_are_judged_alike(case: tuple[Problem, Schedule]) -> None:
+    wanted, schedule = case
+    assert bool(schedule_violations(wanted, schedule)) == (complaint(wanted, schedule) is not None)
