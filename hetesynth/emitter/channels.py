@@ -64,9 +64,9 @@ class Message:
 class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
-    ``most``: channels a pair may use for concurrent chunks (absent: as many as there are). ``parts``: into how
-    many runs, each on channels of its own, a pair's transfers are cut in time. ``merge``: neighbouring chunks
-    that share a channel in a tick become one message; ``apart``: (pair, tick) for which that must not be done.
+    ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
+    how many runs, each on channels of its own, a pair's transfers are cut in time. ``merge``: neighbouring
+    chunks that share a channel in a tick become one message; ``apart``: (pair, tick) for which that must not be done.
     """
 
     most: Mapping[Pair, int] = field(default_factory=dict)
@@ -88,7 +88,8 @@ def messages(
         arc = problem.arcs[t.link]
         by_pair[arc.src, arc.dst].append(t)
     for pair in sorted(by_pair):
-        for slot, carried in _slots(by_pair[pair], plan.most.get(pair), plan.parts.get(pair, 1)).items():
+        most = min(plan.most.get(pair, profile.max_channel + 1), profile.max_channel + 1)
+        for slot, carried in _slots(by_pair[pair], most, plan.parts.get(pair, 1)).items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile)
     found: list[Message] = []
@@ -98,7 +99,7 @@ def messages(
     return _numbered(found, slots)
 
 
-def _slots(transfers: list[Transfer], most: int | None, parts: int) -> dict[tuple[int, int], list[Transfer]]:
+def _slots(transfers: list[Transfer], most: int, parts: int) -> dict[tuple[int, int], list[Transfer]]:
     """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes."""
     free_from: list[int] = []
     lane_of: dict[Transfer, int] = {}
@@ -106,7 +107,7 @@ def _slots(transfers: list[Transfer], most: int | None, parts: int) -> dict[tupl
         lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
         free_from[lane : lane + 1] = [t.end]
         lane_of[t] = lane
-    if most is not None and len(free_from) > most:
+    if len(free_from) > most:
         lane_of = _squeezed(lane_of, most)
     lanes: dict[int, list[Transfer]] = defaultdict(list)
     for t in sorted(lane_of, key=lambda t: (t.start, t.chunk, t.link)):

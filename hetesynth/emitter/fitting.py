@@ -91,22 +91,32 @@ def _fewer_steps(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
     ]
     if not long:
         return None
-    paired = [(r, (tb.recv_peer, tb.channel)) for r, tb in long if tb.recv_peer is not None is not tb.send_peer]
+    paired = [
+        (rank, (tb.recv_peer, tb.channel))
+        for rank, tb in long
+        if tb.recv_peer is not None and tb.send_peer is not None
+    ]
     if paired:
         return replace(fit, alone=fit.alone | frozenset(paired)).noting(
             f"sends and receives of some thread blocks were parted to stay within {profile.max_steps} steps"
         )
     if not fit.channels.merge and _sharing(draft):
         return _merging(fit)
-    before = fit.channels.parts
-    parts = dict(before)
+    return _more_channels(long, fit, profile)
+
+
+def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Profile) -> Fit:
+    """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
+    before, channels = fit.channels.parts, profile.max_channel + 1
+    parts, most = dict(before), dict(fit.channels.most)
     for rank, tb in long:
         pair = _pair(rank, tb)
         times = max(2, -(-len(tb.instructions) // profile.max_steps))
-        if pair is None or before.get(pair, 1) * times > profile.max_channel + 1:
+        if pair is None or before.get(pair, 1) * times > channels:
             raise _too_many_steps(rank, tb, profile)
         parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
-    return replace(fit, channels=replace(fit.channels, parts=parts)).noting(
+        most[pair] = min(most.get(pair, channels), channels // parts[pair])
+    return replace(fit, channels=replace(fit.channels, parts=parts, most=most)).noting(
         f"transfers of some links were spread over more channels to stay within {profile.max_steps} steps"
     )
 

@@ -147,8 +147,17 @@ def test_too_many_steps() -> None:
 
 
 def test_too_few_channels() -> None:
-    error = refusal(*direct(3, 4), max_channel=1)
-    assert error.code == "HS503" and "ranks 0 and 1" in error.message
+    error = refusal(*direct(4, 1), max_channel=1, max_peers_per_channel=1)
+    assert error.code == "HS503" and "ranks 0 and 3" in error.message and "than 2" in error.message
+
+
+def test_more_chunks_at_once_than_channels() -> None:
+    lowered = fitted(*direct(2, 40))
+    assert lowered.program.channels == 32
+    assert not program_violations(lowered.program)
+    tight = fitted(*direct(2, 40), max_steps=9, max_channel=7)
+    assert program_summary(tight.program).max_steps <= 9 and tight.program.channels <= 8
+    assert not program_violations(tight.program)
 
 
 def test_too_many_elements() -> None:

@@ -161,6 +161,12 @@ def test_transfers_longer_than_a_tick(graph: str, name: str, in_place: bool) -> 
     assert not program_violations(lowered(problem, stretched(schedule, 3), in_place))
 
 
+@pytest.mark.slow
+def test_many_odd_schedules() -> None:
+    for seed in range(150, 4000):
+        test_odd_schedules(seed)
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_odd_schedules(seed: int) -> None:
     """Random valid schedules: values that cross, partial sums sent while others arrive, tight limits."""
