@@ -66,7 +66,7 @@ class ChannelPlan:
 
     ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
     how many runs, each on channels of its own, a pair's transfers are cut in time. ``merge``: neighbouring
-    chunks that share a channel in a tick become one message; ``apart``: (pair, tick) for which that must not be done.
+    chunks that share a channel in a tick become one message; ``apart``: (pair, tick) where that must not be done.
     """
 
     most: Mapping[Pair, int] = field(default_factory=dict)
