@@ -38,7 +38,7 @@ def reach(problem: Problem) -> Reach:
         rank = next((r for r, bits in enumerate(missing) if bits), None)
         if rank is None:
             return Reach(farthest, None)
-        late = origins.chunk_of[(missing[rank] & -missing[rank]).bit_length() - 1], rank
+        late = origins.chunk_for((missing[rank] & -missing[rank]).bit_length() - 1, rank), rank
         hops += 1
         farthest = DistanceWitness(*late, hops)
         after = list(state)
@@ -58,8 +58,8 @@ class _Origins:
 
     def __init__(self, problem: Problem) -> None:
         self.ranks = problem.ranks
+        self.collective = problem.collective
         self.sets: list[frozenset[int]] = []
-        self.chunk_of: list[int] = []  # a chunk that starts there
         self.needs = [0] * problem.ranks
         index: dict[frozenset[int], int] = {}
         collective = problem.collective
@@ -72,10 +72,19 @@ class _Origins:
                 if origin not in index:
                     index[origin] = len(self.sets)
                     self.sets.append(origin)
-                    self.chunk_of.append(k)
                 for rank in post:
                     self.needs[rank] |= 1 << index[origin]
         self.everything = (1 << len(self.sets)) - 1
+
+    def chunk_for(self, bit: int, rank: int) -> int:
+        """The first chunk that ``rank`` wants from origin ``bit``."""
+        origin, collective = self.sets[bit], self.collective
+        wanted = (k for k, post in enumerate(collective.post) if rank in post)
+        return next(
+            k
+            for k in wanted
+            if (origin <= collective.pre[k] if collective.reduces else origin == collective.pre[k])
+        )
 
     def start(self) -> list[int]:
         """The origins each rank belongs to."""

@@ -1,0 +1,168 @@
+"""Rechecking lower bounds from their witnesses, with networkx and counting; no code of hetesynth.bounds.
+
+``recheck(problem, bound)`` raises AssertionError when the witness does not prove the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import networkx as nx
+import z3
+
+from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.model.bound import (
+    CutWitness,
+    DistanceWitness,
+    FlowWitness,
+    LowerBound,
+    PriceWitness,
+    UnsatWitness,
+    VolumeWitness,
+)
+from hetesynth.model.problem import Problem
+
+
+def demand(condition: bool, what: str) -> None:
+    """Fail with ``what``."""
+    if not condition:
+        raise AssertionError(what)
+
+
+def recheck(problem: Problem, bound: LowerBound) -> None:
+    """Whether the witness of ``bound`` proves its number of steps for ``problem``."""
+    view = problem
+    if bound.backwards:
+        view = invert(problem)[0] if problem.collective.name in DUAL else problem.reversed()
+    match bound.witness:
+        case DistanceWitness() as w:
+            _distance(view, bound, w)
+        case CutWitness() as w:
+            _cut(view, bound, w)
+        case FlowWitness() as w:
+            _flow(view, bound, w)
+        case VolumeWitness() as w:
+            _volume(view, bound, w)
+        case PriceWitness() as w:
+            _price(view, bound, w)
+        case UnsatWitness() as w:
+            _unsat(bound, w)
+        case None:
+            _bare(view, bound)
+
+
+def _bare(problem: Problem, bound: LowerBound) -> None:
+    sets = list(zip(problem.collective.pre, problem.collective.post, strict=True))
+    if bound.method == "trivial":
+        moves = any(post - pre or (problem.collective.reduces and len(pre) > 1) for pre, post in sets)
+        demand(bound.steps == int(moves), "something moves or it does not")
+        return
+    demand(bound.method == "doubling" and problem.exclusive_reduction, "a bound without a witness")
+    spread = max(max(len(pre), len(post)) for pre, post in sets)
+    demand(2 ** max(0, bound.steps - 1) < spread or bound.steps == 0, "fewer doublings would do")
+
+
+def _distance(problem: Problem, bound: LowerBound, w: DistanceWitness) -> None:
+    if bound.steps == 0:
+        return
+    graph = nx.DiGraph([(a.src, a.dst) for a in problem.arcs])
+    pre, post = problem.collective.pre[w.chunk], problem.collective.post[w.chunk]
+    demand(w.rank in post, "the rank does not want the chunk")
+    hops = [nx.shortest_path_length(graph, u, w.rank) for u in pre]
+    farthest = max(hops) if problem.collective.reduces else min(hops)
+    demand(bound.steps == w.hops <= farthest, f"{w.hops} hops claimed, {farthest} found")
+
+
+def _capacity(problem: Problem, names: Iterable[str], arcs: set[int]) -> int:
+    """Capacity of the named laws, once each; they must cover ``arcs``."""
+    laws = {r.name: r for r in problem.resources}
+    demand(len(laws) == len(problem.resources), "two resources have one name")
+    named = [laws[name] for name in sorted(set(names))]
+    demand(arcs <= {a for r in named for a in r.arcs}, "a link across is not covered")
+    return sum(r.capacity for r in named)
+
+
+def _cut(problem: Problem, bound: LowerBound, w: CutWitness) -> None:
+    inside = set(w.region)
+    entering = w.direction == "in"
+    arcs = {
+        a for a, arc in enumerate(problem.arcs)
+        if (arc.dst in inside) != (arc.src in inside) and (arc.dst in inside) == entering
+    }  # fmt: skip
+    demand(_capacity(problem, w.resources, arcs) == w.capacity, "the capacity is not the sum of the resources")
+    here = inside if entering else set(range(problem.ranks)) - inside
+    crossing = 0
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        if not post & here:
+            continue
+        crossing += bool(pre - here) if problem.collective.reduces else not pre & here
+    demand(crossing == w.needed, f"{w.needed} chunks claimed to cross, {crossing} found")
+    demand(bound.steps == -(-w.needed // w.capacity), "the division is wrong")
+
+
+def _volume(problem: Problem, bound: LowerBound, w: VolumeWitness) -> None:
+    demand(problem.collective.name == "allreduce", "only for allreduce")
+    part = {r: i for i, members in enumerate(w.parts) for r in members}
+    demand(len(part) == sum(map(len, w.parts)) == problem.ranks, "not a partition")
+    arcs = {a for a, arc in enumerate(problem.arcs) if part[arc.src] != part[arc.dst]}
+    demand(_capacity(problem, w.resources, arcs) == w.capacity, "the capacity is not the sum of the resources")
+    demand(w.chunks == len(problem.collective.chunks) and w.crossings == 2 * (len(w.parts) - 1), "miscounted")
+    demand(bound.steps == -(-w.chunks * w.crossings // w.capacity), "the division is wrong")
+
+
+def _price(problem: Problem, bound: LowerBound, w: PriceWitness) -> None:
+    prices = dict(w.prices)
+    demand(all(p >= 0 for p in prices.values()), "a negative price")
+    laws = {r.name: r for r in problem.resources}
+    demand(len(laws) == len(problem.resources), "two resources have one name")
+    earned = sum(p * laws[name].capacity for name, p in prices.items())
+    cost = [0] * len(problem.arcs)
+    for name, p in prices.items():
+        for a in laws[name].arcs:
+            cost[a] += p
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(problem.ranks))
+    for a, arc in enumerate(problem.arcs):
+        known = graph.get_edge_data(arc.src, arc.dst, {"weight": cost[a]})["weight"]
+        graph.add_edge(arc.src, arc.dst, weight=min(known, cost[a]))
+    far = dict(nx.all_pairs_dijkstra_path_length(graph))
+    paid = 0
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        if post - pre:  # at least the dearest target pays, from its nearest holder
+            paid += max(min(far[u][v] for u in pre) for v in post - pre)
+    demand(w.paid <= paid and w.earned == earned, f"paid {w.paid}/{paid}, earned {w.earned}/{earned}")
+    demand(bound.steps == -(-w.paid // w.earned), "the division is wrong")
+
+
+def _flow(problem: Problem, bound: LowerBound, w: FlowWitness) -> None:
+    """The cut (source_side, rest) of the time-expanded graph, its capacity added up edge by edge."""
+    side, n = set(w.source_side), problem.ranks
+    demand((w.steps, w.destination) not in side, "the destination is on the source side")
+    lacking = [
+        min(pre)
+        for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True)
+        if w.destination in post - pre and len(pre) == 1
+    ]
+    demand(w.needed == len(lacking), f"{w.needed} chunks claimed to be missing, {len(lacking)} found")
+    total = sum((0, u) not in side for u in lacking)
+    wires = {(s.src, s.dst, i): s.capacity for i, s in enumerate(problem.segments)}
+    used = {s for arc in problem.arcs for s in arc.segments}
+    edges = [(s, d, c) for (s, d, i), c in wires.items() if i in used]
+    edges += [(a.src, a.dst, a.capacity) for a in problem.arcs if not a.segments]
+    for t in range(w.steps):
+        for src, dst, capacity in edges:
+            if (t, src) in side and (t + (dst < n), dst) not in side:
+                demand(capacity is not None, "an unlimited wire crosses the cut")
+                total += capacity or 0
+        for u in range(n):
+            demand((t, u) not in side or (t + 1, u) in side, "a GPU forgets across the cut")
+    demand(total == w.flow < w.needed, f"the cut carries {total}, {w.flow} of {w.needed} claimed")
+    demand(bound.steps == w.steps + 1, "the bound is one step more than what is shown impossible")
+
+
+def _unsat(bound: LowerBound, w: UnsatWitness) -> None:
+    solver = z3.Solver()
+    solver.from_string(w.query)
+    demand(len(solver.assertions()) > 0, "an empty query")
+    demand(solver.check() == z3.unsat, "the query is not unsatisfiable")
+    demand(bound.steps == w.steps + 1, "the bound is one step more than what is shown impossible")
