@@ -64,7 +64,7 @@ class _Origins:
         index: dict[frozenset[int], int] = {}
         collective = problem.collective
         done: set[tuple[frozenset[int], frozenset[int]]] = set()
-        for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        for pre, post in zip(collective.pre, collective.post, strict=True):
             if (pre, post) in done:
                 continue
             done.add((pre, post))
