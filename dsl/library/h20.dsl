@@ -4,7 +4,7 @@
 #   "9 ports x 75 GB/s" agrees with neither 900 nor 450, so the data sheet is used: 450 GB/s per GPU and direction.
 # NICs: four of 400 Gbps a server (HeteCCL 6.1); a GPU each on 4 GPUs, one per two GPUs on 8.
 # Latency of an NVSwitch crossing: 0.7 us, the NVLink alpha of TE-CCL. The paper states none.
-# Reduce: 1200 GB/s, HBM3 at 4.0 TB/s (data sheet) read twice and written once, at 90 % of the peak.
+# Reduce: 1200 GB/s, 90 % of a third of 4.0 TB/s HBM3 (data sheet): two reads and a write for each byte.
 
 node h20x4 {
   model "H20"

@@ -1,0 +1,26 @@
+# NVIDIA A100 servers.
+#
+# NVLink: twelve NVLink3 links of 25 GB/s each way per GPU (NVIDIA A100 data sheet: 600 GB/s both ways together).
+#   a100x8: six NVSwitches join all eight, 300 GB/s per GPU and direction (DGX A100, HGX A100 8-GPU).
+#   a100x4: HGX A100 4-GPU has no switch; every pair has four links.
+# NICs: one of 200 Gbps per GPU (DGX A100 data sheet: eight ConnectX-6 HDR for compute); assumed for four GPUs too.
+# Latency: 0.7 us, the NVLink alpha of TE-CCL (twice 0.35 us a hop on NVSwitch machines).
+# Reduce: 466 GB/s, 90 % of a third of 1555 GB/s HBM2 (A100 40 GB data sheet): two reads and a write for each byte.
+
+node a100x4 {
+  model "A100"
+  gpus 4
+  reduce 466 GB/s
+  mesh gpu[0-3] { bandwidth 25 GB/s x 4; latency 0.7 us; kind nvlink }
+  nic nic[0-3] { bandwidth 200 Gbps }
+  attach gpu[0-3] -> nic[0-3]
+}
+
+node a100x8 {
+  model "A100"
+  gpus 8
+  reduce 466 GB/s
+  switch nvswitch { ports gpu[0-7]; bandwidth 300 GB/s; latency 0.7 us; kind nvlink }
+  nic nic[0-7] { bandwidth 200 Gbps }
+  attach gpu[0-7] -> nic[0-7]
+}
