@@ -88,8 +88,11 @@ class Problem:
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
-        """Every capacity law of the problem: limited segments that several arcs cross, groups, arcs alone."""
-        return (*self._segment_resources(), *self.groups, *self._arc_resources())
+        """Every capacity law of the problem: limited segments that several arcs cross, groups, arcs alone.
+
+        Names are unique: parallel wires between the same two vertices become ``a->b``, ``a->b (2)``.
+        """
+        return _told_apart([*self._segment_resources(), *self.groups, *self._arc_resources()])
 
     def _segment_resources(self) -> Iterator[Resource]:
         crossing: list[list[int]] = [[] for _ in self.segments]
@@ -114,6 +117,20 @@ class Problem:
                 tightest[a] = min(tightest[a], resource.capacity)
         alone = [r for r in self.resources if len(r.arcs) == 1 and r.capacity < tightest[r.arcs[0]]]
         return tuple(shared + alone)
+
+
+def _told_apart(resources: list[Resource]) -> tuple[Resource, ...]:
+    """The resources, the second and later of one name numbered."""
+    taken: set[str] = set()
+    named: list[Resource] = []
+    for resource in resources:
+        name, number = resource.name, 1
+        while name in taken:
+            number += 1
+            name = f"{resource.name} ({number})"
+        taken.add(name)
+        named.append(resource if number == 1 else replace(resource, name=name))
+    return tuple(named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ def reducing_problems(draw: st.DrawFn) -> Problem:
     ("graph", "name", "steps"),
     [
         (ring(4), "allgather", 2), (line(3), "allgather", 2), (star(3), "allgather", 2), (star(3), "broadcast", 2),
-        (full(3), "alltoall", 1), (line(3), "alltoall", 2), (line(4), "gather", 3), (ring(3, both=False), "scatter", 2),
+        (full(3), "alltoall", 1), (line(3), "alltoall", 2), (line(4), "gather", 3),
+        (ring(3, both=False), "scatter", 2),
     ],
 )  # fmt: skip
 def test_the_search_itself_by_hand(graph: Graph, name: CollectiveName, steps: int) -> None:

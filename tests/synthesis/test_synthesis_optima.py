@@ -1,0 +1,126 @@
+"""Known optima on which the strategies must agree, and all eight collectives on small clusters."""
+
+from __future__ import annotations
+
+import pytest
+from support.certificates import recheck
+from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
+from support.solving import solve
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.verdict import Infeasible
+from hetesynth.synthesis.registry import STRATEGIES, strategy
+from hetesynth.synthesis.solve import Solver
+from hetesynth.verify.schedule import schedule_violations
+
+OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
+    ("dgx1", dgx1(), "allgather", 1, 2), ("dgx1", dgx1(), "allgather", 2, 3),
+    ("dgx1", dgx1(), "broadcast", 1, 2), ("ring8", ring(8), "allgather", 1, 4),
+    ("ring4", ring(4), "allgather", 1, 2), ("oneway4", ring(4, both=False), "allgather", 1, 3),
+    ("full4", full(4), "allgather", 1, 1), ("star4", star(4), "allgather", 1, 3),
+    ("star4", star(4), "broadcast", 1, 2), ("line4", line(4), "allgather", 1, 3),
+    ("fig10", fig10(), "allgather", 1, 5), ("fig10", fig10(), "broadcast", 1, 2),
+    ("4+8", servers([4, 8]), "allgather", 1, 3), ("ring4", ring(4), "alltoall", 1, 2),
+    ("dgx1", dgx1(), "reducescatter", 1, 2), ("fig10", fig10(), "reduce", 1, 2),
+    ("4x3", servers([4, 4, 4]), "allgather", 1, 3),
+]  # fmt: skip
+GREEDY_MISSES = 1  # steps
+
+
+@pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
+    _, graph, wanted, chunks, steps = case
+    if name == "whole" and graph.ranks > 8:
+        pytest.skip("the whole model takes seconds here; see the slow test")
+    p = problem(graph, wanted, chunks)
+    solution = solve(p, name)
+    assert solution.bound.steps <= steps
+    recheck(p, solution.bound)
+    if name == "greedy":
+        assert steps <= solution.schedule.makespan <= steps + GREEDY_MISSES
+    else:
+        assert solution.schedule.makespan == steps
+        assert solution.certificate.proven_optimal and solution.certificate.gap == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [[4, 8], [4, 4, 4]])
+def test_the_whole_model_agrees_on_twelve_gpus(sizes: list[int]) -> None:
+    solution = solve(problem(servers(sizes), "allgather"), "whole")
+    assert solution.schedule.makespan == 3 and solution.certificate.proven_optimal
+
+
+CLUSTERS = {"dgx1": dgx1, "ring8": lambda: ring(8), "fig10": fig10, "4+8": lambda: servers([4, 8])}
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_all_eight_collectives(cluster: str, name: CollectiveName) -> None:
+    """``solve`` replays twice; for a reduction that means exactly one contribution of every rank."""
+    wanted = problem(CLUSTERS[cluster](), name, exclusive=name == "allreduce")
+    solution = solve(wanted, "greedy")
+    assert (solution.within is not None) == (name == "allreduce")
+    assert any(t.reduce for t in solution.schedule.transfers) == wanted.collective.reduces
+    recheck(wanted, solution.bound)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_all_eight_collectives_searched(cluster: str, name: CollectiveName) -> None:
+    wanted = problem(CLUSTERS[cluster](), name, 2, exclusive=name == "allreduce")
+    solution = solve(wanted, "auto", 20.0)
+    recheck(wanted, solution.bound)
+
+
+@pytest.mark.parametrize("root", [0, 3, 5])
+@pytest.mark.parametrize("name", ["broadcast", "reduce", "gather", "scatter"])
+def test_any_rank_can_be_the_root(name: CollectiveName, root: int) -> None:
+    solution = solve(problem(fig10(), name, 2, root), "greedy")
+    assert solution.schedule.makespan >= 1
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("method", sorted(STRATEGIES))
+def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName, method: str) -> None:
+    graph = line(3)
+    graph.arcs = [a for a in graph.arcs if 2 not in (a.src, a.dst)]
+    outcome = Solver(strategy(method), Budget(), schedule_violations).solve(problem(graph, name))
+    assert isinstance(outcome, Infeasible)
+    assert outcome.steps is None and outcome.reason.startswith("no path leads chunk")
+
+
+def test_the_reason_names_a_chunk_that_the_rank_wants() -> None:
+    """A scatter whose last rank is cut off misses the last chunk, not the first."""
+    graph = line(3)
+    graph.arcs = [a for a in graph.arcs if a.dst != 2]
+    outcome = Solver(strategy("auto"), Budget(), schedule_violations).solve(problem(graph, "scatter"))
+    assert isinstance(outcome, Infeasible) and outcome.reason.endswith("chunk 2 to rank 2")
+
+
+def test_links_of_one_name_are_told_apart() -> None:
+    """Two trunks between the same switches: CEGIS must learn the law of the one that is overloaded."""
+    from dataclasses import replace
+
+    graph = Graph(4)
+    left, right = graph.vertex(), graph.vertex()
+    trunks = [graph.segment(left, right, 1), graph.segment(left, right, 1)]
+    graph.segments = [replace(s, name="left->right") for s in graph.segments]
+    for u in (0, 1):
+        for v in (2, 3):
+            graph.over(u, v, (graph.segment(u, left, None), trunks[u], graph.segment(right, v, None)))
+            graph.link(v, u, 1)
+    names = [r.name for r in problem(graph, "allgather").resources]
+    assert len(set(names)) == len(names) and names[:2] == ["left->right", "left->right (2)"]
+    for name in ("cegis", "whole", "auto"):
+        assert solve(problem(graph, "allgather", 2), name).certificate.proven_optimal
+
+
+@pytest.mark.parametrize("method", ["cegis", "whole"])
+def test_a_strategy_refuses_what_is_too_large_for_it(method: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        solve(problem(servers([8] * 4), "alltoall", 4), method)
+    assert caught.value.exit_code == 2 and "auto" in caught.value.help
