@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
@@ -118,3 +120,21 @@ def test_the_recheck_notices_a_false_witness() -> None:
     for bound in false:
         with pytest.raises(AssertionError):
             recheck(p, bound)
+
+
+@pytest.mark.parametrize("cluster", ["h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2"])
+def test_the_examples_have_the_bounds_of_the_hand_built_graphs(cluster: str) -> None:
+    path = Path(__file__).resolve().parents[2] / "examples" / cluster / "topo.dsl"
+    if not path.exists():
+        pytest.skip("the examples are not next to the tests")
+    from hetesynth.chunking import chunk
+    from hetesynth.collectives.library import collective
+    from hetesynth.frontend import load_topology
+
+    made = chunk(load_topology(path))
+    wanted = made.problem(collective("allgather", made.topology.ranks))
+    sizes, steps = H20[cluster.removeprefix("h20_").replace("p", "+")]
+    assert wanted.ranks == sum(sizes) and {c.chunks for c in made.links} == {9, 1}
+    bound = lower_bound(wanted)
+    assert bound.steps == steps[0]
+    recheck(wanted, bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import fig10, problem, ring
 from support.replay import accepts
@@ -102,6 +102,7 @@ transfers = st.builds(
 )  # fmt: skip
 
 
+@settings(derandomize=True, deadline=None, database=None)
 @given(st.lists(transfers, max_size=12), st.integers(0, 3))
 def test_reversing_twice_changes_nothing(moves: list[Transfer], spare: int) -> None:
     last = max((t.end for t in moves), default=0) + spare

@@ -43,7 +43,7 @@ def _cut_off(graph: Graph) -> bool:
 
 @given(clusters(), st.sampled_from(COLLECTIVE_NAMES), st.integers(1, 2), st.integers(0, 40))
 @settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 def test_greedy_on_random_clusters(graph: Graph, name: CollectiveName, chunks: int, root: int) -> None:
     judge(graph, name, chunks, "greedy", root)
