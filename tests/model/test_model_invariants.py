@@ -44,7 +44,8 @@ def collective(**changes: object) -> Collective:
 
 def problem(**changes: object) -> Problem:
     fields: dict[str, object] = {
-        "ranks": 2, "vertices": 2, "segments": (), "arcs": (Arc(0, 1, 1),), "groups": (), "collective": collective()
+        "ranks": 2, "vertices": 2, "segments": (), "arcs": (Arc(0, 1, 1),), "groups": (),
+        "collective": collective(),
     } | changes  # fmt: skip
     return Problem(**fields)  # type: ignore[arg-type]
 
