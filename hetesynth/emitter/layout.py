@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.model.collective import Chunk, Collective, CollectiveName
+from hetesynth.model.collective import ROOTED, Chunk, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
 
@@ -42,13 +42,18 @@ class Layout:
 
     @property
     def chunks_per_loop(self) -> int:
-        """Chunks the whole collective buffer is cut into: n*c, and c for broadcast and reduce."""
+        """Chunks that the count of the call is cut into: n*c, and c for the rooted collectives.
+
+        The runtimes multiply the count by the number of ranks for allgather, reduce-scatter and alltoall only, so
+        a gather or scatter is cut by its block.
+        """
         parts, name = self.collective.chunks_per_rank, self.collective.name
-        return parts if name in ("broadcast", "reduce") else parts * self.collective.ranks
+        return parts if name in ROOTED else parts * self.collective.ranks
 
     def sizes(self, rank: Rank) -> tuple[int, int]:
         """Chunks of the input and of the output buffer of ``rank``."""
-        name, block, whole = self.collective.name, self.collective.chunks_per_rank, self.chunks_per_loop
+        name, block = self.collective.name, self.collective.chunks_per_rank
+        whole = block * self.collective.ranks
         at_root = rank == self.collective.root
         match name:
             case "allgather":
@@ -59,6 +64,8 @@ class Layout:
                 return block, whole if at_root else 0
             case "scatter":
                 return whole if at_root else 0, block
+            case "broadcast" | "reduce":
+                return block, block
             case _:
                 return whole, whole
 

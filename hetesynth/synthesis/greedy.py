@@ -11,6 +11,7 @@ In: a copying problem. Out: schedules that keep every capacity, better and bette
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,11 +27,12 @@ from hetesynth.synthesis.search import Search
 HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
 NOISE = 0.1
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
-MAX_ROUNDS = 80
+MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
-URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
-PATIENCE = 40  # rounds without improvement
-COMPILE_FROM = 4_000  # deliveries x ranks of one round from which compiling pays
+URGENCY = (2.0, 1.0)  # exponents on distance, in turn; the first serves far chunks first
+PATIENCE_WORK = 60_000  # deliveries over rounds without improvement after which to stop
+COMPILE_FROM = 4_000  # deliveries x ranks of one round from which compiling pays at once
+INTERPRETED = 8  # rounds after which it pays in any case
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -41,12 +43,14 @@ def improve(search: Search, rounds: int | None = None) -> None:
     arrays = _Arrays(Dissemination(search.problem))
     rng = np.random.default_rng(search.budget.seed)
     price = 1.0 / arrays.capacity
-    stale = 0
+    large = _deliveries(search.problem) * search.problem.ranks >= COMPILE_FROM
+    stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
     for number in range(rounds or _rounds(search.problem)):
-        if search.done or stale >= PATIENCE or (number and search.out_of_time()):
+        if search.done or stale >= patience or (number and search.out_of_time()):
             return
         limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
-        style = _Style(NOISE if number else 0.0, URGENCY[number % len(URGENCY)], limit)
+        urgency = URGENCY[number % len(URGENCY)]
+        style = _Style(NOISE if number else 0.0, urgency, limit, compiled=large or number >= INTERPRETED)
         schedule, used = _round(arrays, price, rng, style)
         better = schedule is not None and search.offer(schedule, "greedy")
         stale = 0 if better else stale + 1
@@ -55,16 +59,22 @@ def improve(search: Search, rounds: int | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How a round differs from the last: random factor on gains, exponent on distances, steps before giving up."""
+    """How a round is run: random factor on gains, exponent on distances, steps before giving up, machine code."""
 
     noise: float
     urgency: float
     limit: int
+    compiled: bool
 
 
 def _rounds(problem: Problem) -> int:
-    deliveries = sum(len(post) for post in problem.collective.post)
-    return max(4, min(MAX_ROUNDS, ROUND_WORK // max(1, deliveries)))
+    return max(4, min(MAX_ROUNDS, ROUND_WORK // _deliveries(problem)))
+
+
+def _deliveries(problem: Problem) -> int:
+    """At least one."""
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    return max(1, sum(len(post - pre) for pre, post in pairs))
 
 
 def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
@@ -89,11 +99,13 @@ def _round(
     most = len(problem.collective.chunks) * problem.ranks
     transfers: Ints = np.zeros((most, 3), dtype=np.int64)
     used: Floats = np.zeros(len(price))
-    kernel = compiled() if int(lacks.sum()) * problem.ranks >= COMPILE_FROM else run_round
+    kernel = compiled() if style.compiled else run_round
+    leaving = (holds.astype(np.float64) @ arrays.exits[-1]).astype(np.int64)
     count, steps = kernel(
-        arrays.src, arrays.into, *arrays.gates, arrays.uses, arrays.uses_start, arrays.capacity, price,
-        closest, np.ascontiguousarray(closest.T), holds, lacks, distance, factor,
-        rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction, style.limit, used, transfers,
+        arrays.src, arrays.into, *arrays.gates, *arrays.crowds, arrays.held_by(holds), *arrays.exits, leaving,
+        arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
+        holds, lacks, distance, factor, rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction,
+        style.limit, used, transfers,
     )  # fmt: skip
     if steps == -2:
         raise InternalError("greedy cannot move although every rank can be reached")
@@ -124,16 +136,47 @@ class _Arrays:
         """Of each arc."""
         return np.array([arc.dst for arc in self.tables.problem.arcs], dtype=np.int64)
 
+    def _most_shared(self, end: Ints) -> Ints:
+        """For each arc, the resource that most arcs at its end (a rank) share with it; -1 without one."""
+        shared = np.zeros((self.tables.problem.ranks, len(self.capacity)), dtype=np.int64)
+        np.add.at(shared, (end[self.arc_of_use], self.uses), 1)
+        weight = shared[end[self.arc_of_use], self.uses]
+        rising = np.lexsort((-self.uses, weight))  # the last entry of an arc wins: most shared, lowest index
+        most = np.full(len(self.src), -1, dtype=np.int64)
+        most[self.arc_of_use[rising]] = self.uses[rising]
+        return most
+
     @cached_property
     def gate_of(self) -> Ints:
-        """For each arc, the resource that most arcs into its destination share with it; -1 without one."""
-        shared = np.zeros((self.tables.problem.ranks, len(self.capacity)), dtype=np.int64)
-        np.add.at(shared, (self.dst[self.arc_of_use], self.uses), 1)
-        weight = shared[self.dst[self.arc_of_use], self.uses]
-        rising = np.lexsort((-self.uses, weight))  # the last entry of an arc wins: most shared, lowest index
-        gate = np.full(len(self.src), -1, dtype=np.int64)
-        gate[self.arc_of_use[rising]] = self.uses[rising]
-        return gate
+        """The resource each arc enters its destination by."""
+        return self._most_shared(self.dst)
+
+    @cached_property
+    def exits(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Exits are the resources arcs leave their source by.
+
+        Class of each resource (-1: no exit), class of each gate (-1: mixed), ranks behind each resource and where
+        they begin, exits of each class per rank.
+        """
+        exit_of = self._most_shared(self.src)
+        pairs = np.unique(np.stack([exit_of, self.src], axis=1), axis=0)
+        pairs = pairs[pairs[:, 0] >= 0]
+        looks: dict[tuple[int, int], int] = {}
+        classes = np.full(len(self.capacity), -1, dtype=np.int64)
+        for r in np.unique(pairs[:, 0]).tolist():
+            resource = self.tables.resources[r]
+            classes[r] = looks.setdefault((resource.capacity, len(resource.arcs)), len(looks))
+        ways = np.zeros((self.tables.problem.ranks, max(1, len(looks))), dtype=np.int64)
+        np.add.at(ways, (pairs[:, 1], classes[pairs[:, 0]]), 1)
+        starts = np.searchsorted(pairs[:, 0], np.arange(len(self.capacity) + 1)).astype(np.int64)
+        return classes, self._gate_classes(classes, exit_of), pairs[:, 1].copy(), starts, ways
+
+    def _gate_classes(self, classes: Ints, exit_of: Ints) -> Ints:
+        of_arc = np.where(exit_of >= 0, classes[exit_of], -1)[self.into]
+        _, starts, _ = self.gates
+        least = np.minimum.reduceat(of_arc, starts[:-1])
+        most = np.maximum.reduceat(of_arc, starts[:-1])
+        return np.where(least == most, most, -1).astype(np.int64)
 
     @cached_property
     def into(self) -> Ints:
@@ -150,6 +193,38 @@ class _Arrays:
         starts = np.append(begins, len(dst)).astype(np.int64)
         of_rank = np.searchsorted(dst[begins], np.arange(self.tables.problem.ranks + 1)).astype(np.int64)
         return gate[begins], starts, of_rank
+
+    @cached_property
+    def _crowd_sets(self) -> tuple[list[frozenset[int]], list[int]]:
+        """The different sets of ranks that gates take from, and the set of each gate."""
+        _, starts, _ = self.gates
+        sources = self.src[self.into].tolist()
+        index: dict[frozenset[int], int] = {}
+        of_gate = []
+        for begin, end in itertools.pairwise(starts.tolist()):
+            members = frozenset(sources[begin:end])
+            of_gate.append(index.setdefault(members, len(index)))
+        return list(index), of_gate
+
+    @cached_property
+    def crowds(self) -> tuple[Ints, Ints, Ints]:
+        """The crowd of each gate, the crowds of each rank, and where those begin."""
+        sets, of_gate = self._crowd_sets
+        member_of: list[list[int]] = [[] for _ in range(self.tables.problem.ranks)]
+        for c, members in enumerate(sets):
+            for r in members:
+                member_of[r].append(c)
+        starts = np.concatenate([[0], np.cumsum([len(x) for x in member_of])]).astype(np.int64)
+        flat = np.array([c for x in member_of for c in x], dtype=np.int64)
+        return np.array(of_gate, dtype=np.int64), flat, starts
+
+    def held_by(self, holds: Bools) -> Ints:
+        """How many of each crowd hold each chunk, crowds x chunks."""
+        sets, _ = self._crowd_sets
+        members = np.zeros((len(sets), holds.shape[1]))
+        for c, ranks in enumerate(sets):
+            members[c, sorted(ranks)] = 1.0
+        return (members @ holds.T.astype(np.float64)).astype(np.int64)
 
     @cached_property
     def uses(self) -> Ints:
