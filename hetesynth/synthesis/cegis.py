@@ -16,24 +16,33 @@ from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
-from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.interrupts import deferred
+from hetesynth.synthesis.search import OutOfTime, Search
 from hetesynth.synthesis.step_model import Law, Sending, StepModel
 
 RLIMIT = 20_000_000  # solver resource units for one number of steps; some 300,000 a second where it is hard
 FROZEN_SHARE = 4  # a check with frozen steps gets 1/FROZEN_SHARE of what is left
 
 
-def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel]:
+def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel | None]:
     """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
-    tables = Dissemination(search.problem)
-    model = StepModel(tables, steps)
+    with deferred() as interrupted:
+        try:
+            model = StepModel(Dissemination(search.problem), steps, search.pause(interrupted), interrupted)
+            return _refine(search, model, rlimit), model
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+
+
+def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
+    """The loop of algorithm 1."""
+    steps = model.steps
     frozen = _seed(search.best, steps, model)
     while True:
-        if search.out_of_time():
-            return GaveUp("out of time", search.elapsed()), model
+        search.pause(model.stop)()
         left = rlimit - model.spent
         if left <= 0:
-            return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+            return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
         spend = max(1, left // FROZEN_SHARE if frozen else left)
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
@@ -41,13 +50,13 @@ def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Out
         elif answer == "unsat":
             core = model.core()
             if not core:
-                return Infeasible("the step model is unsatisfiable", steps), model
+                return Infeasible("the step model is unsatisfiable", steps)
             frozen = frozen[: max(t for _, _, t in core)]
         else:
             proposal = Schedule.of(model.transfers(), steps)
             found = search.oracle(search.problem, proposal)
             if not found:
-                return Synthesized(without_useless(search.problem, proposal.transfers, steps)), model
+                return Synthesized(without_useless(search.problem, proposal.transfers, steps))
             frozen = _revise(model, proposal, found)
 
 

@@ -21,7 +21,6 @@ def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None
     """Ask for ever more steps, from the bound up to one fewer than the best schedule has."""
     proved: LowerBound | None = None
     steps = max(1, search.target)
-    gave_up = False
     while (search.best is None or steps < search.best.makespan) and not search.out_of_time():
         search.progress(f"{what}: {steps} steps?", search.best.makespan if search.best else None)
         outcome, query = decide(steps)
@@ -30,11 +29,10 @@ def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None
                 search.offer(schedule, what)
                 return proved
             case Infeasible():
-                if not gave_up:
-                    proved = unsat_bound(steps, query())
-                    search.target = proved.steps
+                proved = unsat_bound(steps, query())  # covers every smaller number as well
+                search.target = proved.steps
             case GaveUp():
-                gave_up = True
+                pass
             case _:
                 assert_never(outcome)
         steps += 1

@@ -17,7 +17,9 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
+FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
+AUTO_RLIMIT_FEW = 40_000_000
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
 
@@ -38,8 +40,9 @@ def _exactly(module: str, **options: int) -> Callable[[Search], LowerBound | Non
         synthesize = import_module(f"hetesynth.synthesis.{module}").synthesize
 
         def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
-            found: tuple[Outcome, StepModel] = synthesize(search, steps, **options)
-            return found[0], found[1].smt2
+            found: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
+            outcome, model = found
+            return outcome, lambda: model.smt2() if model is not None else ""
 
         return raise_target(search, decide, module)
 
@@ -54,9 +57,10 @@ def _cegis(search: Search) -> LowerBound | None:
 
 def _auto(search: Search) -> LowerBound | None:
     greedy.improve(search)
-    if search.done or search.out_of_time() or _sends(search.problem, search.target) > MAX_SENDS:
+    sends = _sends(search.problem, search.target)
+    if search.done or search.out_of_time() or sends > MAX_SENDS:
         return None
-    return _exactly("cegis", rlimit=AUTO_RLIMIT)(search)
+    return _exactly("cegis", rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
 
 
 def _sends(problem: Problem, steps: int) -> int:

@@ -7,6 +7,7 @@ the same seed gives the same schedule; the deadline only cuts a search short, an
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ from hetesynth.model.verdict import Violation
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
+
+
+class OutOfTime(Exception):
+    """The deadline passed in the middle of something."""
 
 
 def silent(what: str, steps: int | None) -> None:
@@ -63,6 +68,17 @@ class Search:
     def remaining(self) -> float | None:
         """Seconds left, or None without a limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
+
+    def pause(self, interrupted: threading.Event) -> Callable[[], None]:
+        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end."""
+
+        def look_up() -> None:
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            if self.out_of_time():
+                raise OutOfTime
+
+        return look_up
 
     def out_of_time(self) -> bool:
         """Whether the deadline has passed; remembers that it cut the search short."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,9 +52,19 @@ def size(tables: Dissemination, steps: int) -> int:
 
 
 class StepModel:
-    """Z3's view of one problem with ``steps`` steps."""
+    """Z3's view of one problem with ``steps`` steps.
 
-    def __init__(self, tables: Dissemination, steps: int) -> None:
+    ``pause`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a check.
+    """
+
+    def __init__(
+        self,
+        tables: Dissemination,
+        steps: int,
+        pause: Callable[[], None] = lambda: None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.stop = stop or threading.Event()
         self.tables = tables
         self.steps = steps
         self.solver = z3.SolverFor("QF_FD")
@@ -68,6 +78,7 @@ class StepModel:
             for pre in tables.problem.collective.pre
         ]
         for k in range(len(tables.problem.collective.chunks)):
+            pause()
             self._declare(k)
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
@@ -163,7 +174,7 @@ class StepModel:
         if seconds is not None:
             self.solver.set("timeout", max(1, int(seconds * 1000)))
         assumptions = [self.send[s] for s in sorted(frozen)]
-        answer = _interruptible(self.solver, assumptions)
+        answer = _watched(self.solver, assumptions, self.stop)
         self.spent += rlimit if answer == "unknown" else self._resources_used() - before
         return answer
 
@@ -188,18 +199,15 @@ class StepModel:
         return text
 
 
-def _interruptible(solver: z3.Solver, assumptions: list[z3.BoolRef]) -> Answer:
-    """``check`` in a thread, so that Ctrl-C reaches Python and stops the solver."""
+def _watched(solver: z3.Solver, assumptions: list[z3.BoolRef], stop: threading.Event) -> Answer:
+    """``check`` in a thread, so that Ctrl-C reaches Python, which then stops the solver."""
     answers: list[z3.CheckSatResult] = []
     worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
     worker.start()
-    try:
-        while worker.is_alive():
-            worker.join(POLL_SECONDS)
-    except KeyboardInterrupt:
-        solver.interrupt()
-        worker.join()
-        raise
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if stop.is_set():
+            solver.interrupt()
     if not answers or answers[0] == z3.unknown:
         return "unknown"
     return "sat" if answers[0] == z3.sat else "unsat"

@@ -8,24 +8,34 @@ from __future__ import annotations
 
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.step_model import Law, StepModel
+from hetesynth.synthesis.interrupts import deferred
+from hetesynth.synthesis.search import OutOfTime, Search
+from hetesynth.synthesis.step_model import Answer, Law, StepModel
 
 RLIMIT = 200_000_000
 
 
-def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel]:
+def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel | None]:
     """Decide ``steps`` steps with the full model."""
     tables = Dissemination(search.problem)
-    model = StepModel(tables, steps)
-    for law in every_law(tables):
-        model.add(law)
-    answer = model.check((), rlimit, search.remaining())
+    with deferred() as interrupted:
+        pause = search.pause(interrupted)
+        try:
+            model = StepModel(tables, steps, pause, interrupted)
+            for law in every_law(tables):
+                pause()
+                model.add(law)
+            return _decided(search, model, model.check((), rlimit, search.remaining())), model
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+
+
+def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
     if answer == "sat":
-        return Synthesized(without_useless(search.problem, model.transfers(), steps)), model
+        return Synthesized(without_useless(search.problem, model.transfers(), model.steps))
     if answer == "unsat":
-        return Infeasible("the whole step model is unsatisfiable", steps), model
-    return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
+        return Infeasible("the whole step model is unsatisfiable", model.steps)
+    return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
 
 
 def every_law(tables: Dissemination) -> list[Law]:

@@ -25,8 +25,8 @@ def layout(name: str, in_place: bool = False) -> Layout:
         ("alltoall", N * C, (N * C, N * C), (N * C, N * C)),
         ("broadcast", C, (C, C), (C, C)),
         ("reduce", C, (C, C), (C, C)),
-        ("gather", N * C, (C, N * C), (C, 0)),
-        ("scatter", N * C, (N * C, C), (0, C)),
+        ("gather", C, (C, N * C), (C, 0)),
+        ("scatter", C, (N * C, C), (0, C)),
     ],
 )
 def test_sizes(name: str, loop: int, root: tuple[int, int], other: tuple[int, int]) -> None:

@@ -1,0 +1,28 @@
+"""Ctrl-C at safe places only.
+
+Z3's objects count references from Python; an exception between two of those bytecodes corrupts them. Inside
+``deferred`` Ctrl-C only raises a flag, and the code in between asks for it where stopping is safe.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def deferred() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked.is_set():
+        raise KeyboardInterrupt
