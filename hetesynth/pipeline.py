@@ -54,6 +54,7 @@ class Request:
     budget: Budget = field(default_factory=Budget)
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     exclusion: Exclusion = "auto"
+    schedule_only: bool = False  # no programs: for clusters past what a program can hold
 
 
 @dataclass
@@ -147,7 +148,9 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
     with clock.phase("verify"):
         _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
     progress("lowering", outcome.schedule.makespan)
-    programs, files = _programs(problem, outcome, chunking, clock)
+    programs, files = ({}, {}) if request.schedule_only else _programs(problem, outcome, chunking, clock)
+    with clock.phase("lower"):
+        files[".schedule.json"] = _schedule_json(problem, outcome, chunking)
     figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
     return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock)
 
@@ -172,7 +175,6 @@ def _programs(
             files[suffix] = write_msccl_xml(programs[kind].program)
         with clock.phase("verify"):
             _demand_clean(_judged(files[suffix], name, problem), f"program {name}")
-    files[".schedule.json"] = _schedule_json(problem, solution, chunking)
     return programs, files
 
 
