@@ -65,6 +65,7 @@ def request(
     strategy: str = "auto",
     time_budget: float | None = None,
     seed: int = 0,
+    schedule_only: bool = False,
 ) -> Request:
     """The request that the options state."""
     return Request(
@@ -76,6 +77,7 @@ def request(
         budget=Budget(time_budget, seed),
         chunking=chunking_options(chunk_size, tau_ref, rounding),
         exclusion=cast("Exclusion", exclusion),
+        schedule_only=schedule_only,
     )
 
 

@@ -26,6 +26,7 @@ from hetesynth.errors import HetesynthError
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE.xml|DIRECTORY",
     help="Where to write [default: CLUSTER-COLLECTIVE.xml here].",
 )  # fmt: skip
+@click.option("--schedule-only", is_flag=True, help="Write the schedule as JSON and no programs.")
 @json_option
 def command(
     topology: Path,
@@ -33,6 +34,7 @@ def command(
     time_budget: float,
     seed: int,
     output: Path | None,
+    schedule_only: bool,
     as_json: bool,
     **problem: Any,
 ) -> None:
@@ -44,7 +46,9 @@ def command(
     from hetesynth import pipeline
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
-    wanted = request(topology, strategy=strategy, time_budget=time_budget, seed=seed, **problem)
+    wanted = request(
+        topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only, **problem
+    )
     _check_writable(output)
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)

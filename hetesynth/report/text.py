@@ -69,7 +69,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"  capacities   {_capacities(made)}",
         *(f"  {line}" for line in _programs(made)),
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
-        "  verified     schedule replayed, every program executed",
+        f"  verified     schedule replayed{', every program executed' if made.programs else ''}",
         *(f"  wrote        {path}" for path in paths),
     ]
     return "\n".join(lines)
