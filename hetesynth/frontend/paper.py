@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hetesynth.frontend import paper_values
 from hetesynth.frontend.findings import Findings, did_you_mean
@@ -170,7 +171,7 @@ class _Lowering:
         inside += [Instance(p.name, p.name, None, (), p.name.span) for p in self.nodes.values()]
         for pair in self.pairs:
             inside += self._between(pair, "net") if pair.nodes else []
-        return (*types, Cluster(Word("cluster", first.span), tuple(inside), first.span))
+        return (*types, Cluster(Word(_named_after(first.span.file), first.span), tuple(inside), first.span))
 
     def _check_nodenum(self, first: Define) -> None:
         if self.nodenum is None:
@@ -243,3 +244,12 @@ def _gpus(part: _Part, side: int, ids: Many[Amount]) -> tuple[Word, ...]:
     """The GPUs of a side by name: local in a node, with the node's name between two."""
     prefix = f"{part.nodes[side].text}." if len(part.nodes) == 2 else ""
     return tuple(Word(f"{prefix}gpu{amount.number}", amount.span) for amount in ids)
+
+
+def _named_after(file: str) -> str:
+    """The paper's form names no cluster: take the file's name, or its folder's where the file is ``topo.dsl``."""
+    if file.startswith("<"):
+        return "cluster"
+    path = Path(file).absolute()
+    name = path.parent.name if path.stem in ("topo", "topology") else path.stem
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "cluster"
