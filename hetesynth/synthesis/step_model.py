@@ -69,6 +69,7 @@ class StepModel:
         self.steps = steps
         self.solver = z3.SolverFor("QF_FD")
         self.solver.set("ctrl_c", False)
+        self.stated: list[z3.BoolRef] = []  # the solver forgets what it was told once it has simplified it
         self.spent = 0  # solver resource units
         self.laws: set[Law] = set()
         self.send: dict[Sending, z3.BoolRef] = {}
@@ -83,6 +84,10 @@ class StepModel:
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
             self._every_target_is_served(k)
+
+    def _state(self, formula: z3.BoolRef) -> None:
+        self.stated.append(formula)
+        self.solver.add(formula)
 
     def _declare(self, k: int) -> None:
         """Send and Has variables of chunk k; constants where distance or the start decides."""
@@ -110,9 +115,9 @@ class StepModel:
                     continue
                 holds, held = self._has[k, arc.src, t], self._has[k, arc.dst, t]
                 if not isinstance(holds, bool):
-                    self.solver.add(z3.Or(z3.Not(send), holds))
+                    self._state(z3.Or(z3.Not(send), holds))
                 if not isinstance(held, bool):
-                    self.solver.add(z3.Or(z3.Not(send), z3.Not(held)))
+                    self._state(z3.Or(z3.Not(send), z3.Not(held)))
 
     def _holding_is_having_received(self, k: int) -> None:
         """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
@@ -124,15 +129,15 @@ class StepModel:
                 causes = [self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send]
                 if not isinstance(now, bool):
                     causes.append(now)
-                self.solver.add(z3.Or(z3.Not(then), *causes))
+                self._state(z3.Or(z3.Not(then), *causes))
                 for cause in causes:
-                    self.solver.add(z3.Or(z3.Not(cause), then))
+                    self._state(z3.Or(z3.Not(cause), then))
 
     def _every_target_is_served(self, k: int) -> None:
         """Has(k,u,T) for every u in post(k)."""
         for rank in sorted(self.tables.problem.collective.post[k]):
             held = self._has[k, rank, self.steps]
-            self.solver.add(held if not isinstance(held, bool) else z3.BoolVal(held))
+            self._state(held if not isinstance(held, bool) else z3.BoolVal(held))
 
     def add(self, law: Law) -> bool:
         """Demand ``law`` at every step; False when it was already there."""
@@ -165,7 +170,7 @@ class StepModel:
 
     def _at_most(self, sends: list[z3.BoolRef], limit: int) -> None:
         if len(sends) > limit:
-            self.solver.add(z3.PbLe([(send, 1) for send in sends], limit))
+            self._state(z3.PbLe([(send, 1) for send in sends], limit))
 
     def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
         """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
@@ -195,7 +200,9 @@ class StepModel:
 
     def smt2(self) -> str:
         """The laws so far as SMT-LIB 2, to be checked by any solver."""
-        text: str = self.solver.to_smt2()
+        plain = z3.Solver()
+        plain.add(self.stated)
+        text: str = plain.to_smt2()
         return text
 
 
