@@ -14,6 +14,8 @@ ViolationKind = Literal[
     # of a program
     "syntax", "attribute", "limit", "range", "connection", "dependence", "deadlock", "race", "wrong-data",
     "undefined-data", "missing-gpu",
+    # of a lower bound
+    "certificate",
 ]  # fmt: skip
 
 

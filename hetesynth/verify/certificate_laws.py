@@ -1,0 +1,110 @@
+"""What the checkers of certificates share: refusing a claim, the view of a problem, and who carries how much.
+
+In: a problem. Out: capacities of named resources, hop distances, the reversed problem of a witness that is about
+it. Knows nothing of how bounds are found.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem
+
+REVERSED: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
+NEVER = 1 << 60  # the distance to what no path reaches; twice this still fits 64 bits
+
+
+class Refuted(Exception):
+    """A certificate does not prove what it claims; the message says why."""
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    """Raise Refuted(``otherwise``) unless ``holds``."""
+    if not holds:
+        raise Refuted(otherwise)
+
+
+def turned_around(problem: Problem) -> Problem:
+    """The problem that a witness marked ``backwards`` is about; it takes no more steps than ``problem``.
+
+    A reduction to one rank per chunk becomes a copy from that rank: traced back from its complete value, every
+    contribution took one path, and these paths form a tree that the copies run down (SCCL 3.4). A copy from one
+    rank becomes a copy from any of its targets back to it: one of its paths, run backwards.
+    """
+    collective = problem.collective
+    if not collective.reduces:
+        demand(
+            all(len(pre) == 1 for pre in collective.pre),
+            "only chunks that start at one rank can be looked at backwards",
+        )
+        return problem.reversed()
+    demand(
+        collective.name in REVERSED and all(len(post) == 1 for post in collective.post),
+        f"{collective.name} is no reduction to one rank per chunk and has no reverse",
+    )
+    turned = problem.reversed()
+    return replace(turned, collective=replace(turned.collective, name=REVERSED[collective.name]))
+
+
+def checked_ranks(problem: Problem, ranks: Iterable[int], what: str) -> set[int]:
+    """``ranks`` as a set. Refuted when one is repeated or does not exist, or when there is none."""
+    listed = list(ranks)
+    distinct = set(listed)
+    demand(bool(listed), f"{what} is empty")
+    demand(len(distinct) == len(listed), f"{what} names a rank twice")
+    demand(all(0 <= r < problem.ranks for r in distinct), f"{what} names a rank that does not exist")
+    return distinct
+
+
+def carried(problem: Problem, names: tuple[str, ...], links: set[int]) -> int:
+    """Chunks that the resources ``names`` carry in a step. Refuted unless they cover every one of ``links``."""
+    demand(bool(names), "no resource is named")
+    demand(len(set(names)) == len(names), "a resource is named twice")
+    wanted = set(names)
+    named = {resource.name: resource for resource in problem.resources if resource.name in wanted}
+    for name in names:
+        demand(name in named, f"there is no resource {name!r}")
+    covered: set[int] = set()
+    for resource in named.values():
+        covered.update(resource.arcs)
+    left = links - covered
+    if left:
+        arc = problem.arcs[min(left)]
+        raise Refuted(f"no named resource limits link {min(left)} ({arc.src}->{arc.dst})")
+    return sum(resource.capacity for resource in named.values())
+
+
+def hops_from(problem: Problem, start: Iterable[int], *, against: bool = False) -> list[int]:
+    """Links on a shortest path from any of ``start`` to each rank (``against``: the other way); NEVER for none."""
+    beside: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for arc in problem.arcs:
+        if against:
+            beside[arc.dst].add(arc.src)
+        else:
+            beside[arc.src].add(arc.dst)
+    return hops_over(beside, start)
+
+
+def hops_over(beside: list[set[int]], start: Iterable[int]) -> list[int]:
+    """Breadth-first distances over the neighbours ``beside``; NEVER where no path leads."""
+    hops = [NEVER] * len(beside)
+    queue: deque[int] = deque()
+    for rank in start:
+        hops[rank] = 0
+        queue.append(rank)
+    while queue:
+        at = queue.popleft()
+        for to in beside[at]:
+            if hops[to] == NEVER:
+                hops[to] = hops[at] + 1
+                queue.append(to)
+    return hops
+
+
+def quotient(needed: int, each: int) -> int:
+    """Steps that ``needed`` takes at ``each`` a step."""
+    demand(each > 0, "nothing can be carried in a step")
+    return -(-needed // each)
