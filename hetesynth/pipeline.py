@@ -6,6 +6,7 @@ anything is written.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from hetesynth.emitter.lower import Lowered
     from hetesynth.emitter.summary import ProgramSummary
     from hetesynth.synthesis.solve import Solution
+    from hetesynth.verify.certificate import Recheck
 
 Progress = Callable[[str, int | None], None]
+RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
+
 Exclusion = Literal["auto", "step", "program"]
 
 
@@ -91,6 +95,7 @@ class Synthesis:
     files: dict[str, bytes]  # suffix -> contents
     figures: dict[str, ProgramSummary]
     clock: Clock
+    recheck: Recheck  # of the bound
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
@@ -121,6 +126,18 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     return problem, bounds_of(problem)
 
 
+def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_SECONDS) -> Recheck:
+    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``."""
+    from hetesynth.verify.certificate import recheck
+
+    def unsat(query: str) -> bool | None:
+        from hetesynth.synthesis.requery import unsatisfiable
+
+        return unsatisfiable(query, seconds)
+
+    return recheck(problem, bound, unsat=unsat)
+
+
 def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
     from hetesynth.emitter.summary import program_summary
@@ -147,12 +164,16 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
     clock.phases["search"] -= outcome.bound_seconds
     with clock.phase("verify"):
         _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
+        rechecked = recheck_bound(problem, outcome.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf))
+        _demand_clean(list(rechecked.violations), "bound")
     progress("lowering", outcome.schedule.makespan)
     programs, files = ({}, {}) if request.schedule_only else _programs(problem, outcome, chunking, clock)
     with clock.phase("lower"):
         files[".schedule.json"] = _schedule_json(problem, outcome, chunking)
     figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
-    return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock)
+    return Synthesis(
+        request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock, rechecked
+    )
 
 
 def _programs(
