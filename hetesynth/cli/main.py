@@ -14,7 +14,7 @@ import click
 from hetesynth import __version__
 from hetesynth.errors import HetesynthError, InternalError
 
-COMMANDS = {"synth": "synth", "verify": "verify", "bounds": "bounds", "topo": "topo"}
+COMMANDS = {"synth": "synth", "verify": "verify", "bounds": "bounds", "topo": "topo", "bench": "bench"}
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"
 
 
