@@ -14,6 +14,7 @@ from hetesynth.model.problem import Problem
 
 if TYPE_CHECKING:
     from hetesynth.pipeline import Synthesis
+    from hetesynth.verify.certificate import Recheck
 
 
 def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
@@ -130,19 +131,27 @@ def human_bytes(count: int) -> str:
     return f"{count} B"
 
 
-def bounds_report(problem: Problem, found: list[LowerBound]) -> str:
-    """The lines ``bounds`` prints: the best bound first."""
+def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
+    """The lines ``bounds`` prints: the best bound first, then what is wrong with any."""
     collective = problem.collective
     lines = [f"{collective.name}, {collective.ranks} ranks, {collective.chunks_per_rank} chunks per rank"]
     lines.append(f"  lower bound {found[0].steps} steps")
     lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in found]
+    if rechecks is not None:
+        wrong = [violation.message for recheck in rechecks for violation in recheck.violations]
+        lines += [f"  error: {message}" for message in wrong] or [
+            f"  rechecked   all {len(rechecks)} from their witnesses"
+        ]
     return "\n".join(lines)
 
 
-def bounds_summary(problem: Problem, found: list[LowerBound]) -> dict[str, Any]:
-    """The object ``bounds --json`` prints."""
+def bounds_summary(
+    problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None
+) -> dict[str, Any]:
+    """The object ``bounds --json`` prints. ``rechecked`` is null where nobody asked for it."""
     from dataclasses import asdict
 
+    checked: list[Recheck | None] = [None] * len(found) if rechecks is None else [*rechecks]
     return {
         "collective": problem.collective.name,
         "ranks": problem.ranks,
@@ -153,8 +162,11 @@ def bounds_summary(problem: Problem, found: list[LowerBound]) -> dict[str, Any]:
                 "steps": bound.steps,
                 "method": bound.method,
                 "proof": bound.proof,
+                "backwards": bound.backwards,
                 "witness": None if bound.witness is None else asdict(bound.witness),
+                "rechecked": None if recheck is None else recheck.complete,
+                "violations": [violation.message for violation in recheck.violations] if recheck else [],
             }
-            for bound in found
+            for bound, recheck in zip(found, checked, strict=True)
         ],
     }

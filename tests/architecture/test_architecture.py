@@ -20,7 +20,7 @@ HEAVY = ("z3", "numpy", "scipy", "lark", "networkx", "lxml", "numba")
 # modules of hetesynth/synthesis that are not a strategy of their own; a new file belongs here or in the registry
 PARTS = {
     "__init__", "strategy", "registry", "search", "solve", "exact", "step_model", "dissemination", "greedy_kernel",
-    "requery",
+    "interrupts", "requery",
 }  # fmt: skip
 
 
