@@ -25,11 +25,12 @@ from hetesynth.synthesis.greedy_kernel import Bools, Floats, Ints, compiled, run
 from hetesynth.synthesis.search import Search
 
 HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
-NOISE = 0.1
+SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
+NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
 MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
-URGENCY = (2.0, 1.0)  # exponents on distance, in turn; the first serves far chunks first
+URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE_WORK = 60_000  # deliveries over rounds without improvement after which to stop
 COMPILE_FROM = 4_000  # deliveries x ranks of one round from which compiling pays at once
 INTERPRETED = 8  # rounds after which it pays in any case
@@ -42,18 +43,22 @@ def improve(search: Search, rounds: int | None = None) -> None:
     """
     arrays = _Arrays(Dissemination(search.problem))
     rng = np.random.default_rng(search.budget.seed)
-    price = 1.0 / arrays.capacity
+    multicast = any(len(post) > 1 for post in search.problem.collective.post)
+    price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
     large = _deliveries(search.problem) * search.problem.ranks >= COMPILE_FROM
     stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
+    last = 0.0  # seconds of the last round; no round is begun that would not end in time
     for number in range(rounds or _rounds(search.problem)):
-        if search.done or stale >= patience or (number and search.out_of_time()):
+        if search.done or stale >= patience or (number and search.out_of_time(last)):
             return
+        began = search.elapsed()
         limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
         urgency = URGENCY[number % len(URGENCY)]
-        style = _Style(NOISE if number else 0.0, urgency, limit, compiled=large or number >= INTERPRETED)
+        style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large or number >= INTERPRETED)
         schedule, used = _round(arrays, price, rng, style)
         better = schedule is not None and search.offer(schedule, "greedy")
         stale = 0 if better else stale + 1
+        last = search.elapsed() - began
         price = _repriced(price, used / arrays.capacity, arrays.capacity)
 
 

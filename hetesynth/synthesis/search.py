@@ -80,10 +80,10 @@ class Search:
 
         return look_up
 
-    def out_of_time(self) -> bool:
-        """Whether the deadline has passed; remembers that it cut the search short."""
+    def out_of_time(self, seconds: float = 0.0) -> bool:
+        """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
         left = self.remaining()
-        if left is not None and left <= 0:
+        if left is not None and left <= seconds:
             self.cut_short = True
             return True
         return False
