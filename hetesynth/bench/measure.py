@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +27,14 @@ _BEFORE_THE_SEARCH = ("parse", "chunking", "bound")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What is seen of a process from outside. ``megabytes`` is None where the system does not tell."""
+    """What is seen of a process from outside. ``cpu`` and ``megabytes`` are None where the system does not tell.
+
+    ``seconds`` on the wall, ``cpu`` seconds of all its cores together.
+    """
 
     code: int
     seconds: float
+    cpu: float | None
     megabytes: float | None
     output: str
     errors: str
@@ -39,7 +44,7 @@ class Process:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One measured case. Seconds: ``total`` of the whole command, ``first`` from its first look at the file to the
-    first verified schedule, ``work`` of the command without starting Python."""
+    first verified schedule, ``work`` of the command without starting Python, ``cpu`` of all cores together."""
 
     case: Case
     status: Status
@@ -52,6 +57,7 @@ class Row:
     first: float | None = None
     work: float | None = None
     total: float | None = None
+    cpu: float | None = None
     megabytes: float | None = None
     phases: dict[str, float] = field(default_factory=dict)
 
@@ -113,10 +119,12 @@ def run(command: Sequence[str], environment: dict[str, str], timeout: float) -> 
         timer = threading.Timer(timeout, stop)
         timer.start()
         try:
-            code, megabytes = _wait(child)
+            code, cpu, megabytes = _wait(child)
         except BaseException:
-            child.kill()
-            _wait(child)
+            if child.returncode is None:
+                child.kill()
+                with suppress(ChildProcessError):  # the interrupt came after the system had told of its end
+                    _wait(child)
             raise
         finally:
             timer.cancel()
@@ -125,22 +133,22 @@ def run(command: Sequence[str], environment: dict[str, str], timeout: float) -> 
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode(errors="replace"))
-    return Process(code, seconds, megabytes, texts[0], texts[1], hung.is_set())
+    return Process(code, seconds, cpu, megabytes, texts[0], texts[1], hung.is_set())
 
 
-def _wait(child: subprocess.Popen[bytes]) -> tuple[int, float | None]:
-    """Exit code and peak resident memory."""
+def _wait(child: subprocess.Popen[bytes]) -> tuple[int, float | None, float | None]:
+    """Exit code, seconds of computing, megabytes of resident memory at the peak."""
     if not hasattr(os, "wait4"):
-        return child.wait(), None
+        return child.wait(), None, None
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss: bytes there, kibibytes elsewhere
-    return child.returncode, usage.ru_maxrss * unit / 1e6
+    return child.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit / 1e6
 
 
 def row(case: Case, process: Process) -> Row:
     """What ``process`` tells of ``case``."""
-    seen: dict[str, Any] = {"total": process.seconds, "megabytes": process.megabytes}
+    seen: dict[str, Any] = {"total": process.seconds, "cpu": process.cpu, "megabytes": process.megabytes}
     if process.hung:
         return Row(case, "failed", f"killed after {process.seconds:.0f} s", **seen)
     if process.code != 0:

@@ -14,7 +14,7 @@ from hetesynth.bench.growth import PowerLaw, power_law
 from hetesynth.bench.measure import Row
 from hetesynth.bench.run import Report
 
-_HEAD = "case | ranks | chunks | steps | bound | proof | first s | total s | MB | goal | met"
+_HEAD = "case | ranks | chunks | steps | bound | proof | first s | total s | cpu s | MB | goal | met"
 _OTHERS = (
     (16, "h20_16", "30", "2.2", "0.9"),
     (32, "h20_32", "time-out", "24.7", "6.9"),
@@ -33,7 +33,8 @@ writes the schedule alone.
   crosses between parts so often), price (chunks pay more on their cheapest paths than a step earns), unsat (an SMT
   query).
 - **first s**: from the first look at the file to the first schedule that the judge passed, bounds included.
-- **total s**: the whole command, starting Python included. **MB**: peak resident memory.
+- **total s**: the whole command by the clock, starting Python included; **cpu s**: of computing, on all cores.
+  Where the machine had other work, the first is the larger. **MB**: peak resident memory.
 - **goal**: most steps and seconds (and memory) asked for; `bound +2 % or +1` is the larger of the two.
 - **met**: yes, or what was missed; in parentheses how many steps above the bound the schedule is.
 """
@@ -103,6 +104,7 @@ def _cells(row: Row) -> list[str]:
         row.method or "-",
         _seconds(row.first),
         _seconds(row.total),
+        _seconds(row.cpu),
         "-" if row.megabytes is None else f"{row.megabytes:.0f}",
         "-" if case.goal is None else str(case.goal),
         _met(row),

@@ -18,8 +18,8 @@ from hetesynth.bench.run import Report
 
 CASE = Case("paper", "h20_4p8", 12, "allgather", 1, Goal(2, 0), 2)
 OK = Row(
-    CASE, "ok", steps=3, bound=3, method="flow", proof="a flow", first=0.1, work=0.4, total=0.9, megabytes=101.4,
-    phases={"search": 0.2},
+    CASE, "ok", steps=3, bound=3, method="flow", proof="a flow", first=0.1, work=0.4, total=0.9, cpu=0.8,
+    megabytes=101.4, phases={"search": 0.2},
 )  # fmt: skip
 SAID = {
     "steps": 5, "lower_bound": 4, "bound_method": "cut", "bound_proof": "yes", "bound_within_composition": None,
@@ -29,7 +29,7 @@ SAID = {
 
 
 def done(output: str = json.dumps(SAID), code: int = 0, errors: str = "", *, hung: bool = False) -> Process:
-    return Process(code, 1.75, 64.0, output, errors, hung)
+    return Process(code, 1.75, 1.5, 64.0, output, errors, hung)
 
 
 def report(*rows: Row, complete: bool = True, whole: bool = True) -> Report:
@@ -42,7 +42,7 @@ def test_a_row_has_what_the_command_said_and_what_was_seen_from_outside() -> Non
     assert made.status == "ok"
     assert (made.steps, made.bound, made.gap, made.method) == (5, 4, 1, "cut")
     assert made.first == 1.25  # the search's half a second after reading, chunking and bounds
-    assert (made.work, made.total, made.megabytes) == (1.5, 1.75, 64.0)
+    assert (made.work, made.total, made.cpu, made.megabytes) == (1.5, 1.75, 1.5, 64.0)
     assert made.misses == ("steps",)
 
 
@@ -89,8 +89,13 @@ def test_a_gap_that_is_only_to_be_stated_is_stated() -> None:
 
 def test_the_table_has_a_line_for_every_row() -> None:
     lines = table([OK, replace(OK, steps=4), Row(CASE, "not run", "interrupted")]).splitlines()
-    assert lines[0] == "| case | ranks | chunks | steps | bound | proof | first s | total s | MB | goal | met |"
-    assert lines[2] == "| h20_4p8 allgather | 12 | 1 | 3 | 3 | flow | 0.10 | 0.90 | 101 | bound, 2 s | yes |"
+    assert (
+        lines[0]
+        == "| case | ranks | chunks | steps | bound | proof | first s | total s | cpu s | MB | goal | met |"
+    )
+    assert (
+        lines[2] == "| h20_4p8 allgather | 12 | 1 | 3 | 3 | flow | 0.10 | 0.90 | 0.80 | 101 | bound, 2 s | yes |"
+    )
     assert lines[3].endswith("| no: steps (gap 1) |")
     assert lines[4].endswith("| not run: interrupted |")
     assert len({line.count("|") for line in lines}) == 1

@@ -39,6 +39,7 @@ def test_one_real_case(tmp_path: Path) -> None:
     assert (made.steps, made.bound, made.misses) == (3, 3, ())
     assert made.first is not None and made.work is not None and made.total is not None
     assert 0 < made.first <= made.work < made.total
+    assert made.cpu is None or 0.1 < made.cpu < 60
     assert made.megabytes is None or 20 < made.megabytes < 4000
     assert any(path.suffix == ".xml" for path in tmp_path.iterdir())
 
