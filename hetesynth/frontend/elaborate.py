@@ -65,19 +65,19 @@ class _Elaboration:
         self._declare(cluster, scope, wiring)
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
-        if not self.plant.gpus():
+        chunk = self._chunk(cluster)
+        if not self.plant.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
         self.findings.raise_any()
-        return self._assembled(cluster)
+        return self._assembled(cluster, chunk)
 
-    def _assembled(self, cluster: Cluster) -> Topology:
+    def _assembled(self, cluster: Cluster, chunk: int | None) -> Topology:
         vertices, wires = self.plant.graph()
         gpus = self.plant.gpus()
         checks.attached_nics(self.plant, vertices, wires, self.findings)
         self.findings.raise_any()
         links = tuple(links_over(vertices, wires, len(gpus)))
         groups = shared_groups(self.groups, gpus, links, self.findings)
-        chunk = self._chunk(cluster)
         self.findings.raise_any()
         topology = Topology(
             name=cluster.name.text,

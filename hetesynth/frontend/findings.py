@@ -14,30 +14,30 @@ MAX_FINDINGS = 20
 
 
 class Findings:
-    """The findings so far, each place and message once, and the texts they point into."""
+    """The findings so far, one of a kind at each place, and the texts they point into."""
 
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
-        self._found: dict[Diagnostic, None] = {}
+        self._found: dict[tuple[str, Span], Diagnostic] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def add(self, code: str, span: Span, message: str, help: str = "") -> None:
         """Note one finding; raises at once when there are too many to be worth reading."""
-        self._found[Diagnostic(code, span, message, help)] = None
+        self._found.setdefault((code, span), Diagnostic(code, span, message, help))
         if len(self._found) >= MAX_FINDINGS:
             self.raise_any()
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Note findings made elsewhere."""
         for diagnostic in diagnostics:
-            self._found[diagnostic] = None
+            self._found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
 
     def raise_any(self) -> None:
         """Raise ``SourceError`` with everything found so far, if anything was."""
         if self._found:
-            raise SourceError(list(self._found), self.sources)
+            raise SourceError(list(self._found.values()), self.sources)
 
 
 def did_you_mean(wrong: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -37,6 +37,8 @@ def resolve(source: Source, findings: Findings) -> Program:
     main = paper.lowered(parse(source), findings)
     loader = _Loader(findings)
     loader.load(main, (_identity(source.name),))
+    if loader.incomplete:
+        findings.raise_any()
     clusters = [item for item in main.items if isinstance(item, Cluster)]
     for cluster in clusters:
         plain(cluster.name, "a cluster", findings)
@@ -57,6 +59,7 @@ def _identity(name: str) -> str:
 class _Loader:
     findings: Findings
     nodes: dict[str, NodeType] = field(default_factory=dict)
+    incomplete: bool = False  # an import failed: names may be missing
     _loaded: set[str] = field(default_factory=set)
 
     def load(self, file: File, chain: tuple[str, ...]) -> None:
@@ -87,6 +90,7 @@ class _Loader:
     def _follow(self, item: Import, file: File, chain: tuple[str, ...]) -> None:
         path = self._path(item, file)
         if path is None:
+            self.incomplete = True
             return
         identity = _identity(str(path))
         if identity in chain:
@@ -94,6 +98,7 @@ class _Loader:
             self.findings.add(
                 "HS216", item.target.span, f"the imports form a cycle: {shown}", "remove one of them"
             )
+            self.incomplete = True
             return
         if identity in self._loaded:
             return
@@ -127,4 +132,5 @@ class _Loader:
             self.findings.extend(error.diagnostics)
         except HetesynthError as error:
             self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
+        self.incomplete = True
         return None

@@ -166,10 +166,10 @@ def _indices(text: str, word: Word, findings: Findings) -> list[str]:
         first = int(match.group(1))
         last = int(match.group(2) or first)
         if last < first or last - first >= MAX_RANGE:
-            problem = "runs backwards" if last < first else f"names more than {MAX_RANGE} parts"
-            findings.add(
-                "HS208", word.span, f"the range {first}-{last} {problem}", "write the smaller end first, and few"
-            )
+            backwards = last < first
+            problem = "runs backwards" if backwards else f"names more than {MAX_RANGE} parts"
+            help_ = f"write {last}-{first}" if backwards else "give a smaller range"
+            findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
             return []
         numbers.update(dict.fromkeys(str(i) for i in range(first, last + 1)))
     return list(numbers)

@@ -17,51 +17,31 @@ from hetesynth.model.topology import Link, Vertex, Wire
 _FABRIC_COST = 1 << 20
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
-Plan = list[tuple[int, int, tuple[int, ...]]]  # (first hop, last hop, wires between)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency
+Way = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, wires between, what they amount to
 
 
 def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
     """All links, in order of source, destination and path."""
     graph = _Graph(vertices, wires, ranks)
-    character = _Characters(wires)
     for u in range(ranks):
-        direct = graph.direct[u]
+        direct, first = graph.direct[u], graph.first[u]
         for v in range(ranks):
             if u == v:
                 continue
             if v in direct:
                 for wire in direct[v]:
-                    yield Link(u, v, wires[wire].kind, (wire,), *character.of((wire,))[1:])
+                    kind, bandwidth, lanes, latency = _character((wire,), wires)
+                    yield Link(u, v, kind, (wire,), bandwidth, lanes, latency)
                 continue
-            first, last = graph.first[u], graph.last[v]
-            for i, j, between in graph.plan(u, v):
-                path = (first[i][0], *between, last[j][0])
-                yield Link(u, v, *_placed(path, character.of(path)))
+            last = graph.last[v]
+            for i, j, between, (kind, bandwidth, lanes, latency) in graph.ways(u, v):
+                yield Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency)
 
 
-def _placed(path: tuple[int, ...], of: Character) -> tuple[str, tuple[int, ...], Fraction, int, Fraction]:
-    kind, bandwidth, lanes, latency = of
-    return kind, path, bandwidth, lanes, latency
-
-
-class _Characters:
-    """Kind, rate and latency of a path, computed once for every sequence of equal wires."""
-
-    def __init__(self, wires: Sequence[Wire]) -> None:
-        self._wires = wires
-        classes: dict[tuple[object, ...], int] = {}
-        self._class = [classes.setdefault((w.kind, w.bandwidth, w.lanes, w.latency), len(classes)) for w in wires]
-        self._known: dict[tuple[int, ...], Character] = {}
-
-    def of(self, path: tuple[int, ...]) -> Character:
-        classes = self._class
-        key = tuple([classes[wire] for wire in path])
-        found = self._known.get(key)
-        if found is None:
-            link = Link.over(0, 1, path, self._wires)
-            found = self._known[key] = (link.kind, link.bandwidth, link.lanes, link.latency)
-        return found
+def _character(path: tuple[int, ...], wires: Sequence[Wire]) -> Character:
+    link = Link.over(0, 1, path, wires)
+    return link.kind, link.bandwidth, link.lanes, link.latency
 
 
 @dataclass(slots=True)
@@ -96,10 +76,19 @@ class _Graph:
                 self.last[wire.dst].append((index, self._receiving(wire.src)))
             else:
                 self._add(index, wire)
-        self._from = [tuple(state for _, state in hops) for hops in self.first]
-        self._to = [tuple(state for _, state in hops) for hops in self.last]
-        self._plans: dict[tuple[tuple[int, ...], tuple[int, ...]], Plan] = {}
+        classes: dict[Wire, int] = {}
+        self._class = [classes.setdefault(_placeless(wire), len(classes)) for wire in wires]
+        signatures: dict[tuple[Hop, ...], int] = {}
+        self._from = [self._signature(hops, signatures) for hops in self.first]
+        self._to = [self._signature(hops, signatures) for hops in self.last]
+        self._ways: dict[tuple[int, int], list[Way]] = {}
+        self._characters: dict[tuple[int, ...], Character] = {}
         self._reach: dict[int, _Reached] = {}
+        self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
+
+    def _signature(self, hops: list[Hop], known: dict[tuple[Hop, ...], int]) -> int:
+        """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
+        return known.setdefault(tuple((self._class[wire], state) for wire, state in hops), len(known))
 
     def _receiving(self, vertex: int) -> int:
         return vertex + len(self._vertices) if self._vertices[vertex].kind == "nic" else vertex
@@ -114,34 +103,55 @@ class _Graph:
         cost = 1 + (_FABRIC_COST if dst == "fabric" and src != "fabric" else 0)
         self._next.setdefault(source, []).append((index, target, cost))
 
-    def plan(self, u: int, v: int) -> Plan:
+    def ways(self, u: int, v: int) -> list[Way]:
         """The ways from ``u`` to ``v``, shared by all pairs with the same neighbours."""
         key = (self._from[u], self._to[v])
-        found = self._plans.get(key)
+        found = self._ways.get(key)
         if found is None:
-            found = self._plans[key] = self._ways(*key)
+            found = self._ways[key] = [self._way(u, v, i, j) for i, j in self._hop_pairs(u, v)]
         return found
 
-    def _ways(self, first: tuple[int, ...], last: tuple[int, ...]) -> Plan:
+    def _way(self, u: int, v: int, i: int, j: int) -> Way:
+        (out, start), (into, end) = self.first[u][i], self.last[v][j]
+        between = self._between(start, end)
+        path = (out, *between, into)
+        classes = tuple([self._class[wire] for wire in path])
+        character = self._characters.get(classes)
+        if character is None:
+            character = self._characters[classes] = _character(path, self._wires)
+        return i, j, between, character
+
+    def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
         """As many ways as the side with more equally good hops has, i-th with i-th where that is shortest."""
-        costs = {
-            (i, j): reached.cost[b]
-            for i, a in enumerate(first)
-            for reached in [self._reached(a)]
-            for j, b in enumerate(last)
-            if b in reached.cost
-        }
-        if not costs:
+        hops = self._best_hops(u)
+        reached = [(hops[end], j) for j, (_, end) in enumerate(self.last[v]) if end in hops]
+        if not reached:
             return []
-        best = min(costs.values())
-        good = [pair for pair in costs if costs[pair] == best]
+        best = min(cost for (cost, _), _ in reached)
+        good = [(i, j) for (cost, firsts), j in reached if cost == best for i in firsts]
+        if len(good) == 1:
+            return good
         ins, outs = sorted({i for i, _ in good}), sorted({j for _, j in good})
+        fixed = 0 if len(ins) >= len(outs) else 1
         chosen = []
         for k in range(max(len(ins), len(outs))):
             want = (ins[k % len(ins)], outs[k % len(outs)])
-            fixed = 0 if len(ins) >= len(outs) else 1
-            chosen.append(want if costs.get(want) == best else next(p for p in good if p[fixed] == want[fixed]))
-        return [(i, j, self._between(first[i], last[j])) for i, j in chosen]
+            chosen.append(want if want in good else next(p for p in good if p[fixed] == want[fixed]))
+        return chosen
+
+    def _best_hops(self, u: int) -> dict[int, tuple[int, list[int]]]:
+        """For every state the least cost from ``u`` and the first hops that have it."""
+        found = self._hops.get(self._from[u])
+        if found is None:
+            found = self._hops[self._from[u]] = {}
+            for i, (_, start) in enumerate(self.first[u]):
+                for state, cost in self._reached(start).cost.items():
+                    best = found.get(state)
+                    if best is None or cost < best[0]:
+                        found[state] = (cost, [i])
+                    elif cost == best[0]:
+                        best[1].append(i)
+        return found
 
     def _reached(self, start: int) -> _Reached:
         found = self._reach.get(start)
@@ -187,3 +197,8 @@ class _Graph:
         wire = self._wires[index]
         to_network = self._vertices[wire.dst].kind in ("fabric", "nic")
         return wire.src if to_network else self._receiving(wire.src)
+
+
+def _placeless(wire: Wire) -> Wire:
+    """``wire`` as if between the first two vertices: equal for wires that carry alike."""
+    return Wire(0, 1, wire.kind, wire.bandwidth, wire.lanes, wire.latency)

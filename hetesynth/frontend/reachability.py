@@ -6,6 +6,7 @@ In: a Topology. Out: pairs of ranks, or the parts a cluster falls into. Knows no
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from hetesynth.model.topology import Rank, Topology
 
@@ -23,6 +24,8 @@ def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
 
 def separate_parts(topology: Topology) -> list[list[Rank]]:
     """The ranks by part, where no link of either direction joins two parts; one part when connected."""
+    if len({link.dst for link in takewhile(lambda link: link.src == 0, topology.links)}) == topology.ranks - 1:
+        return [list(range(topology.ranks))]
     ends = [(link.src, link.dst) for link in topology.links]
     around = _neighbours(topology.ranks, ends + [(v, u) for u, v in ends])
     parts: list[list[Rank]] = []

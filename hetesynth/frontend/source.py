@@ -100,6 +100,7 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
     """The first bracket without a partner, or nested too deep; at most one finding."""
     line, line_start = 1, 0
     opened: list[tuple[str, Span]] = []
+    suspect: Span | None = None  # a `{` that an oddly indented `}` closed: there one may be missing
     for match in _TOKENS.finditer(source.text):
         token = match.group()
         if token == "\n":
@@ -117,9 +118,22 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
             if _CLOSERS[bracket] != token:
                 message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
                 return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
+            if suspect is None and _closes_another(source.text, where, span):
+                suspect = where
     if opened:
         bracket, where = opened[-1]
+        where = suspect if suspect is not None and bracket == "{" else where
         return [
             Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
         ]
     return []
+
+
+def _closes_another(text: str, opened: Span, closed: Span) -> bool:
+    """Whether a `}` that starts its line stands further left than the line of the `{` it closes."""
+    if opened.line == closed.line:
+        return False
+    lines = text.split("\n", closed.line)
+    before = lines[closed.line - 1][: closed.column - 1]
+    opening = lines[opened.line - 1]
+    return not before.strip() and len(before) < len(opening) - len(opening.lstrip())

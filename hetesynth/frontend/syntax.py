@@ -37,7 +37,7 @@ class Amount:
 class Property:
     """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces.
 
-    ``amount`` and ``lanes`` are those of rates, times and sizes; ``words`` and ``far`` (right of ``<->``) the rest.
+    ``amount`` and ``lanes`` are those of rates, times, sizes; ``words`` and ``far`` (right of ``<->``) the rest.
     """
 
     name: str

@@ -39,7 +39,8 @@ class Wiring:
             [p for p in element.properties if p.name not in ("ports", "members", "join")], self.findings
         )
         if element.kind != "fabric" and not any(p.name == "bandwidth" for p in element.properties):
-            require(element.properties, "bandwidth", f"{what} `{element.name.text}`", element.span, self.findings)
+            title = f"{element.kind} `{element.name.text}`"
+            require(element.properties, "bandwidth", title, element.span, self.findings)
         for local in declared(element.name, what, self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
             part.link_kind = values.kind or _KINDS[element.kind]
@@ -109,7 +110,7 @@ class Wiring:
             self._lay_bus(element, parts, scope)
 
     def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
-        ports = require(element.properties, "ports", "a switch", element.span, self.findings)
+        ports = require(element.properties, "ports", f"switch `{element.name.text}`", element.span, self.findings)
         if ports is None:
             return
         for part in parts:
@@ -118,7 +119,7 @@ class Wiring:
                 self.plant.connect(other, part, rate, rate)
 
     def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
-        join = require(element.properties, "join", "a fabric", element.span, self.findings)
+        join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
         if join is None:
             return
         for part in parts:
@@ -147,7 +148,7 @@ class Wiring:
         return True
 
     def _lay_bus(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
-        members = require(element.properties, "members", f"a {element.kind}", element.span, self.findings)
+        members = require(element.properties, "members", f"bus `{element.name.text}`", element.span, self.findings)
         if members is None:
             return
         for part in parts:

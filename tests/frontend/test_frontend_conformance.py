@@ -59,9 +59,9 @@ def test_example_equals_the_reference_edge_list(example: str, reference: str) ->
     data = expected(reference)
     topology = load_topology(ROOT / "examples" / example / "topo.dsl")
     assert topology.ranks == len(data["nodes"])
-    links = Counter((l.src, l.dst, l.bandwidth * l.lanes, l.latency) for l in topology.links)
+    links = Counter((k.src, k.dst, k.bandwidth * k.lanes, k.latency) for k in topology.links)
     wanted = Counter(
-        (l["src"], l["dst"], exact(l["GBps"], GIGA), exact(l["alpha_us"] or 0, 1) / MICRO) for l in data["links"]
+        (k["src"], k["dst"], exact(k["GBps"], GIGA), exact(k["alpha_us"] or 0, 1) / MICRO) for k in data["links"]
     )
     assert links == wanted
 
@@ -82,4 +82,6 @@ def test_servers_are_those_of_the_reference() -> None:
     data = expected("heteccl_h20_8x2p4")
     topology = load_topology(ROOT / "examples" / "h20_8x2p4" / "topo.dsl")
     order = list(dict.fromkeys(v.server for v in topology.vertices[: topology.ranks]))
-    assert [order.index(v.server) for v in topology.vertices[: topology.ranks]] == [n["server"] for n in data["nodes"]]
+    assert [order.index(v.server) for v in topology.vertices[: topology.ranks]] == [
+        n["server"] for n in data["nodes"]
+    ]
