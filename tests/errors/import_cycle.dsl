@@ -1,0 +1,2 @@
+import "import_cycle.dsl"
+cluster c { instance a = box }

@@ -1,0 +1,3 @@
+import "no/such/file.dsl"
+import "."
+cluster c { instance a = box }

@@ -1,0 +1,2 @@
+import "separate_servers.dsl"
+cluster c { instance a = box }

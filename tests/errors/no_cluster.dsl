@@ -1,0 +1,6 @@
+node box {
+  gpus 2
+  link gpu0 <-> gpu1 { bandwidth 25 GB/s x 2 }
+  nic nic0 { bandwidth 100 Gbps }
+  attach gpu[0-1] -> nic0
+}

@@ -1,0 +1,1 @@
+cluster c { chunk 1 MB }

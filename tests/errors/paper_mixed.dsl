@@ -1,0 +1,2 @@
+define nodenum = 1
+cluster c { chunk 1 MB }

@@ -1,0 +1,2 @@
+node box { gpus 2 }
+cluster c { instance a = box @ $ }

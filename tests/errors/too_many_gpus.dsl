@@ -1,0 +1,5 @@
+import h20
+cluster c {
+  instance a[0-1023] = h20x8
+  fabric ib { join *.nic* }
+}

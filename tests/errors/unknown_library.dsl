@@ -1,0 +1,2 @@
+import h2o
+cluster c { instance a = h20x4 }
