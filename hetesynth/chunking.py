@@ -103,7 +103,9 @@ class Chunking:
             )  # fmt: skip
         return graph
 
-    def problem(self, collective: Collective, *, exclusive_reduction: bool = False) -> Problem:
+    def problem(
+        self, collective: Collective, *, exclusive_reduction: bool = False, max_peers: int | None = None
+    ) -> Problem:
         """The synthesis problem of ``collective`` on this graph."""
         topology = self.topology
         segments = tuple(
@@ -125,6 +127,7 @@ class Chunking:
             groups=groups,
             collective=collective,
             exclusive_reduction=exclusive_reduction,
+            max_peers=max_peers,
         )
 
 

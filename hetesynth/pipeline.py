@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
+MANY_RANKS = 64  # up to here a program has a thread block for every peer
+FEW_PEERS = 48  # beyond: leaves thread blocks for second channels and copies
+
 Progress = Callable[[str, int | None], None]
 RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
 
@@ -59,6 +62,7 @@ class Request:
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     exclusion: Exclusion = "auto"
     schedule_only: bool = False  # no programs: for clusters past what a program can hold
+    max_peers: int | None = None  # of a rank; by default what thread blocks allow, past MANY_RANKS ranks
 
 
 @dataclass
@@ -115,7 +119,10 @@ def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
             )
         chunking = chunk(topology, request.chunking)
         step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
-        return chunking, chunking.problem(wanted, exclusive_reduction=step and wanted.reduces)
+        peers = request.max_peers
+        if peers is None and topology.ranks > MANY_RANKS and not request.schedule_only:
+            peers = FEW_PEERS
+        return chunking, chunking.problem(wanted, exclusive_reduction=step and wanted.reduces, max_peers=peers)
 
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:

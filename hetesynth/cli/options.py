@@ -66,6 +66,7 @@ def request(
     time_budget: float | None = None,
     seed: int = 0,
     schedule_only: bool = False,
+    max_peers: int | None = None,
 ) -> Request:
     """The request that the options state."""
     return Request(
@@ -78,6 +79,7 @@ def request(
         chunking=chunking_options(chunk_size, tau_ref, rounding),
         exclusion=cast("Exclusion", exclusion),
         schedule_only=schedule_only,
+        max_peers=max_peers,
     )
 
 

@@ -27,6 +27,10 @@ from hetesynth.errors import HetesynthError
     help="Where to write [default: CLUSTER-COLLECTIVE.xml here].",
 )  # fmt: skip
 @click.option("--schedule-only", is_flag=True, help="Write the schedule as JSON and no programs.")
+@click.option(
+    "--max-peers", type=click.IntRange(1), metavar="N",
+    help="Ranks that a rank may send to, and receive from [default: none up to 64 ranks, then 48].",
+)  # fmt: skip
 @json_option
 def command(
     topology: Path,
@@ -35,6 +39,7 @@ def command(
     seed: int,
     output: Path | None,
     schedule_only: bool,
+    max_peers: int | None,
     as_json: bool,
     **problem: Any,
 ) -> None:
@@ -47,7 +52,13 @@ def command(
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
     wanted = request(
-        topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only, **problem
+        topology,
+        strategy=strategy,
+        time_budget=time_budget,
+        seed=seed,
+        schedule_only=schedule_only,
+        max_peers=max_peers,
+        **problem,
     )
     _check_writable(output)
     with watching(quiet=as_json) as progress:

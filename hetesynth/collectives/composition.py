@@ -28,8 +28,11 @@ def split(problem: Problem) -> tuple[Problem, Problem, Join]:
     roots = tuple(frozenset(chunk.block) for chunk in whole.chunks)
     scatter = Collective("reducescatter", whole.ranks, whole.chunks_per_rank, None, whole.chunks, whole.pre, roots)
     gather = Collective("allgather", whole.ranks, whole.chunks_per_rank, None, whole.chunks, roots, whole.post)
-    first = replace(problem, collective=scatter)
-    second = replace(problem, collective=gather, exclusive_reduction=False)
+    few = problem.max_peers
+    if few is not None and few < whole.ranks - 1:
+        few = max(1, few // 2)  # the phases share the connections
+    first = replace(problem, collective=scatter, max_peers=few)
+    second = replace(problem, collective=gather, exclusive_reduction=False, max_peers=few)
     return first, second, _one_after_the_other
 
 

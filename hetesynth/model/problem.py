@@ -56,7 +56,8 @@ class Problem:
 
     ``exclusive_reduction``: in one step a rank adds at most one arriving value to the same chunk
     (HeteCCL eq. 8). A copying problem with it stands for a reversed reduction: there a rank sends the same chunk
-    to at most one peer in a step.
+    to at most one peer in a step. ``max_peers``: no rank sends to, and none receives from, more than this many
+    others over the whole schedule, as a program has only so many thread blocks (None: no limit).
     """
 
     ranks: int
@@ -66,10 +67,13 @@ class Problem:
     groups: tuple[Resource, ...]
     collective: Collective
     exclusive_reduction: bool = False
+    max_peers: int | None = None
 
     def __post_init__(self) -> None:
         if self.collective.ranks != self.ranks:
             raise ValueError("the collective and the graph differ in their number of ranks")
+        if self.max_peers is not None and self.max_peers < 1:
+            raise ValueError("a rank needs at least one peer")
         for i, arc in enumerate(self.arcs):
             if arc.capacity < 1 or arc.src == arc.dst or not (min(arc.src, arc.dst) >= 0):
                 raise ValueError(f"arc {i}: {arc} is not a link with a capacity")

@@ -10,7 +10,7 @@ from hetesynth.model.schedule import Schedule
 ViolationKind = Literal[
     # of a schedule
     "no-such-link", "no-such-chunk", "not-held", "already-held", "received-twice", "contribution-twice",
-    "overloaded", "not-exclusive", "not-delivered", "wrong-tick",
+    "overloaded", "not-exclusive", "too-many-peers", "not-delivered", "wrong-tick",
     # of a program
     "syntax", "attribute", "limit", "range", "connection", "dependence", "deadlock", "race", "wrong-data",
     "undefined-data", "missing-gpu",

@@ -80,7 +80,7 @@ def _revise(model: StepModel, proposal: Schedule, found: list[Violation]) -> lis
     learned = [model.add(_law(model, violation)) for violation in found]
     if not any(learned):
         raise InternalError(f"the solver broke a law it was told: {found[0].message}")
-    checkpoint = min(v.step for v in found if v.step is not None)
+    checkpoint = min((v.step for v in found if v.step is not None), default=0)
     steps = proposal.steps()
     mended = _Checkpoint(model.tables, proposal, checkpoint).mend()
     return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
@@ -92,6 +92,8 @@ def _law(model: StepModel, violation: Violation) -> Law:
     if violation.kind == "overloaded" and violation.resource is not None:
         names = {resource.name: r for r, resource in enumerate(problem.resources)}
         return Law("capacity", names[violation.resource])
+    if violation.kind == "too-many-peers" and violation.rank is not None:
+        return Law("peers", violation.rank)
     if violation.chunk is not None and violation.rank is not None:
         if violation.kind in ("received-twice", "already-held"):
             return Law("once", violation.chunk, violation.rank)

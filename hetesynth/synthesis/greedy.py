@@ -25,6 +25,7 @@ from hetesynth.synthesis.greedy_kernel import Bools, Floats, Ints, compiled, run
 from hetesynth.synthesis.search import Search
 
 HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
+NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matter of taste, not of steps
 SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
 NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
@@ -110,9 +111,9 @@ def _round(
         arrays.src, arrays.into, *arrays.gates, *arrays.crowds, arrays.held_by(holds), *arrays.exits, leaving,
         arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
         holds, lacks, distance, factor, rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction,
-        style.limit, used, transfers,
+        problem.ranks if problem.max_peers is None else problem.max_peers, NEW_PEER, style.limit, used, transfers,
     )  # fmt: skip
-    if steps == -2:
+    if steps == -2 and problem.max_peers is None:
         raise InternalError("greedy cannot move although every rank can be reached")
     if steps < 0:
         return None, used

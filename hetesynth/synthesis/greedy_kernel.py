@@ -51,6 +51,8 @@ def run_round(
     noise: Floats,  # chunks x ranks: factor on gains
     arc_noise: Floats,  # arcs: added to costs
     exclusive: bool,  # a rank sends a chunk to one peer a step
+    max_peers: int,  # ranks that a rank may send to, and receive from
+    new_peer: float,  # added to the cost of a link between ranks that have not met
     most_steps: int,  # give up after these; less than one: never
     used: Floats,  # resources; counts uses
     transfers: Ints,  # deliveries x 3; filled with step, chunk, arc
@@ -71,6 +73,9 @@ def run_round(
     sent = np.full((chunks, ranks), -1, dtype=np.int64)
     residual = capacity.copy()
     blocked = np.zeros(ranks, dtype=np.bool_)
+    met = np.zeros((ranks, ranks), dtype=np.bool_)
+    receivers = np.zeros(ranks, dtype=np.int64)
+    senders = np.zeros(ranks, dtype=np.int64)
     open_exits = leaving.copy()
     listed = np.zeros(len(gate), dtype=np.int64)
     pending = np.zeros(len(gate), dtype=np.int64)
@@ -162,6 +167,10 @@ def run_round(
                     if not holds[k, u] or (exclusive and sent[k, u] == step):
                         continue
                     cost = arc_noise[a]
+                    if not met[u, v]:
+                        if receivers[u] >= max_peers or senders[v] >= max_peers:
+                            continue
+                        cost += new_peer
                     fits = True
                     for j in range(uses_start[a], uses_start[a + 1]):
                         r = uses[j]
@@ -185,7 +194,12 @@ def run_round(
                             if holds[c, u]:
                                 open_exits[c, exit_class[r]] -= 1
                 used[uses[j]] += 1.0
-            sent[k, arc_src[best]] = step
+            u = arc_src[best]
+            if not met[u, v]:
+                met[u, v] = True
+                receivers[u] += 1
+                senders[v] += 1
+            sent[k, u] = step
             arriving[k, v] = True
             transfers[count, 0] = step
             transfers[count, 1] = k

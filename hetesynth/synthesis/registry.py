@@ -19,7 +19,7 @@ from hetesynth.synthesis.strategy import Strategy
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
 FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
-AUTO_RLIMIT_FEW = 40_000_000
+AUTO_RLIMIT_FEW = 30_000_000
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
 

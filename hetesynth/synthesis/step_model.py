@@ -29,11 +29,12 @@ POLL_SECONDS = 0.05
 class Law:
     """One law at one place.
 
+    ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
     ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
     ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual).
     """
 
-    kind: Literal["capacity", "once", "exclusive"]
+    kind: Literal["capacity", "once", "exclusive", "peers"]
     a: int
     b: int = 0
 
@@ -144,6 +145,10 @@ class StepModel:
         if law in self.laws:
             return False
         self.laws.add(law)
+        if law.kind == "peers":
+            self._a_rank_has_few_peers(law.a, sending=True)
+            self._a_rank_has_few_peers(law.a, sending=False)
+            return True
         for t in range(self.steps):
             if law.kind == "capacity":
                 self._a_resource_is_not_overloaded(law.a, t)
@@ -167,6 +172,19 @@ class StepModel:
     def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
         """A rank adds one arriving value to a chunk in a step (eq. 8), seen in the reversed problem."""
         self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
+
+    def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
+        """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
+        problem = self.tables.problem
+        met: dict[int, z3.BoolRef] = {}
+        for a in self.tables.out_of[rank] if sending else self.tables.into[rank]:
+            peer = problem.arcs[a].dst if sending else problem.arcs[a].src
+            pair = met.setdefault(peer, z3.Bool(f"met_{rank}_{peer}_{int(sending)}"))
+            for k in range(len(problem.collective.chunks)):
+                for t in range(self.steps):
+                    if (k, a, t) in self.send:
+                        self.solver.add(z3.Or(z3.Not(self.send[k, a, t]), pair))
+        self._at_most([met[peer] for peer in sorted(met)], problem.max_peers or problem.ranks)
 
     def _at_most(self, sends: list[z3.BoolRef], limit: int) -> None:
         if len(sends) > limit:

@@ -44,6 +44,8 @@ def every_law(tables: Dissemination) -> list[Law]:
     pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]
     laws = [Law("capacity", r) for r in range(len(problem.resources))]
     laws += [Law("once", k, r) for k, r in pairs]
+    if problem.max_peers is not None:
+        laws += [Law("peers", r) for r in range(problem.ranks)]
     if problem.exclusive_reduction:
         laws += [Law("exclusive", k, r) for k, r in pairs]
     return laws

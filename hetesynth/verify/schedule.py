@@ -31,6 +31,7 @@ def schedule_violations(problem: Problem, schedule: Schedule) -> list[Violation]
         *_overloads(problem, schedule),
         *_not_exclusive(problem, schedule),
         *_undefined_order(problem, schedule),
+        *_too_many_peers(problem, schedule),
         *_Replay(problem).run(schedule),
     ]
 
@@ -104,6 +105,23 @@ def _undefined_order(problem: Problem, schedule: Schedule) -> Iterator[Violation
         if len(together) > 1 and not all(t.reduce for t in together):
             message = f"step {end - 1}: rank {rank} copies over chunk {chunk} while another value of it arrives"
             yield Violation("not-exclusive", message, step=end - 1, rank=rank, chunk=chunk)
+
+
+def _too_many_peers(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
+    """A rank has at most ``max_peers`` peers to send to, and as many to receive from."""
+    if problem.max_peers is None:
+        return
+    sends_to: dict[int, set[int]] = defaultdict(set)
+    receives_from: dict[int, set[int]] = defaultdict(set)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        sends_to[arc.src].add(arc.dst)
+        receives_from[arc.dst].add(arc.src)
+    for verb, peers in (("sends to", sends_to), ("receives from", receives_from)):
+        for rank in sorted(peers):
+            if len(peers[rank]) > problem.max_peers:
+                message = f"rank {rank} {verb} {len(peers[rank])} others, its limit is {problem.max_peers}"
+                yield Violation("too-many-peers", message, rank=rank)
 
 
 class _Replay:
