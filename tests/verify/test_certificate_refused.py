@@ -1,0 +1,237 @@
+"""Falsified witnesses of every kind are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.graphs import Graph, fig10, full, line, problem, ring, servers, star
+
+from hetesynth.model.bound import LowerBound, UnsatWitness
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.synthesis.registry import strategy
+from hetesynth.synthesis.requery import unsatisfiable
+from hetesynth.synthesis.solve import Solution, Solver, bounds_of
+from hetesynth.verify.certificate import certificate_violations
+from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.smtlib import AtMost, Clause, assertions
+
+Change = Callable[[Any], Any]
+
+
+def produced(graph: Graph, name: CollectiveName, method: str, **options: Any) -> tuple[Problem, LowerBound]:
+    wanted = problem(graph, name, **options)
+    return wanted, next(b for b in bounds_of(wanted) if b.method == method)
+
+
+def swapped(pairs: Any, index: int, change: Change) -> Any:
+    return (*pairs[:index], change(pairs[index]), *pairs[index + 1 :])
+
+
+BOUNDS: dict[str, tuple[Problem, LowerBound]] = {
+    "distance": produced(line(4), "broadcast", "distance"),
+    "distance backwards": produced(line(4), "reduce", "distance"),
+    "cut": produced(servers([4, 8]), "allgather", "cut", chunks=2),
+    "volume": produced(servers([2, 2]), "allreduce", "volume", chunks=2),
+    "flow": produced(servers([4, 8]), "allgather", "flow", chunks=2),
+    "flow backwards": produced(servers([4, 8]), "reducescatter", "flow", chunks=2),
+    "price": produced(fig10(), "alltoall", "price"),
+    "doubling": produced(full(5), "reduce", "doubling", exclusive=True),
+    "trivial": produced(full(3), "allgather", "trivial"),
+}
+
+CHANGES: list[tuple[str, str, Change]] = [
+    ("distance", "hops", lambda w: replace(w, hops=w.hops + 1)),
+    ("distance", "chunk", lambda w: replace(w, chunk=77)),
+    ("distance", "rank", lambda w: replace(w, rank=1)),
+    ("distance backwards", "hops", lambda w: replace(w, hops=w.hops + 1)),
+    ("cut", "a larger region", lambda w: replace(w, region=(*w.region, min({*range(12)} - {*w.region})))),
+    ("cut", "another region", lambda w: replace(w, region=(min({*range(12)} - {*w.region}),))),
+    ("cut", "no region", lambda w: replace(w, region=())),
+    ("cut", "a rank twice", lambda w: replace(w, region=(*w.region, w.region[0]))),
+    ("cut", "a rank that is not there", lambda w: replace(w, region=(*w.region, 99))),
+    ("cut", "the other direction", lambda w: replace(w, direction="out" if w.direction == "in" else "in")),
+    ("cut", "needed raised", lambda w: replace(w, needed=w.needed + 1)),
+    ("cut", "capacity lowered", lambda w: replace(w, capacity=w.capacity - 1)),
+    ("cut", "capacity nothing", lambda w: replace(w, capacity=0)),
+    ("cut", "a resource less", lambda w: replace(w, resources=w.resources[1:])),
+    ("cut", "a resource twice", lambda w: replace(w, resources=(*w.resources, w.resources[0]))),
+    ("cut", "a resource unknown", lambda w: replace(w, resources=("magic", *w.resources[1:]))),
+    ("cut", "no resource", lambda w: replace(w, resources=(), capacity=0)),
+    ("volume", "a part split", lambda w: replace(w, parts=((0,), (1,), *w.parts[1:]))),
+    ("volume", "an empty part", lambda w: replace(w, parts=(*w.parts, ()))),
+    ("volume", "a part less", lambda w: replace(w, parts=w.parts[1:])),
+    ("volume", "a part twice", lambda w: replace(w, parts=(*w.parts, w.parts[0]))),
+    ("volume", "chunks raised", lambda w: replace(w, chunks=w.chunks + 1)),
+    ("volume", "crossings raised", lambda w: replace(w, crossings=w.crossings + 1)),
+    ("volume", "capacity lowered", lambda w: replace(w, capacity=w.capacity - 1)),
+    ("volume", "a resource less", lambda w: replace(w, resources=w.resources[1:])),
+    ("flow", "needed raised", lambda w: replace(w, needed=w.needed + 1)),
+    ("flow", "flow lowered", lambda w: replace(w, flow=w.flow - 1)),
+    ("flow", "flow raised", lambda w: replace(w, flow=w.needed)),
+    ("flow", "steps raised", lambda w: replace(w, steps=w.steps + 1)),
+    ("flow", "no side", lambda w: replace(w, source_side=())),
+    ("flow", "half a side", lambda w: replace(w, source_side=w.source_side[::2])),
+    ("flow", "the start left out", lambda w: replace(w, source_side=tuple(x for x in w.source_side if x[0]))),
+    ("flow", "the destination in", lambda w: replace(w, source_side=(*w.source_side, (w.steps, w.destination)))),
+    ("flow", "a vertex unknown", lambda w: replace(w, source_side=(*w.source_side, (0, 10_000)))),
+    ("flow", "a step unknown", lambda w: replace(w, source_side=(*w.source_side, (-1, 0)))),
+    ("flow", "another destination", lambda w: replace(w, destination=(w.destination + 5) % 12)),
+    ("flow", "no destination", lambda w: replace(w, destination=99)),
+    ("flow", "steps without end", lambda w: replace(w, steps=10**12)),
+    ("flow backwards", "flow lowered", lambda w: replace(w, flow=w.flow - 1)),
+    ("price", "a price zeroed", lambda w: replace(w, prices=swapped(w.prices, 0, lambda p: (p[0], 0)))),
+    ("price", "a price negative", lambda w: replace(w, prices=swapped(w.prices, 0, lambda p: (p[0], -5)))),
+    ("price", "a price doubled", lambda w: replace(w, prices=swapped(w.prices, 0, lambda p: (p[0], 2 * p[1])))),
+    ("price", "two prices", lambda w: replace(w, prices=(*w.prices, w.prices[0]))),
+    ("price", "a name unknown", lambda w: replace(w, prices=(("magic", 5), *w.prices))),
+    ("price", "no prices", lambda w: replace(w, prices=(), earned=0)),
+    ("price", "paid raised", lambda w: replace(w, paid=w.paid + 1)),
+    ("price", "earned lowered", lambda w: replace(w, earned=w.earned - 1)),
+    ("price", "earned nothing", lambda w: replace(w, earned=0)),
+]
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+def test_the_bounds_are_good_before_they_are_falsified(kind: str) -> None:
+    assert not certificate_violations(*BOUNDS[kind])
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+def test_one_step_more_is_refused(kind: str) -> None:
+    wanted, bound = BOUNDS[kind]
+    found = certificate_violations(wanted, replace(bound, steps=bound.steps + 1))
+    assert [v.kind for v in found] == ["certificate"] and str(bound.steps + 1) in found[0].message
+
+
+@pytest.mark.parametrize(("kind", "what", "change"), CHANGES, ids=[f"{k}: {w}" for k, w, _ in CHANGES])
+def test_a_falsified_witness_is_refused(kind: str, what: str, change: Change) -> None:
+    wanted, bound = BOUNDS[kind]
+    false = change(bound.witness)
+    assert false != bound.witness
+    assert certificate_violations(wanted, replace(bound, witness=false))
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+def test_a_witness_of_another_kind_is_refused(kind: str) -> None:
+    wanted, bound = BOUNDS[kind]
+    other = BOUNDS["cut" if bound.method != "cut" else "flow"][1].witness
+    assert certificate_violations(wanted, replace(bound, witness=other))
+
+
+def test_a_stranger_method_is_refused() -> None:
+    wanted, bound = BOUNDS["trivial"]
+    assert certificate_violations(wanted, replace(bound, method="prayer"))  # type: ignore[arg-type]
+
+
+def test_looking_backwards_where_it_does_not_hold_is_refused() -> None:
+    """Broadcast from one end of a one-way line: nothing can come back."""
+    wanted, bound = produced(ring(4, both=False), "gather", "distance")
+    assert certificate_violations(wanted, replace(bound, backwards=True))
+    both, whole = BOUNDS["volume"]
+    assert certificate_violations(both, replace(whole, backwards=True)), "allreduce has no reverse"
+
+
+def test_doubling_needs_eq_8() -> None:
+    wanted, bound = BOUNDS["doubling"]
+    assert certificate_violations(replace(wanted, exclusive_reduction=False), bound)
+
+
+def test_a_bound_of_a_harder_problem_is_refused() -> None:
+    """Witnesses for one chunk a step do not hold where two fit."""
+    for method in ("cut", "flow"):
+        _, bound = produced(star(4), "allgather", method) if method == "cut" else BOUNDS["flow"]
+        easier = (
+            problem(star(4, 2), "allgather")
+            if method == "cut"
+            else problem(servers([4, 8], nic=2), "allgather", 2)
+        )
+        assert certificate_violations(problem(easier, "allgather", 1 if method == "cut" else 2), bound)
+
+
+def test_a_wire_of_one_link_limits_only_as_its_link_does() -> None:
+    """The judge of schedules knows the link's capacity; a narrower wire that nobody shares is no law."""
+    from hetesynth.model.bound import FlowWitness
+
+    graph = line(2)
+    graph.segments[0] = replace(graph.segments[0], capacity=1)
+    graph.arcs[0] = replace(graph.arcs[0], capacity=2)
+    wanted = problem(graph, "allgather", 2)
+    claim = FlowWitness(1, 1, 1, 2, ((0, 0), (1, 0)))
+    assert certificate_violations(wanted, LowerBound(2, "flow", "one a step", claim))
+
+
+@pytest.fixture(scope="module")
+def query() -> tuple[Problem, LowerBound]:
+    """Broadcast on a star of four: two steps."""
+    wanted = problem(star(4), "broadcast")
+    outcome = Solver(strategy("whole"), Budget(), schedule_violations).solve(wanted)
+    assert isinstance(outcome, Solution) and isinstance(outcome.bound.witness, UnsatWitness)
+    return wanted, outcome.bound
+
+
+def _sound(wanted: Problem, bound: LowerBound, text: str, steps: int = 0) -> bool:
+    assert isinstance(bound.witness, UnsatWitness)
+    changed = replace(bound, witness=replace(bound.witness, query=text, steps=bound.witness.steps + steps))
+    changed = replace(changed, steps=changed.steps + steps)
+    return not certificate_violations(wanted, changed, unsat=lambda q: unsatisfiable(q, 10))
+
+
+def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem, LowerBound]) -> None:
+    wanted, bound = query
+    text = bound.witness.query  # type: ignore[union-attr]
+    assert _sound(wanted, bound, text)
+    send = re.findall(r"send_0_\d+_0", text)
+    declared = "".join(f"(declare-fun {name} () Bool)" for name in sorted(set(send)))
+    wrong = {
+        "empty": "",
+        "nothing asserted": "(check-sat)",
+        "false": "(assert false)(check-sat)",
+        "an unknown variable": "(declare-fun x () Bool)(assert x)(assert (not x))",
+        "a send forced": f"{declared}(assert {send[0]})(assert (not {send[0]}))",
+        "a chunk unknown": "(declare-fun send_9_0_0 () Bool)(assert send_9_0_0)(assert (not send_9_0_0))",
+        "a rank holds at once": text.replace("(check-sat)", "(assert (not has_0_1_1))(check-sat)"),
+        "no sends at all": text.replace("(check-sat)", f"(assert ((_ at-most 0) {' '.join(sorted(set(send)))}))"),
+        "a definition": "(define-fun has_0_1_1 () Bool false)" + text,
+        "a scope": "(push)" + text,
+        "undeclared": "(assert has_0_1_1)",
+        "cut off": text[: len(text) // 2],
+        "too deep": "(" * 5000,
+        "a variable twice": f"{declared}(assert ((_ at-most 1) {send[0]} {send[0]}))",
+        "integers": "(declare-fun send_0_0_0 () Int)(assert (> send_0_0_0 0))",
+        "satisfiable": f"{declared}(assert ((_ at-most 1) {' '.join(sorted(set(send)))}))",
+    }
+    for what, false in wrong.items():
+        assert not _sound(wanted, bound, false), what
+    assert not _sound(wanted, bound, text, steps=1), "the query of fewer steps"
+    assert not _sound(problem(star(4, 2), "broadcast"), bound, text), "the ports are twice as wide"
+
+
+def test_no_assertion_can_be_strengthened() -> None:
+    """A clause without one of its literals, a count lowered by one: refused without asking a solver."""
+    wanted = problem(servers([1, 3], 2), "broadcast", 2, exclusive=True)
+    outcome = Solver(strategy("whole"), Budget(), schedule_violations).solve(wanted)
+    assert isinstance(outcome, Solution) and isinstance(outcome.bound.witness, UnsatWitness)
+    text, bound = outcome.bound.witness.query, outcome.bound
+    stated = list(assertions(text))
+    assert not certificate_violations(wanted, bound) and len(stated) > 50
+    head = text.split("(assert")[0]
+    for assertion in stated:
+        for stronger in _stronger(assertion):
+            witness = replace(bound.witness, query=f"{head}(assert {stronger})")
+            assert certificate_violations(wanted, replace(bound, witness=witness)), (assertion, stronger)
+
+
+def _stronger(assertion: Clause | AtMost) -> Iterator[str]:
+    if isinstance(assertion, AtMost):
+        yield f"((_ at-most {assertion.limit - 1}) {' '.join(assertion.names)})"
+        return
+    last = {f"has_{k}_{r}_2" for k in (0, 1) for r in range(4)}  # holds at the end, with or without a reason
+    literals = [name if positive else f"(not {name})" for name, positive in assertion.literals]
+    for i in range(len(literals)):
+        if not last & {*literals[:i], *literals[i + 1 :]}:
+            yield f"(or {' '.join(literals[:i] + literals[i + 1 :])})"
