@@ -17,6 +17,7 @@ MAX_SOURCE_BYTES = 1 << 20
 MAX_DEPTH = 32
 
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
+_ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -41,6 +42,7 @@ def checked_source(text: str, name: str) -> Source:
     if len(text) > MAX_SOURCE_BYTES:
         raise _too_large(name, len(text))
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = _ODD_SPACES.sub(" ", text)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {line}")

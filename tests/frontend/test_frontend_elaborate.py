@@ -210,7 +210,9 @@ def test_explicit_group_limits_links_together() -> None:
 
 
 def test_failed_hardware_is_left_out() -> None:
-    except_ = parse_topology("node n { gpus 4 except 1 mesh gpu* { bandwidth 1 GB/s } } cluster c { instance a = n }")
+    except_ = parse_topology(
+        "node n { gpus 4 except 1 mesh gpu* { bandwidth 1 GB/s } } cluster c { instance a = n }"
+    )
     disabled = server("mesh gpu* { bandwidth 1 GB/s }", "disable a.gpu1", gpus=4)
     for topology in (except_, disabled):
         assert [v.name for v in topology.vertices] == ["a.gpu0", "a.gpu2", "a.gpu3"]
@@ -220,8 +222,9 @@ def test_failed_hardware_is_left_out() -> None:
 
 def test_overrides_of_an_instance_and_of_the_cluster() -> None:
     text = (
-        "import h20 cluster c { instance slow = h20x4 { set nic* { bandwidth 18 Gbps }; reduce 600 GB/s; disable gpu3 }"
-        " instance fast = h20x4 { set gpu0 { model \"H20e\"; reduce 1 TB/s } }"
+        "import h20 cluster c {"
+        " instance slow = h20x4 { set nic* { bandwidth 18 Gbps }; reduce 600 GB/s; disable gpu3 }"
+        ' instance fast = h20x4 { set gpu0 { model "H20e"; reduce 1 TB/s } }'
         " fabric ib { join *.nic* } set fast.nic0 { bandwidth 800 Gbps; latency 3 us } }"
     )
     topology = parse_topology(text)
@@ -275,7 +278,11 @@ def test_every_unit_is_exact(unit: str) -> None:
         ("1 GB/s", f"3.7 {unit}", "1 MB") if dimension == "time" else ("1 GB/s", "1 us", f"3 {unit}")
     )  # fmt: skip
     topology = server(f"link gpu0 <-> gpu1 {{ bandwidth {rate}; latency {time} }}", f"chunk {size}")
-    got = {"bandwidth": topology.links[0].bandwidth, "time": topology.links[0].latency, "size": topology.chunk_bytes}
+    got = {
+        "bandwidth": topology.links[0].bandwidth,
+        "time": topology.links[0].latency,
+        "size": topology.chunk_bytes,
+    }
     assert got[dimension] == F(3 if dimension == "size" else "3.7") * factor
 
 

@@ -106,7 +106,9 @@ def test_numbers_too_long_for_any_use_are_refused_quickly() -> None:
     with pytest.raises(SourceError, match="digits"):
         parse_topology("node n { gpus " + "9" * 5000 + " }\ncluster c { instance a = n }")
     with pytest.raises(SourceError, match="lanes"):
-        parse_topology("node n { gpus 2 mesh gpu* { bandwidth 1 GB/s x " + "9" * 17 + " } }\ncluster c { instance a = n }")
+        parse_topology(
+            "node n { gpus 2 mesh gpu* { bandwidth 1 GB/s x " + "9" * 17 + " } }\ncluster c { instance a = n }"
+        )
 
 
 def test_too_many_findings_are_cut() -> None:
@@ -136,3 +138,13 @@ def test_an_error_in_an_imported_file_shows_that_file(tmp_path: Path) -> None:
     (tmp_path / "topo.dsl").write_text('import "a.dsl"\ncluster c { instance x = a }\n')
     text = refused(tmp_path / "topo.dsl").render()
     assert "a.dsl:1:10: HS111" in text and "did you mean `gpus`?" in text
+
+
+def test_a_refusal_of_the_system_gets_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "topo.dsl"
+    path.write_text("cluster c {}")
+    monkeypatch.setattr(Path, "open", refuse)
+    assert "cannot be read: Permission denied" in refused(path).message
