@@ -1,10 +1,11 @@
 """Rechecking a solver's query: every assertion must follow from the problem.
 
 In: a copying problem and an unsat witness. Out: nothing when each assertion holds in every schedule of
-``steps`` steps, read as send_k_a_t (chunk k leaves over link a in step t) and has_k_r_t (rank r holds chunk k
-before step t); ``Refuted`` otherwise. Whether the query is unsatisfiable is for a solver to say: both together
-prove that no schedule exists. Transfers that bring a rank what it has, or has already got, are left out of the
-schedule first, which keeps it valid; a transfer that takes longer counts as if it arrived after its first step.
+``steps`` steps, read as send_k_a_t (chunk k leaves over link a in step t), has_k_r_t (rank r holds chunk k before
+step t) and met_r_p_1 (rank r sends to peer p; 0: receives from it); ``Refuted`` otherwise. Whether the query is
+unsatisfiable is for a solver to say: both together prove that no schedule exists. Transfers that bring a rank
+what it has, or has already got, are left out of the schedule first, which keeps it valid; a transfer that takes
+longer counts as if it arrived after its first step.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from hetesynth.model.problem import Problem
 from hetesynth.verify.certificate_laws import NEVER, Refuted, demand, hops_over
 from hetesynth.verify.smtlib import AtMost, Clause, assertions
 
-Place = tuple[int, int, int]  # chunk, link or rank, step
+Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
+KINDS = ("send", "has", "met")
 MAX_QUERY = 256 * 1024 * 1024
 
 
@@ -66,29 +68,30 @@ class _Facts:
         """What a variable is about."""
         if name not in self._places:
             kind, *numbers = name.split("_")
-            if (
-                kind not in ("send", "has")
-                or len(numbers) != 3
-                or not all(n.isascii() and n.isdigit() for n in numbers)
-            ):
+            if kind not in KINDS or len(numbers) != 3 or not all(n.isascii() and n.isdigit() for n in numbers):
                 raise Refuted(f"the query has a variable that is not about this problem: {name[:40]}")
-            chunk, where, step = (int(n) for n in numbers)
-            limit = len(self.problem.arcs) if kind == "send" else self.problem.ranks
-            exists = chunk < len(self.problem.collective.chunks) and where < limit
+            first, second, third = (int(n) for n in numbers)
+            ranks, chunks = self.problem.ranks, len(self.problem.collective.chunks)
+            exists = {
+                "send": first < chunks and second < len(self.problem.arcs),
+                "has": first < chunks and second < ranks,
+                "met": first < ranks and second < ranks and third in (0, 1),
+            }[kind]
             demand(exists, f"the query speaks of a chunk, link or rank that does not exist: {name[:40]}")
-            self._places[name] = kind, (chunk, where, step)
+            self._places[name] = kind, (first, second, third)
         return self._places[name]
 
     def check_clause(self, clause: Clause) -> None:
         """Refuted unless one of the laws of motion implies ``clause``."""
-        yes: dict[str, set[Place]] = {"send": set(), "has": set()}
-        no: dict[str, set[Place]] = {"send": set(), "has": set()}
+        yes: dict[str, set[Place]] = {kind: set() for kind in KINDS}
+        no: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         for name, positive in clause.literals:
             kind, place = self.place(name)
             (yes if positive else no)[kind].add(place)
         if not (
             any(self._delivered(place) for place in yes["has"])
             or any(self._sent(place, yes["has"], no["has"]) for place in no["send"])
+            or any(self._meets(place, yes["met"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
             or (not clause.literals and self._hopeless())
         ):
@@ -111,6 +114,11 @@ class _Facts:
             or (chunk, arc.dst, step + 1) in has
             or self._nothing_to_send(chunk, link, step)
         )
+
+    def _meets(self, send: Place, met: set[Place]) -> bool:
+        """Who sends has its receiver for a peer, and the other way round."""
+        arc = self.problem.arcs[send[1]]
+        return (arc.src, arc.dst, 1) in met or (arc.dst, arc.src, 0) in met
 
     def _nothing_to_send(self, chunk: int, link: int, step: int) -> bool:
         arc = self.problem.arcs[link]
@@ -137,12 +145,20 @@ class _Facts:
         return any(self.hops(k)[rank] > self.steps for k, post in posts for rank in sorted(post))
 
     def check_count(self, count: AtMost) -> None:
-        """Refuted unless a resource, single receipt or exclusion implies ``count`` (eq. 4, 5; 6; 8)."""
+        """Refuted unless a law implies it: a resource, single receipt, exclusion (eq. 4, 5; 6; 8), few peers."""
         sends = [self.place(name) for name in count.names]
-        demand(all(kind == "send" for kind, _ in sends), "the query counts something that is not sent")
         places = [place for _, place in sends]
         if len(places) <= count.limit:
             return
+        if all(kind == "met" for kind, _ in sends):
+            of_one = len({(rank, sending) for rank, _, sending in places}) == 1
+            limit = self.problem.max_peers
+            demand(
+                of_one and limit is not None and count.limit >= limit,
+                "the query limits peers as nothing else does",
+            )
+            return
+        demand(all(kind == "send" for kind, _ in sends), "the query counts something that is not sent")
         step = places[0][2]
         demand(all(place[2] == step for place in places), "the query counts sends of different steps together")
         if count.limit >= 1 and self._one_at_a_time(places):
