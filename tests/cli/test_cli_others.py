@@ -84,3 +84,27 @@ def test_verify_names_the_place_of_a_defect(program: Path, capsys: pytest.Captur
     result = json.loads(capsys.readouterr().out)
     assert result["ok"] is False
     assert any("rank" in v and "line" in v for v in result["violations"])
+
+
+def test_bounds_check_rechecks_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bounds", FIG10, "--coll", "reducescatter", "--check"]) == 0
+    assert "rechecked" in capsys.readouterr().out
+    assert run(["bounds", FIG10, "--coll", "alltoall", "--check", "--json"]) == 0
+    assert all(bound["rechecked"] for bound in json.loads(capsys.readouterr().out)["bounds"])
+
+
+def test_bounds_check_fails_on_a_wrong_bound(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from hetesynth import pipeline
+
+    def raised(wanted: pipeline.Request) -> object:
+        problem, found = honest(wanted)
+        return problem, [replace(found[0], steps=found[0].steps + 1), *found[1:]]
+
+    honest = pipeline.bounds
+    monkeypatch.setattr(pipeline, "bounds", raised)
+    assert run(["bounds", FIG10, "--coll", "allgather", "--check"]) == 1
+    assert "does not hold" in capsys.readouterr().out
