@@ -183,7 +183,7 @@ class StepModel:
             for k in range(len(problem.collective.chunks)):
                 for t in range(self.steps):
                     if (k, a, t) in self.send:
-                        self.solver.add(z3.Or(z3.Not(self.send[k, a, t]), pair))
+                        self._state(z3.Or(z3.Not(self.send[k, a, t]), pair))
         self._at_most([met[peer] for peer in sorted(met)], problem.max_peers or problem.ranks)
 
     def _at_most(self, sends: list[z3.BoolRef], limit: int) -> None:
