@@ -21,6 +21,7 @@ _OTHERS = (
     (48, "h20_48", "time-out", "497", "5.5"),
     (64, "h20_64", "time-out", "33990", "105.3"),
 )
+_BUSY = "The machine had other work during this run (its load is at the end): seconds are longer than alone."
 _HOW_TO_READ = """\
 Every row is one command, `hetesynth synth`, in a process of its own, one after the other, after two runs that
 fill the caches. It reads the cluster, bounds the steps, searches until the bound is met or 0.7 of the goal's
@@ -138,9 +139,19 @@ def _intro(report: Report) -> str:
     )
     if not report.whole:
         text += "\n\n**A selection of the cases.**"
+    if _busy(report):
+        text += f"\n\n**{_BUSY}**"
     if not report.complete:
         text += "\n\n**Incomplete: this run was cut short; the rows marked `not run` are missing.**"
     return text
+
+
+def _busy(report: Report) -> bool:
+    """Whether more processes than one wanted a core for each core, before or after the run."""
+    try:
+        return max(float(load) for load in report.loads) > float(report.facts.get("cores", "1")) + 0.5
+    except ValueError:
+        return False
 
 
 def _summary(report: Report) -> str:

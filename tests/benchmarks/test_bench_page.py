@@ -108,6 +108,13 @@ def test_the_page_tells_all() -> None:
     assert "Incomplete" not in text and "selection of the cases" not in text
 
 
+def test_a_page_made_on_a_busy_machine_says_so() -> None:
+    made = report(OK)
+    assert "other work during this run" not in page(made)
+    assert "other work during this run" not in page(replace(made, loads=("unknown", "unknown")))
+    assert "other work during this run" in page(replace(made, loads=("0.3", "3.9")))
+
+
 def test_an_unfinished_page_says_so() -> None:
     text = page(report(OK, Row(CASE, "not run", "interrupted"), complete=False, whole=False))
     assert "Incomplete" in text and "selection of the cases" in text
