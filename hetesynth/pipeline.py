@@ -127,9 +127,13 @@ def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     """Every lower bound for ``request``, best first, without a search."""
+    from hetesynth.bounds.distance import reach
     from hetesynth.synthesis.solve import bounds_of
 
     _, problem = load_problem(request, Clock())
+    stranded = reach(problem).stranded
+    if stranded is not None:
+        raise _no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
     return problem, bounds_of(problem)
 
 
@@ -159,10 +163,7 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
         outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
-            raise HetesynthError(
-                f"there is no schedule: {reason}", code="HS601", exit_code=1,
-                help="check the direction of the links; `hetesynth topo show` lists them",
-            )  # fmt: skip
+            raise _no_schedule(reason)
         case GaveUp(reason=reason):
             raise HetesynthError(
                 reason, code="HS602", exit_code=3, help="raise --time-budget or use --strategy auto"
@@ -180,6 +181,15 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
     figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
     return Synthesis(
         request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock, rechecked
+    )
+
+
+def _no_schedule(reason: str) -> HetesynthError:
+    return HetesynthError(
+        f"there is no schedule: {reason}",
+        code="HS601",
+        exit_code=1,
+        help="check the direction of the links; `hetesynth topo show --all` lists them",
     )
 
 

@@ -104,7 +104,9 @@ class Problem:
             for s in arc.segments:
                 crossing[s].append(i)
         for s, segment in enumerate(self.segments):
-            if segment.capacity is not None and len(crossing[s]) > 1:
+            if segment.capacity is None or not crossing[s]:
+                continue
+            if len(crossing[s]) > 1 or segment.capacity < self.arcs[crossing[s][0]].capacity:
                 yield Resource(segment.name, tuple(crossing[s]), segment.capacity)
 
     def _arc_resources(self) -> Iterator[Resource]:

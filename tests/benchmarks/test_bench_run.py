@@ -59,7 +59,8 @@ def test_peak_memory_is_that_of_the_child() -> None:
     large = run([sys.executable, "-c", "x = bytearray(300_000_000)"], {}, timeout=30)
     if small.megabytes is None or large.megabytes is None:
         pytest.skip("this system does not tell")
-    assert 250 < large.megabytes - small.megabytes < 350
+    # a child counts from what its parent held when it forked, so the test process may add to the small one
+    assert 290 < large.megabytes < 400 + small.megabytes
 
 
 def test_every_case_has_its_row_and_equal_commands_run_once() -> None:
