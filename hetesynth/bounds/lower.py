@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from hetesynth.bounds.cut import cut_bound, volume_bound
 from hetesynth.bounds.distance import distance_bound, doubling_bound
+from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 
@@ -52,6 +53,7 @@ def _cheap_bounds(problem: Problem) -> Iterator[LowerBound]:
     moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
     yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     yield distance_bound(problem)
-    for bound in (doubling_bound(problem), cut_bound(problem), volume_bound(problem)):
+    growth = None if problem.collective.reduces else growth_bound(problem)
+    for bound in (doubling_bound(problem), cut_bound(problem), volume_bound(problem), growth):
         if bound is not None:
             yield bound

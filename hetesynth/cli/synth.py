@@ -16,7 +16,7 @@ from hetesynth.errors import HetesynthError
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
 @click.argument("topology", type=TOPOLOGY)
 @problem_options
-@click.option("--strategy", default="auto", show_default=True, help="auto, greedy, cegis or whole.")
+@click.option("--strategy", default="auto", show_default=True, help="auto, greedy, direct, cegis or whole.")
 @click.option(
     "--time-budget", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
     help="After it, the best verified schedule so far is written with its gap.",

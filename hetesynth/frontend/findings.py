@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hetesynth.diagnostics import Diagnostic, SourceError, Span
 
 MAX_FINDINGS = 20
+MAX_WORK = 8_000_000
 
 
 class Findings:
@@ -19,6 +20,7 @@ class Findings:
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
         self._found: dict[tuple[str, Span], Diagnostic] = {}
+        self._work = 0
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -27,6 +29,14 @@ class Findings:
         """Note one finding; raises at once when there are too many to be worth reading."""
         self._found.setdefault((code, span), Diagnostic(code, span, message, help))
         if len(self._found) >= MAX_FINDINGS:
+            self.raise_any()
+
+    def spend(self, work: int, span: Span) -> None:
+        """Count ``work`` (names matched, pairs joined); a text that asks for too much of it ends here."""
+        self._work += work
+        if self._work > MAX_WORK:
+            help_ = "name hardware by range rather than by `*`, and describe repeated hardware once"
+            self.add("HS208", span, "too many names, patterns and pairs to work through", help_)
             self.raise_any()
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -83,6 +83,7 @@ def _links_of(
             findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
         sides.append([rank[part.name] for part in parts if part.name in rank])
     left, right = sides
+    findings.spend(len(left) * len(right), flow.span)
     there = {i for u in left for v in right for i in between.get((u, v), ())}
     back = {i for u in left for v in right for i in between.get((v, u), ())} if flow.both_ways else set()
     return there, back

@@ -18,7 +18,6 @@ from hetesynth.frontend.syntax import Word
 from hetesynth.model.topology import VertexKind
 
 MAX_RANGE = 4096
-MAX_WORK = 5_000_000
 
 _BRACKET = re.compile(r"\[([^\]]*)\]")
 _INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
@@ -58,7 +57,6 @@ class Scope:
     findings: Findings
     parts: dict[str, Part] = field(default_factory=dict)
     prefix: str = ""
-    _work: int = 0
 
     def declare(self, local_name: str, part: Part, span: Span) -> None:
         """Bring ``part`` into scope; a second part of the same name is a finding."""
@@ -87,12 +85,7 @@ class Scope:
                 )
                 return []
             return [part]
-        self._work += len(self.parts)
-        if self._work > MAX_WORK:
-            self.findings.add(
-                "HS208", word.span, "too many patterns over too many names", "name hardware by range"
-            )
-            self.findings.raise_any()
+        self.findings.spend(len(self.parts), word.span)
         regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
         matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
         if not matched:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hetesynth.diagnostics import Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
 
-MAX_SOURCE_BYTES = 1 << 20
+MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
 
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')

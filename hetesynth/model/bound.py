@@ -76,7 +76,24 @@ class PriceWitness:
     earned: int
 
 
-Witness = DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | None
+@dataclass(frozen=True, slots=True)
+class GrowthWitness:
+    """How fast ``chunk``, which every rank wants, can spread over ``parts``.
+
+    For each part the resources that carry all that leaves it and all that enters it; for each rank those that
+    carry all it sends to other parts.
+    """
+
+    chunk: int
+    parts: tuple[tuple[Rank, ...], ...]
+    out_of_parts: tuple[tuple[str, ...], ...]
+    into_parts: tuple[tuple[str, ...], ...]
+    out_of_ranks: tuple[tuple[str, ...], ...]
+
+
+Witness = (
+    DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | GrowthWitness | None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +104,7 @@ class LowerBound:
     """
 
     steps: int
-    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "price", "unsat"]
+    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "price", "growth", "unsat"]
     proof: str
     witness: Witness = None
     backwards: bool = False

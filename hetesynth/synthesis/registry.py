@@ -11,12 +11,13 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis import direct, greedy
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
+FIRST_ROUNDS = 4  # greedy rounds before direct exchange is tried
 FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
 AUTO_RLIMIT_FEW = 30_000_000
@@ -55,8 +56,17 @@ def _cegis(search: Search) -> LowerBound | None:
     return None if search.done else _exactly("cegis")(search)
 
 
+def _direct(search: Search) -> LowerBound | None:
+    direct.improve(search)
+    return None
+
+
 def _auto(search: Search) -> LowerBound | None:
-    greedy.improve(search)
+    greedy.improve(search, rounds=FIRST_ROUNDS)
+    if not search.done:
+        direct.improve(search)
+    if not search.done:
+        greedy.improve(search)
     sends = _sends(search.problem, search.target)
     if search.done or search.out_of_time() or sends > MAX_SENDS:
         return None
@@ -85,6 +95,7 @@ STRATEGIES: dict[str, Strategy] = {
     for s in (
         Strategy("auto", "greedy, then cegis where it can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
+        Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("whole", "SCCL 3: the whole model at once", _exactly("whole"), _too_large),
     )

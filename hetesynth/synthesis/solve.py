@@ -99,6 +99,10 @@ class Solver:
         )
 
     def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:
+        stranded = reach(problem).stranded
+        if stranded is not None:
+            chunk, rank = stranded
+            return Infeasible(f"no path leads chunk {chunk} to rank {rank}")
         refused = self.strategy.refuses(problem)
         if refused:
             raise HetesynthError(
@@ -106,10 +110,6 @@ class Solver:
                 code="HS306",
                 help="use --strategy auto, or fewer chunks",
             )
-        stranded = reach(problem).stranded
-        if stranded is not None:
-            chunk, rank = stranded
-            return Infeasible(f"no path leads chunk {chunk} to rank {rank}")
         started = time.monotonic()
         self.progress("bound", None)
         bound = lower_bound(problem)

@@ -14,6 +14,7 @@ from hetesynth.model.bound import (
     CutWitness,
     DistanceWitness,
     FlowWitness,
+    GrowthWitness,
     LowerBound,
     PriceWitness,
     UnsatWitness,
@@ -22,6 +23,7 @@ from hetesynth.model.bound import (
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.certificate_cuts import cut_steps, flow_steps, volume_steps
+from hetesynth.verify.certificate_growth import growth_steps
 from hetesynth.verify.certificate_laws import NEVER, Refuted, demand, hops_from, turned_around
 from hetesynth.verify.certificate_prices import price_steps
 from hetesynth.verify.certificate_query import query_steps
@@ -30,7 +32,8 @@ Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, sa
 
 _WITNESS = {
     "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
-    "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "unsat": UnsatWitness,
+    "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
+    "unsat": UnsatWitness,
 }  # fmt: skip
 
 
@@ -84,6 +87,8 @@ def _proved_steps(problem: Problem, bound: LowerBound) -> int:
             return cut_steps(view, witness)
         case FlowWitness():
             return flow_steps(view, witness)
+        case GrowthWitness():
+            return growth_steps(view, witness)
         case VolumeWitness():
             return volume_steps(view, witness)
         case PriceWitness():

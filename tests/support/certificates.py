@@ -15,6 +15,7 @@ from hetesynth.model.bound import (
     CutWitness,
     DistanceWitness,
     FlowWitness,
+    GrowthWitness,
     LowerBound,
     PriceWitness,
     UnsatWitness,
@@ -41,6 +42,8 @@ def recheck(problem: Problem, bound: LowerBound) -> None:
             _cut(view, bound, w)
         case FlowWitness() as w:
             _flow(view, bound, w)
+        case GrowthWitness() as w:
+            _growth(view, bound, w)
         case VolumeWitness() as w:
             _volume(view, bound, w)
         case PriceWitness() as w:
@@ -108,6 +111,41 @@ def _volume(problem: Problem, bound: LowerBound, w: VolumeWitness) -> None:
     demand(_capacity(problem, w.resources, arcs) == w.capacity, "the capacity is not the sum of the resources")
     demand(w.chunks == len(problem.collective.chunks) and w.crossings == 2 * (len(w.parts) - 1), "miscounted")
     demand(bound.steps == -(-w.chunks * w.crossings // w.capacity), "the division is wrong")
+
+
+def _growth(problem: Problem, bound: LowerBound, w: GrowthWitness) -> None:
+    """With one step fewer the parts cannot all be served, counted as lists of what each step allows at most."""
+    home = {r: p for p, part in enumerate(w.parts) for r in part}
+    demand(sorted(home) == list(range(problem.ranks)), "no partition")
+    cross = [a for a, arc in enumerate(problem.arcs) if home[arc.src] != home[arc.dst]]
+
+    def caps(names: tuple[tuple[str, ...], ...], owner: dict[int, int]) -> list[int]:
+        return [
+            _capacity(problem, n, {a for a in cross if owner[a] == i}) if any(owner[a] == i for a in cross) else 0
+            for i, n in enumerate(names)
+        ]
+
+    out = max(caps(w.out_of_parts, {a: home[problem.arcs[a].src] for a in cross}))
+    enters = caps(w.into_parts, {a: home[problem.arcs[a].dst] for a in cross})
+    rank = max(caps(w.out_of_ranks, {a: problem.arcs[a].src for a in cross}))
+    start = problem.collective.pre[w.chunk]
+    demand(len(problem.collective.post[w.chunk]) == problem.ranks, "not for everyone")
+    reached = [sum(not start.isdisjoint(part) for part in w.parts)]
+    sent: list[int] = []
+    for t in range(bound.steps - 1):
+        full = out * (reached[t - 1] if t else 0)
+        newly = min(out, rank) * sent[t - 1] if t else min(out * reached[0], rank * len(start))
+        sent.append(full + newly)
+        reached.append(min(len(w.parts), reached[t] + sent[t]))
+    if bound.steps < 2:
+        demand(bound.steps == 1, "a step is needed at least")
+        return
+    empty = [p for p, part in enumerate(w.parts) if start.isdisjoint(part)]
+    late = len(w.parts) - reached[bound.steps - 2]
+    sizes = sorted(len(w.parts[p]) for p in empty)
+    early = sum(enters[p] < len(w.parts[p]) for p in empty)
+    served = sum(sizes[:late]) <= sent[bound.steps - 2] and len(empty) - late >= early
+    demand(not served, "one step fewer is not excluded")
 
 
 def _price(problem: Problem, bound: LowerBound, w: PriceWitness) -> None:

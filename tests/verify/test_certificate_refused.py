@@ -13,9 +13,13 @@ from support.graphs import Graph, fig10, full, line, problem, ring, servers, sta
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.verdict import Infeasible
+from hetesynth.synthesis import whole
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.requery import unsatisfiable
+from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
+from hetesynth.synthesis.strategy import unsat_bound
 from hetesynth.verify.certificate import certificate_violations
 from hetesynth.verify.schedule import schedule_violations
 from hetesynth.verify.smtlib import AtMost, Clause, assertions
@@ -169,9 +173,9 @@ def test_a_wire_of_one_link_limits_only_as_its_link_does() -> None:
 def query() -> tuple[Problem, LowerBound]:
     """Broadcast on a star of four: two steps."""
     wanted = problem(star(4), "broadcast")
-    outcome = Solver(strategy("whole"), Budget(), schedule_violations).solve(wanted)
-    assert isinstance(outcome, Solution) and isinstance(outcome.bound.witness, UnsatWitness)
-    return wanted, outcome.bound
+    outcome, model = whole.synthesize(Search(wanted, 1, Budget(), schedule_violations), 1)
+    assert isinstance(outcome, Infeasible) and model is not None
+    return wanted, unsat_bound(1, model.smt2())
 
 
 def _sound(wanted: Problem, bound: LowerBound, text: str, steps: int = 0) -> bool:

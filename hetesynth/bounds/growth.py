@@ -1,0 +1,96 @@
+"""The growth bound: how fast a chunk can spread over the parts of a cluster.
+
+In: a copying problem with a chunk that everybody wants. Split the ranks into parts (servers). A part that held
+the chunk a step ago may be full of it and sends on at most what can leave a part; a rank that has just received it
+in a new part sends at most what can leave a rank. So the parts reached grow no faster than
+
+    S(0) = min(E r, x h),  R(0) = r,  R(t+1) = min(m, R(t) + S(t)),  S(t+1) = E R(t) + min(E, x) S(t)
+
+with r parts and h ranks holding it at first, E and x the most that leaves any part and any rank. In the last step
+every rank of a part not yet reached must receive it from outside: the smallest parts left need as many arrivals as
+they have ranks, and no part takes more than can enter it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hetesynth.bounds.cover import Coverer
+from hetesynth.bounds.regions import Region, partitions
+from hetesynth.model.bound import GrowthWitness, LowerBound
+from hetesynth.model.problem import Problem
+
+MAX_RANKS = 512
+
+
+def growth_bound(problem: Problem) -> LowerBound | None:
+    """The best growth bound over the candidate partitions, or None where no chunk goes to everybody."""
+    chunk = _wanted_by_all(problem)
+    if chunk is None or problem.ranks > MAX_RANKS:
+        return None
+    coverer = Coverer(problem)
+    leaving_rank = _covers(problem, coverer, [(r,) for r in range(problem.ranks)], outward=True)
+    best: LowerBound | None = None
+    for parts in partitions(problem):
+        out_of = _covers(problem, coverer, parts, outward=True)
+        into = _covers(problem, coverer, parts, outward=False)
+        rank_out = _between(problem, coverer, parts) if len(parts) < problem.ranks else leaving_rank
+        most = (max(c for _, c in out_of), max(c for _, c in rank_out))
+        steps = _steps(problem, chunk, parts, most, [c for _, c in into])
+        if best is None or steps > best.steps:
+            names = tuple(tuple(n for n, _ in side) for side in (out_of, into, rank_out))
+            witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
+            proof = f"at most {most[0]} chunks leave a part and {most[1]} a rank in a step, {len(parts)} parts"
+            best = LowerBound(steps, "growth", proof, witness)
+    return best
+
+
+def _wanted_by_all(problem: Problem) -> int | None:
+    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+        if len(post) == problem.ranks > len(pre):
+            return k
+    return None
+
+
+Named = tuple[tuple[str, ...], int]
+
+
+def _covers(problem: Problem, coverer: Coverer, parts: list[Region], *, outward: bool) -> list[Named]:
+    """For each part, resources that carry all that leaves (or enters) it, and how much that is."""
+    part_of = {r: p for p, part in enumerate(parts) for r in part}
+    crossing: dict[int, list[int]] = defaultdict(list)
+    for a, arc in enumerate(problem.arcs):
+        if part_of[arc.src] != part_of[arc.dst]:
+            crossing[part_of[arc.src if outward else arc.dst]].append(a)
+    found = [coverer.cover(crossing[p]) for p in range(len(parts))]
+    return [(cover.resources, cover.capacity) for cover in found]
+
+
+def _between(problem: Problem, coverer: Coverer, parts: list[Region]) -> list[Named]:
+    """For each rank, resources that carry all it sends to other parts."""
+    part_of = {r: p for p, part in enumerate(parts) for r in part}
+    crossing: dict[int, list[int]] = defaultdict(list)
+    for a, arc in enumerate(problem.arcs):
+        if part_of[arc.src] != part_of[arc.dst]:
+            crossing[arc.src].append(a)
+    found = [coverer.cover(crossing[r]) for r in range(problem.ranks)]
+    return [(cover.resources, cover.capacity) for cover in found]
+
+
+def _steps(problem: Problem, chunk: int, parts: list[Region], most: tuple[int, int], into: list[int]) -> int:
+    """The least number of steps that the recurrence leaves open."""
+    holders = problem.collective.pre[chunk]
+    reached = sum(not holders.isdisjoint(part) for part in parts)
+    slow = sum(len(part) > enters and holders.isdisjoint(part) for part, enters in zip(parts, into, strict=True))
+    sizes = sorted(len(part) for part in parts if holders.isdisjoint(part))
+    first = reached
+    sends = min(most[0] * reached, most[1] * len(holders))
+    steps = 1
+    while True:
+        left = len(parts) - reached
+        if sum(sizes[:left]) <= sends and reached - first >= slow:
+            return steps
+        if sends == 0:
+            return steps  # nothing spreads: the caller has seen that every rank can be reached
+        reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
+        steps += 1
