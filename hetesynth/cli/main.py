@@ -5,6 +5,7 @@ Exit codes: 0 ok; 1 the answer is no (violations, infeasible); 2 usage or input;
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -44,6 +45,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line ``arguments``; the exit code."""
+    gc.set_threshold(100_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -54,7 +54,14 @@ def program_figures(made: Synthesis, kind: str) -> dict[str, Any]:
     """Thread blocks, steps and channels of one program."""
     from dataclasses import asdict
 
-    return asdict(made.figures[kind])
+    figures = made.figures[kind]
+    counts = {name: value for name, value in asdict(figures).items() if name != "channels_per_link"}
+    return {
+        **counts,
+        "instructions": dict(figures.instructions),
+        "min_channels_per_link": figures.min_channels_per_link,
+        "max_channels_per_link": figures.max_channels_per_link,
+    }
 
 
 def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
