@@ -21,7 +21,7 @@ from hetesynth.synthesis.search import Search
 
 Ints = NDArray[np.int64]
 
-MAX_WORK = 400_000  # chunks x steps; past it the programs take longer than they are worth
+MAX_WORK = 600_000  # chunks x steps; past it the programs take longer than they are worth
 MORE_STEPS = 2  # how far above the busiest resource to try
 SECONDS = 5.0  # of one program
 
@@ -32,18 +32,18 @@ def refuses(problem: Problem) -> str | None:
 
 
 def improve(search: Search) -> None:
-    """Offer a direct schedule that is shorter than the best, if there is one to be had."""
+    """Offer a direct schedule that is no longer than the best, if there is one to be had: it needs no relays."""
     jobs = _jobs(search.problem)
     if not jobs:
         return
     exchange = _Exchange(search.problem, jobs)
     for steps in range(exchange.busiest, exchange.busiest + MORE_STEPS + 1):
-        worse = search.best is not None and steps >= search.best.makespan
+        worse = search.best is not None and steps > search.best.makespan
         if worse or len(jobs) * steps > MAX_WORK or search.out_of_time():
             return
         schedule = exchange.schedule(steps, search)
         if schedule is not None:
-            search.offer(schedule, "direct")
+            search.offer(schedule, "direct", ties=True)
             return
 
 

@@ -1,6 +1,7 @@
 """The strategies by name: one line each.
 
-``auto`` composes: greedy rounds first, then CEGIS where the bound is not met and the model is small enough.
+``auto`` composes: direct exchange where it applies, greedy rounds, then CEGIS where the bound is not met and the
+model is small enough.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
-FIRST_ROUNDS = 4  # greedy rounds before direct exchange is tried
 FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
 AUTO_RLIMIT_FEW = 30_000_000
@@ -62,8 +62,8 @@ def _direct(search: Search) -> LowerBound | None:
 
 
 def _auto(search: Search) -> LowerBound | None:
-    greedy.improve(search, rounds=FIRST_ROUNDS)
-    if not search.done:
+    if direct.refuses(search.problem) is None:
+        greedy.improve(search, rounds=1)
         direct.improve(search)
     if not search.done:
         greedy.improve(search)
@@ -93,7 +93,7 @@ def _diameter(problem: Problem) -> int:
 STRATEGIES: dict[str, Strategy] = {
     s.name: s
     for s in (
-        Strategy("auto", "greedy, then cegis where it can help", _auto),
+        Strategy("auto", "direct, greedy, then cegis where it can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),

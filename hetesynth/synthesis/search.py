@@ -43,9 +43,10 @@ class Search:
     started: float = field(default_factory=time.monotonic)
     first_seconds: float | None = None
 
-    def offer(self, schedule: Schedule, what: str) -> bool:
-        """Keep ``schedule`` if it is better and the oracle finds nothing; whether it was kept."""
-        if self.best is not None and schedule.makespan >= self.best.makespan:
+    def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
+        """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
+        was kept."""
+        if self.best is not None and schedule.makespan >= self.best.makespan + ties:
             return False
         found = self.oracle(self.problem, schedule)
         if found:
