@@ -40,7 +40,8 @@ def growth_bound(problem: Problem) -> LowerBound | None:
         if best is None or steps > best.steps:
             names = tuple(tuple(n for n, _ in side) for side in (out_of, into, rank_out))
             witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
-            proof = f"at most {most[0]} chunks leave a part and {most[1]} a rank in a step, {len(parts)} parts"
+            what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
+            proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
             best = LowerBound(steps, "growth", proof, witness)
     return best
 

@@ -68,7 +68,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
     """The short report after ``synth``."""
     solution = made.solution
     certificate = solution.certificate
-    chunks = f"{made.request.chunks} chunk" + ("s" if made.request.chunks > 1 else "")
+    chunks = _count(made.request.chunks, "chunk")
     lines = [
         f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
         + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
@@ -95,7 +95,7 @@ def _quality(made: Synthesis) -> str:
     certificate = solution.certificate
     if certificate.proven_optimal:
         return "proven optimal"
-    gap = f"at most {certificate.gap} step{'s' if certificate.gap > 1 else ''} from optimal"
+    gap = f"at most {_count(certificate.gap, 'step')} from optimal"
     if solution.within is not None and solution.within == certificate.steps:
         gap += "; optimal for reduce-scatter followed by allgather"
     if solution.cut_short:
@@ -118,16 +118,22 @@ def _capacities(made: Synthesis) -> str:
 def _programs(made: Synthesis) -> Iterable[str]:
     for kind, figures in made.figures.items():
         label = "in place    " if kind else "out of place"
+        low, high = figures.min_channels_per_link, figures.max_channels_per_link
         yield (
-            f"{label} {figures.max_thread_blocks} thread blocks and {figures.max_steps} steps at most per GPU "
-            f"and block, {figures.channels} channels, "
-            f"{figures.min_channels_per_link}-{figures.max_channels_per_link} per link"
+            f"{label} at most {_count(figures.max_thread_blocks, 'thread block')} per GPU, "
+            f"{_count(figures.max_steps, 'step')} per block, {_count(figures.channels, 'channel')}, "
+            f"{low if low == high else f'{low}-{high}'} per link"
         )
         yield from (f"             {note}" for note in made.programs[kind].notes)
 
 
 def _phases(made: Synthesis) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in made.clock.phases.items())
+
+
+def _count(number: int, what: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def human_bytes(count: int) -> str:
@@ -141,8 +147,9 @@ def human_bytes(count: int) -> str:
 def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
     """The lines ``bounds`` prints: the best bound first, then what is wrong with any."""
     collective = problem.collective
-    lines = [f"{collective.name}, {collective.ranks} ranks, {collective.chunks_per_rank} chunks per rank"]
-    lines.append(f"  lower bound {found[0].steps} steps")
+    chunks = _count(collective.chunks_per_rank, "chunk")
+    lines = [f"{collective.name}, {collective.ranks} ranks, {chunks} per rank"]
+    lines.append(f"  lower bound {_count(found[0].steps, 'step')}")
     lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in found]
     if rechecks is not None:
         wrong = [violation.message for recheck in rechecks for violation in recheck.violations]

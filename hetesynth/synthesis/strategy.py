@@ -34,5 +34,6 @@ class Strategy:
 
 def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:
     """The bound that an unsatisfiable query for ``infeasible_steps`` steps proves."""
-    proof = f"Z3: no schedule of {infeasible_steps} steps exists"
+    steps = f"{infeasible_steps} step" + ("" if infeasible_steps == 1 else "s")
+    proof = f"Z3: no schedule has only {steps}"
     return LowerBound(infeasible_steps + 1, "unsat", proof, UnsatWitness(infeasible_steps, query))
