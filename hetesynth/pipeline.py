@@ -152,6 +152,7 @@ def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_
 def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
     from hetesynth.emitter.summary import program_summary
+    from hetesynth.synthesis.interrupts import finishing
     from hetesynth.synthesis.registry import strategy
     from hetesynth.synthesis.solve import Solver
     from hetesynth.verify.schedule import schedule_violations
@@ -170,18 +171,21 @@ def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
             )
     clock.phases["bound"] = outcome.bound_seconds
     clock.phases["search"] -= outcome.bound_seconds
-    with clock.phase("verify"):
-        _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
-        rechecked = recheck_bound(problem, outcome.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf))
-        _demand_clean(list(rechecked.violations), "bound")
-    progress("lowering", outcome.schedule.makespan)
-    programs, files = ({}, {}) if request.schedule_only else _programs(problem, outcome, chunking, clock)
-    with clock.phase("lower"):
-        files[".schedule.json"] = _schedule_json(problem, outcome, chunking)
-    figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
-    return Synthesis(
-        request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock, rechecked
-    )
+    with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
+        with clock.phase("verify"):
+            _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
+            rechecked = recheck_bound(
+                problem, outcome.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf)
+            )
+            _demand_clean(list(rechecked.violations), "bound")
+        progress("lowering", outcome.schedule.makespan)
+        programs, files = ({}, {}) if request.schedule_only else _programs(problem, outcome, chunking, clock)
+        with clock.phase("lower"):
+            files[".schedule.json"] = _schedule_json(problem, outcome, chunking)
+        figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
+        return Synthesis(
+            request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock, rechecked
+        )
 
 
 def _no_schedule(reason: str) -> HetesynthError:

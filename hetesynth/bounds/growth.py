@@ -20,13 +20,13 @@ from hetesynth.bounds.regions import Region, partitions
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
 
-MAX_RANKS = 512
+MAX_ARCS = 20_000
 
 
 def growth_bound(problem: Problem) -> LowerBound | None:
-    """The best growth bound over the candidate partitions, or None where no chunk goes to everybody."""
+    """The best growth bound over the candidate partitions, or None where no single source serves everybody."""
     chunk = _wanted_by_all(problem)
-    if chunk is None or problem.ranks > MAX_RANKS:
+    if chunk is None or len(problem.arcs) > MAX_ARCS:
         return None
     coverer = Coverer(problem)
     leaving_rank = _covers(problem, coverer, [(r,) for r in range(problem.ranks)], outward=True)
@@ -47,6 +47,8 @@ def growth_bound(problem: Problem) -> LowerBound | None:
 
 
 def _wanted_by_all(problem: Problem) -> int | None:
+    if len(set(problem.collective.pre)) > 1:
+        return None  # several sources: the flow into one destination asks for more
     for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
         if len(post) == problem.ranks > len(pre):
             return k

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -63,6 +64,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk behind standard output, a name the system refuses
+        with suppress(OSError):
+            where = f" ({error.filename})" if error.filename else ""
+            click.echo(f"error: {error.strerror or error}{where}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     except InternalError as error:
         click.echo(f"internal error: {error}\n  {ISSUES}", err=True)
         return 70

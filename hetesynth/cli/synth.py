@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ def command(
     Writes the MSCCL XML (out of place and, where the collective has it, in place) and the schedule as JSON next
     to it, after both judges have passed them. Ctrl-C and the time budget keep the best verified schedule so far.
     """
+    if math.isnan(time_budget):
+        raise click.BadParameter("must be a number of seconds", param_hint="--time-budget")
     from hetesynth import pipeline
     from hetesynth.report.text import synthesis_report, synthesis_summary
 

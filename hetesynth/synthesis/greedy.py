@@ -32,8 +32,8 @@ GIVE_UP = 1.5  # a round this many times longer than the best schedule is abando
 MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
-PATIENCE_WORK = 60_000  # deliveries over rounds without improvement after which to stop
-COMPILE_FROM = 4_000  # deliveries x ranks of one round from which compiling pays at once
+PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
+COMPILE_FROM = 16_000  # deliveries x ranks of one round from which compiling pays at once
 INTERPRETED = 8  # rounds after which it pays in any case
 
 

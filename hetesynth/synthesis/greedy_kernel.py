@@ -241,8 +241,22 @@ def run_round(
 
 @cache
 def compiled() -> Callable[..., Any]:
-    """``run_round`` as machine code; compiled on first use and kept on disk between runs."""
+    """``run_round`` as machine code; compiled on first use and kept on disk where that is possible.
+
+    A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
+    """
     import numba
 
-    kernel: Callable[..., Any] = numba.njit(cache=True)(run_round)
-    return kernel
+    try:
+        kept: Callable[..., Any] = numba.njit(cache=True)(run_round)
+    except RuntimeError:  # no place for the cache
+        fresh: Callable[..., Any] = numba.njit(run_round)
+        return fresh
+
+    def run(*arguments: Any) -> Any:
+        try:
+            return kept(*arguments)
+        except Exception:  # the file on disk does not load; the kernel itself raises nothing
+            return numba.njit(run_round)(*arguments)
+
+    return run

@@ -13,6 +13,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
+def finishing() -> Iterator[None]:
+    """What is short and must not be lost: the first Ctrl-C is put aside, a second one ends it all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def once(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
     asked = threading.Event()

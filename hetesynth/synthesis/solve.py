@@ -18,8 +18,11 @@ from hetesynth.model.bound import Certificate, LowerBound
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy
+
+MOMENT = 1e-3  # seconds: the first schedule and no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,16 @@ class Solver:
         if not isinstance(scatter, Solution):
             return scatter
         rest = replace(self, budget=_share(self.budget, 1.0, time.monotonic() - started))
-        gather = rest.solve(second)
+        try:
+            gather = rest.solve(second)
+        except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
+            with finishing():
+                gather = replace(self, budget=replace(self.budget, seconds=MOMENT)).solve(second)
         if not isinstance(gather, Solution):
             return gather
         before = time.monotonic()
-        bound = lower_bound(problem)
+        with finishing():
+            bound = lower_bound(problem)
         return Solution(
             schedule=join(scatter.schedule, gather.schedule),
             bound=bound,
