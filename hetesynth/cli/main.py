@@ -41,7 +41,13 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: run, and exit with the code that says what happened."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # already reported; the interpreter would say it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or 2
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -68,7 +74,6 @@ def run(arguments: list[str]) -> int:
         with suppress(OSError):
             where = f" ({error.filename})" if error.filename else ""
             click.echo(f"error: {error.strerror or error}{where}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except InternalError as error:
         click.echo(f"internal error: {error}\n  {ISSUES}", err=True)
