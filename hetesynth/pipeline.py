@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
+from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
     from hetesynth.emitter.lower import Lowered
@@ -34,14 +35,9 @@ if TYPE_CHECKING:
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
 FEW_PEERS = 48  # beyond: leaves thread blocks for second channels and copies
 
-Progress = Callable[[str, int | None], None]
 RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
 
 Exclusion = Literal["auto", "step", "program"]
-
-
-def _silent(what: str, steps: int | None) -> None:
-    """No one is watching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_
     return recheck(problem, bound, unsat=unsat)
 
 
-def synthesize(request: Request, progress: Progress = _silent) -> Synthesis:
+def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
     from hetesynth.emitter.summary import program_summary
     from hetesynth.synthesis.interrupts import finishing

@@ -29,12 +29,13 @@ def growth_bound(problem: Problem) -> LowerBound | None:
     if chunk is None or len(problem.arcs) > MAX_ARCS:
         return None
     coverer = Coverer(problem)
-    leaving_rank = _covers(problem, coverer, [(r,) for r in range(problem.ranks)], outward=True)
     best: LowerBound | None = None
     for parts in partitions(problem):
-        out_of = _covers(problem, coverer, parts, outward=True)
-        into = _covers(problem, coverer, parts, outward=False)
-        rank_out = _between(problem, coverer, parts) if len(parts) < problem.ranks else leaving_rank
+        home = {r: p for p, part in enumerate(parts) for r in part}
+        between = [a for a, arc in enumerate(problem.arcs) if home[arc.src] != home[arc.dst]]
+        out_of = _covers(coverer, len(parts), between, [home[problem.arcs[a].src] for a in between])
+        into = _covers(coverer, len(parts), between, [home[problem.arcs[a].dst] for a in between])
+        rank_out = _covers(coverer, problem.ranks, between, [problem.arcs[a].src for a in between])
         most = (max(c for _, c in out_of), max(c for _, c in rank_out))
         steps = _steps(problem, chunk, parts, most, [c for _, c in into])
         if best is None or steps > best.steps:
@@ -58,25 +59,12 @@ def _wanted_by_all(problem: Problem) -> int | None:
 Named = tuple[tuple[str, ...], int]
 
 
-def _covers(problem: Problem, coverer: Coverer, parts: list[Region], *, outward: bool) -> list[Named]:
-    """For each part, resources that carry all that leaves (or enters) it, and how much that is."""
-    part_of = {r: p for p, part in enumerate(parts) for r in part}
-    crossing: dict[int, list[int]] = defaultdict(list)
-    for a, arc in enumerate(problem.arcs):
-        if part_of[arc.src] != part_of[arc.dst]:
-            crossing[part_of[arc.src if outward else arc.dst]].append(a)
-    found = [coverer.cover(crossing[p]) for p in range(len(parts))]
-    return [(cover.resources, cover.capacity) for cover in found]
-
-
-def _between(problem: Problem, coverer: Coverer, parts: list[Region]) -> list[Named]:
-    """For each rank, resources that carry all it sends to other parts."""
-    part_of = {r: p for p, part in enumerate(parts) for r in part}
-    crossing: dict[int, list[int]] = defaultdict(list)
-    for a, arc in enumerate(problem.arcs):
-        if part_of[arc.src] != part_of[arc.dst]:
-            crossing[arc.src].append(a)
-    found = [coverer.cover(crossing[r]) for r in range(problem.ranks)]
+def _covers(coverer: Coverer, groups: int, arcs: list[int], group_of: list[int]) -> list[Named]:
+    """For each group, resources that carry all of its ``arcs`` (arc i belongs to group_of[i]), and how much."""
+    members: dict[int, list[int]] = defaultdict(list)
+    for a, group in zip(arcs, group_of, strict=True):
+        members[group].append(a)
+    found = [coverer.cover(members[g]) for g in range(groups)]
     return [(cover.resources, cover.capacity) for cover in found]
 
 

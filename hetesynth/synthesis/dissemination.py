@@ -74,10 +74,6 @@ class Dissemination:
                     queue.append(to)
         return hops
 
-    def earliest(self, chunk: int, rank: int) -> int:
-        """The first step at whose beginning ``rank`` can hold ``chunk``."""
-        return min(self.hops[u][rank] for u in self.problem.collective.pre[chunk])
-
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:
     """The schedule without deliveries that nobody wants: not to a target, and never forwarded."""

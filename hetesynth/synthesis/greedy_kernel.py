@@ -247,16 +247,16 @@ def compiled() -> Callable[..., Any]:
     """
     import numba
 
+    fresh: Callable[..., Any] = numba.njit(run_round)
     try:
         kept: Callable[..., Any] = numba.njit(cache=True)(run_round)
     except RuntimeError:  # no place for the cache
-        fresh: Callable[..., Any] = numba.njit(run_round)
         return fresh
 
     def run(*arguments: Any) -> Any:
         try:
             return kept(*arguments)
         except Exception:  # the file on disk does not load; the kernel itself raises nothing
-            return numba.njit(run_round)(*arguments)
+            return fresh(*arguments)
 
     return run
