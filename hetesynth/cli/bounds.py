@@ -18,7 +18,7 @@ from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, reques
 @json_option
 def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
-    from hetesynth import pipeline
+    from hetesynth.pipeline import synthesis as pipeline
     from hetesynth.report.text import bounds_report, bounds_summary
 
     wanted = request(topology, **problem)

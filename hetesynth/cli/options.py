@@ -13,7 +13,7 @@ from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline import Exclusion, Request
+from hetesynth.pipeline.synthesis import Exclusion, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -51,7 +51,7 @@ def command(
     """
     if math.isnan(time_budget):
         raise click.BadParameter("must be a number of seconds", param_hint="--time-budget")
-    from hetesynth import pipeline
+    from hetesynth.pipeline import synthesis as pipeline
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
     wanted = request(

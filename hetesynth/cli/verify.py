@@ -26,9 +26,9 @@ def command(program: Path, topology: Path | None, root: int | None, portable: bo
     rank ends with the right data, in place and out of place as the file claims. What only breaks the limits that
     all runtimes share is listed apart and does not fail the file unless --portable is given.
     """
-    from hetesynth import pipeline
+    from hetesynth.pipeline import judging
 
-    fatal, unportable = pipeline.verify_program(program, topology, root)
+    fatal, unportable = judging.verify_program(program, topology, root)
     bad = bool(fatal) or (portable and bool(unportable))
     if as_json:
         click.echo(

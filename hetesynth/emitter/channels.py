@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from hetesynth.emitter.limits import Profile
+from hetesynth.model.target import Target
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -76,7 +76,7 @@ class ChannelPlan:
 
 
 def messages(
-    problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Profile, slots: int
+    problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target, slots: int
 ) -> list[Message]:
     """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
 
@@ -133,7 +133,7 @@ def _squeezed(lane_of: dict[Transfer, int], most: int) -> dict[Transfer, int]:
     }
 
 
-def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Profile) -> dict[
+def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Target) -> dict[
     tuple[Pair, tuple[int, int]], int
 ]:  # fmt: skip
     """The lowest channel for each lane that its pair does not use and that has room at both ends."""
@@ -161,7 +161,7 @@ def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Pro
     return channel
 
 
-def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: Profile) -> list[list[Transfer]]:
+def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: Target) -> list[list[Transfer]]:
     """Runs of transfers that travel as one message: single transfers unless the plan merges."""
     runs: list[list[Transfer]] = []
     for t in carried:

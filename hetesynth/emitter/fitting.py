@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from hetesynth.emitter.channels import ChannelPlan, Message, Pair, messages
 from hetesynth.emitter.dependences import with_dependences
 from hetesynth.emitter.layout import Layout
-from hetesynth.emitter.limits import Profile
+from hetesynth.model.target import Target
 from hetesynth.emitter.placement import place
 from hetesynth.emitter.thread_blocks import BlockPlan, Connection, thread_blocks
 from hetesynth.errors import HetesynthError
@@ -54,7 +54,7 @@ class Draft:
 
     @classmethod
     def of(
-        cls, problem: Problem, schedule: Schedule, layout: Layout, fit: Fit, profile: Profile, protocol: Protocol
+        cls, problem: Problem, schedule: Schedule, layout: Layout, fit: Fit, profile: Target, protocol: Protocol
     ) -> Draft:
         """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
         carried = messages(problem, schedule, fit.channels, profile, profile.slots(protocol))
@@ -69,7 +69,7 @@ class Draft:
         return cls(carried, (), tuple(done), placement.scratch)
 
 
-def refined(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
+def refined(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
     """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
     if draft.torn:
         apart = {((m.src, m.dst), m.start) for m in draft.torn}
@@ -81,7 +81,7 @@ def refined(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
     return None
 
 
-def _fewer_steps(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
+def _fewer_steps(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
     """Thread blocks with too many steps: part them, merge chunks, or take more channels."""
     long = [
         (rank, tb)
@@ -105,7 +105,7 @@ def _fewer_steps(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
     return _more_channels(long, fit, profile)
 
 
-def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Profile) -> Fit:
+def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Target) -> Fit:
     """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
     before, channels = fit.channels.parts, profile.max_channel + 1
     parts, most = dict(before), dict(fit.channels.most)
@@ -121,7 +121,7 @@ def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Prof
     )
 
 
-def _too_many_steps(rank: Rank, tb: ThreadBlock, profile: Profile) -> HetesynthError:
+def _too_many_steps(rank: Rank, tb: ThreadBlock, profile: Target) -> HetesynthError:
     return HetesynthError(
         f"rank {rank}, thread block {tb.id} needs {len(tb.instructions)} steps; target {profile.name} allows "
         f"{profile.max_steps}",
@@ -130,7 +130,7 @@ def _too_many_steps(rank: Rank, tb: ThreadBlock, profile: Profile) -> HetesynthE
     )
 
 
-def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
+def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
     """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
     crowded = {r for r, blocks in enumerate(draft.thread_blocks) if len(blocks) > profile.max_thread_blocks}
     if not crowded:
@@ -160,7 +160,7 @@ def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Profile) -> Fit | None
     )
 
 
-def _fewer_nodes(draft: Draft, fit: Fit, profile: Profile) -> Fit | None:
+def _fewer_nodes(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
     """Files with more elements than a reader stores for one rank: merge, else give up."""
     ranks = len(draft.thread_blocks)
     for rank, blocks in enumerate(draft.thread_blocks):

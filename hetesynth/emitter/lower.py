@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hetesynth.emitter.fitting import Draft, Fit, refined
 from hetesynth.emitter.layout import Layout, in_place_supported
-from hetesynth.emitter.limits import PORTABLE, Profile
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
@@ -33,7 +33,7 @@ class LoweringOptions:
     name: str
     in_place: bool = False
     out_of_place: bool = True
-    profile: Profile = PORTABLE
+    profile: Target = PORTABLE
     protocol: Protocol = "Simple"
     min_bytes: int = 0
     max_bytes: int = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hetesynth.emitter.limits import PORTABLE, Profile
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
 
@@ -21,7 +21,7 @@ _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}", re.ASCII)
 _NOWHERE = (("i", -1), ("o", -1))
 
 
-def write_msccl_xml(program: Program, profile: Profile = PORTABLE) -> bytes:
+def write_msccl_xml(program: Program, profile: Target = PORTABLE) -> bytes:
     """The file for ``program``, with the spellings of ``profile``. Equal programs give equal bytes.
 
     Raises HetesynthError HS506 for a name the readers could misread.
@@ -39,7 +39,7 @@ def check_name(name: str) -> None:
         )
 
 
-def _algo(program: Program, profile: Profile) -> Iterator[str]:
+def _algo(program: Program, profile: Target) -> Iterator[str]:
     check_name(program.name)
     used = max((tb.channel + 1 for gpu in program.gpus for tb in gpu.thread_blocks), default=1)
     if program.channels != used:
@@ -65,7 +65,7 @@ def _algo(program: Program, profile: Profile) -> Iterator[str]:
     yield "</algo>"
 
 
-def _gpu(gpu: GpuProgram, profile: Profile) -> Iterator[str]:
+def _gpu(gpu: GpuProgram, profile: Target) -> Iterator[str]:
     sizes = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
     yield f"  <gpu {_attributes({'id': gpu.rank, **sizes})}>"
     for tb in gpu.thread_blocks:
@@ -73,7 +73,7 @@ def _gpu(gpu: GpuProgram, profile: Profile) -> Iterator[str]:
     yield "  </gpu>"
 
 
-def _thread_block(tb: ThreadBlock, profile: Profile) -> Iterator[str]:
+def _thread_block(tb: ThreadBlock, profile: Target) -> Iterator[str]:
     send = -1 if tb.send_peer is None else tb.send_peer
     recv = -1 if tb.recv_peer is None else tb.recv_peer
     yield f"    <tb {_attributes({'id': tb.id, 'send': send, 'recv': recv, 'chan': tb.channel})}>"

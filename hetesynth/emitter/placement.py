@@ -21,7 +21,7 @@ from heapq import heapify, heappop, heappush
 
 from hetesynth.emitter.channels import Key, Message
 from hetesynth.emitter.layout import Cell, Layout
-from hetesynth.emitter.limits import Profile
+from hetesynth.model.target import Target
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.topology import Rank
@@ -58,7 +58,7 @@ _Event = tuple[Key, str]
 _START: Key = (-1, 0, 0, 0, 0)
 
 
-def place(layout: Layout, messages: list[Message], profile: Profile) -> Placement:
+def place(layout: Layout, messages: list[Message], profile: Target) -> Placement:
     """The operations that carry out ``messages``.
 
     When ``torn`` is not empty, those messages must be taken apart and the placement repeated.
@@ -67,7 +67,7 @@ def place(layout: Layout, messages: list[Message], profile: Profile) -> Placemen
 
 
 class _Placer:
-    def __init__(self, layout: Layout, messages: list[Message], profile: Profile) -> None:
+    def __init__(self, layout: Layout, messages: list[Message], profile: Target) -> None:
         self.layout = layout
         self.messages = messages
         self.max_count = profile.max_count

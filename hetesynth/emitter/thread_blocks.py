@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hetesynth.emitter.layout import Cell
-from hetesynth.emitter.limits import Profile
+from hetesynth.model.target import Target
 from hetesynth.emitter.placement import Operation
 from hetesynth.model.topology import Rank
 
@@ -47,7 +47,7 @@ class BlockPlan:
     no_copy_block: bool = False
 
 
-def thread_blocks(operations: tuple[Operation, ...], plan: BlockPlan, profile: Profile) -> list[Block]:
+def thread_blocks(operations: tuple[Operation, ...], plan: BlockPlan, profile: Target) -> list[Block]:
     """The thread blocks of one rank: connections by channel and peer, then the copies."""
     sends: dict[Connection, list[int]] = defaultdict(list)
     receives: dict[Connection, list[int]] = defaultdict(list)
@@ -65,12 +65,12 @@ def thread_blocks(operations: tuple[Operation, ...], plan: BlockPlan, profile: P
     return _with_copies(blocks, copies, profile)
 
 
-def _copy_blocks(copies: list[int], profile: Profile) -> Iterator[Block]:
+def _copy_blocks(copies: list[int], profile: Target) -> Iterator[Block]:
     for i in range(0, len(copies), profile.max_steps):
         yield Block(None, None, 0, tuple(copies[i : i + profile.max_steps]))
 
 
-def _with_copies(blocks: list[Block], copies: list[int], profile: Profile) -> list[Block]:
+def _with_copies(blocks: list[Block], copies: list[int], profile: Target) -> list[Block]:
     """The copies put before the operations of the shortest thread blocks."""
     for i in copies:
         if not blocks:
@@ -87,7 +87,7 @@ def _paired(
     sends: dict[Connection, list[int]],
     receives: dict[Connection, list[int]],
     plan: BlockPlan,
-    profile: Profile,
+    profile: Target,
 ) -> list[Block]:
     """As few thread blocks as the pairing allows: those that forward what they receive first."""
     partner = _partners(_forwarded(operations), sends, receives, plan, profile)
@@ -106,7 +106,7 @@ def _partners(
     sends: dict[Connection, list[int]],
     receives: dict[Connection, list[int]],
     plan: BlockPlan,
-    profile: Profile,
+    profile: Target,
 ) -> dict[Connection, Connection]:
     """The send connection that shares a thread block with each receive connection that shares one."""
     partner: dict[Connection, Connection] = {}

@@ -13,7 +13,7 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline import Synthesis
+    from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.verify.certificate import Recheck
 
 

@@ -98,7 +98,7 @@ def test_bounds_check_fails_on_a_wrong_bound(
 ) -> None:
     from dataclasses import replace
 
-    from hetesynth import pipeline
+    from hetesynth.pipeline import synthesis as pipeline
 
     def raised(wanted: pipeline.Request) -> object:
         problem, found = honest(wanted)

@@ -8,7 +8,7 @@ import pytest
 from emitter_cases import case
 
 from hetesynth.collectives.library import collective
-from hetesynth.emitter.limits import PORTABLE, PROFILES, profile
+from hetesynth.model.target import PORTABLE, TARGETS, target
 from hetesynth.emitter.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
@@ -197,7 +197,7 @@ def test_a_schedule_that_sends_what_is_not_there() -> None:
 
 
 def test_targets_by_name() -> None:
-    assert profile("portable") is PORTABLE and all(name == p.name for name, p in PROFILES.items())
+    assert target("portable") is PORTABLE and all(name == p.name for name, p in TARGETS.items())
     with pytest.raises(HetesynthError) as caught:
-        profile("nccl")
+        target("nccl")
     assert "portable" in caught.value.help

@@ -10,7 +10,7 @@ import pytest
 from emitter_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
 from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.limits import PORTABLE, Profile
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.emitter.msccl_xml import write_msccl_xml
 from hetesynth.emitter.summary import program_summary
@@ -33,11 +33,11 @@ CASES = [
 SENDS, RECEIVES = "s", "r"
 
 
-def lowered(problem: Problem, schedule: Schedule, in_place: bool, profile: Profile = PORTABLE) -> Program:
+def lowered(problem: Problem, schedule: Schedule, in_place: bool, profile: Target = PORTABLE) -> Program:
     return lower(problem, schedule, LoweringOptions("case", in_place, not in_place, profile))
 
 
-def over_limits(program: Program, profile: Profile) -> list[str]:
+def over_limits(program: Program, profile: Target) -> list[str]:
     """The limits of a profile, checked without the emitter's help."""
     found = []
     for gpu in program.gpus:

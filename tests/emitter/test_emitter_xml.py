@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from emitter_cases import case
 
-from hetesynth.emitter.limits import PORTABLE
+from hetesynth.model.target import PORTABLE
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.emitter.msccl_xml import check_name, write_msccl_xml
 from hetesynth.errors import HetesynthError, InternalError

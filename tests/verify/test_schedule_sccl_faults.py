@@ -111,7 +111,7 @@ def test_fault_4_seconds_that_end_are_unknown() -> None:
 def test_fault_5_the_xml_has_the_attributes_that_newer_readers_demand(in_place: bool) -> None:
     lower = pytest.importorskip("hetesynth.emitter.lower")
     write = pytest.importorskip("hetesynth.emitter.msccl_xml").write_msccl_xml
-    limits = pytest.importorskip("hetesynth.emitter.limits")
+    limits = pytest.importorskip("hetesynth.model.target")
     wanted = problem(ring(4), "allgather")
     solution = solve(wanted)
     assert isinstance(solution, Solution)

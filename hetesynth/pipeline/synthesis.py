@@ -1,4 +1,4 @@
-"""The whole compiler in reading order: the only place that sees every stage.
+"""From text to judged files: the whole compiler in reading order.
 
 text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
 anything is written.
@@ -198,7 +198,7 @@ def _programs(
 ) -> tuple[dict[str, Lowered], dict[str, bytes]]:
     """Lower, write to memory, read back and execute: every program that the collective can have."""
     from hetesynth.emitter.layout import in_place_supported
-    from hetesynth.emitter.limits import PORTABLE
+    from hetesynth.model.target import PORTABLE
     from hetesynth.emitter.lower import LoweringOptions, lower_with_notes
     from hetesynth.emitter.msccl_xml import write_msccl_xml
 
@@ -251,20 +251,6 @@ def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> 
         "proven_optimal": solution.certificate.proven_optimal,
     }
     return write_schedule_json(problem, solution.schedule, header)
-
-
-def verify_program(
-    path: Path, topology: Path | None, root: Rank | None
-) -> tuple[list[Violation], list[Violation]]:
-    """Judge any MSCCL XML: what kills or corrupts, and what the portable profile forbids."""
-    from hetesynth.verify.msccl_xml import load_program
-    from hetesynth.verify.program import profile_violations, program_violations
-
-    links = None
-    if topology is not None:
-        links = {(link.src, link.dst) for link in load_topology(topology).links}
-    read = load_program(path)
-    return program_violations(read, links=links, root=root), profile_violations(read)
 
 
 def write(synthesis: Synthesis, stem: Path) -> list[Path]:
