@@ -19,10 +19,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from hetesynth.model.target import Target
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Pair = tuple[Rank, Rank]

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from hetesynth.emitter.channels import ChannelPlan, Message, Pair, messages
 from hetesynth.emitter.dependences import with_dependences
 from hetesynth.emitter.layout import Layout
-from hetesynth.model.target import Target
 from hetesynth.emitter.placement import place
 from hetesynth.emitter.thread_blocks import BlockPlan, Connection, thread_blocks
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol, ThreadBlock
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 FEWER = "use fewer chunks per rank, another strategy or another target"

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from hetesynth.emitter.fitting import Draft, Fit, refined
 from hetesynth.emitter.layout import Layout, in_place_supported
-from hetesynth.model.target import PORTABLE, Target
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE, Target
 
 MAX_ATTEMPTS = 400
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hetesynth.model.target import PORTABLE, Target
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.model.target import PORTABLE, Target
 
 MAX_NAME = 63
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}", re.ASCII)

@@ -21,9 +21,9 @@ from heapq import heapify, heappop, heappush
 
 from hetesynth.emitter.channels import Key, Message
 from hetesynth.emitter.layout import Cell, Layout
-from hetesynth.model.target import Target
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice, Op
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hetesynth.emitter.layout import Cell
-from hetesynth.model.target import Target
 from hetesynth.emitter.placement import Operation
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands

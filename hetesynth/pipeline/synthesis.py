@@ -198,9 +198,9 @@ def _programs(
 ) -> tuple[dict[str, Lowered], dict[str, bytes]]:
     """Lower, write to memory, read back and execute: every program that the collective can have."""
     from hetesynth.emitter.layout import in_place_supported
-    from hetesynth.model.target import PORTABLE
     from hetesynth.emitter.lower import LoweringOptions, lower_with_notes
     from hetesynth.emitter.msccl_xml import write_msccl_xml
+    from hetesynth.model.target import PORTABLE
 
     programs: dict[str, Lowered] = {}
     files: dict[str, bytes] = {}

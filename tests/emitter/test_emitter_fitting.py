@@ -8,13 +8,13 @@ import pytest
 from emitter_cases import case
 
 from hetesynth.collectives.library import collective
-from hetesynth.model.target import PORTABLE, TARGETS, target
 from hetesynth.emitter.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import PORTABLE, TARGETS, target
 from hetesynth.verify.program import program_violations
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from emitter_cases import case
 
-from hetesynth.model.target import PORTABLE
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.emitter.msccl_xml import check_name, write_msccl_xml
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import Instruction, Program, ThreadBlock
+from hetesynth.model.target import PORTABLE
 
 HERE = Path(__file__).parent / "golden"
 STEP = ["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"]
