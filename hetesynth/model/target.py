@@ -19,19 +19,34 @@ PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
 _ALL: frozenset[CollectiveName] = frozenset(COLLECTIVE_NAMES)
 _RESEARCH: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
+_ROOT_ATTRIBUTES = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
+_SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The limits of one consumer of programs.
 
-    ``max_steps``: per thread block, nops included. ``max_thread_blocks``: per GPU. ``max_channel``: the highest
-    legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or that receive) on one
-    channel. ``max_count``: chunks one step may move. ``max_nodes``: elements a reader stores for one rank,
-    1 + GPUs + own thread blocks + own steps. ``fifo_messages``: messages a connection holds before a send waits.
-    ``reducescatter``: the spelling of the collective. ``open_max_bytes``: what ``maxBytes`` says where there is
-    no limit. ``install``: how a user installs the file; ``environment``: the variables that select it, with what
-    they do.
+    What one program may hold. ``max_steps``: per thread block, nops included. ``max_thread_blocks``: per GPU.
+    ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
+    that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
+    offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
+    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``max_fused_reductions``: consecutive
+    ``re`` into one place that the reader makes one instruction. ``fifo_messages``: messages a connection holds
+    before a send waits.
+
+    What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
+    each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
+    up.
+
+    How it is spelled. ``reducescatter``: the name of that collective. ``open_max_bytes``: what ``maxBytes`` says
+    where there is no limit; ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
+    ``required_attributes``: of the root element, without which the file is refused. ``max_name``: characters of
+    the name that are kept; ``max_value``: of any attribute; ``max_attributes``: of an element.
+    ``checks_buffer_sizes``: chunks of a buffer that is used must be what the collective asks for.
+
+    ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
+    with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
     """
 
     name: str
@@ -44,10 +59,21 @@ class Target:
     max_channel: int = 31
     max_peers_per_channel: int = 32
     max_count: int = 71
+    max_offset: int = 32767
+    max_depended_block: int = 127
     max_nodes: int = 4095
+    max_fused_reductions: int = 16
     fifo_messages: tuple[tuple[Protocol, int], ...] = (("Simple", 2), ("LL", 8), ("LL128", 8))
+    resident_thread_blocks: int = 64
+    written_channels: int = 32
     reducescatter: str = "reducescatter"
     open_max_bytes: int = 0
+    max_bytes_inclusive: bool = True
+    required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
+    max_name: int = 63
+    max_value: int = 255
+    max_attributes: int = 16
+    checks_buffer_sizes: bool = False
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -55,16 +81,64 @@ class Target:
         """Messages a connection of ``protocol`` buffers."""
         return dict(self.fifo_messages)[protocol]
 
+    @property
+    def thread_blocks(self) -> int:
+        """Thread blocks of one GPU that may be written."""
+        return min(self.max_thread_blocks, self.resident_thread_blocks)
 
-PORTABLE = Target("portable", "every reader of MSCCL XML (RCCL 5.5 to 7.12, MSCCL executor, research runtime)")
+    @property
+    def channels(self) -> int:
+        """Channels that may be written: 0 up to one less than this."""
+        return min(self.max_channel + 1, self.written_channels)
+
+
+_ALONE = "Put FILE alone into DIRECTORY: every file there is read as a schedule, and the first that fits runs."
+_OFTEN = "Communicators need as many channels as nchannels says; NCCL_MIN_NCHANNELS raises them."
+_MATCH = (
+    "It runs when ranks, collective, in-place form and size match and the elements divide by nchunksperloop; "
+    "otherwise the built-in algorithm runs silently (NCCL_DEBUG=INFO tells)."
+)
+_RCCL_INSTALL = (_ALONE, _MATCH, _OFTEN)
+_RCCL_ENVIRONMENT = (
+    ("MSCCL_ALGO_DIR", "DIRECTORY"),
+    ("RCCL_MSCCL_ENABLE", "1"),
+    ("RCCL_MSCCL_FORCE_ENABLE", "1"),
+)
+
+PORTABLE = Target(
+    "portable",
+    "every reader of MSCCL XML (RCCL 5.5 to 7.12, MSCCL executor, research runtime)",
+    install=(
+        "Install it as the runtime at hand asks: `hetesynth install-hint` with rccl-6, msccl-executor or msccl.",
+    ),
+)
 
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         PORTABLE,
-        Target("rccl-6", "RCCL of ROCm 6.1 to 7.12", max_channel=127),
-        Target("rccl-5", "RCCL of ROCm 5.5 to 6.0", ops=ALL_OPS),
-        Target("msccl-executor", "Azure's MSCCL executor for NCCL", ops=ALL_OPS, max_thread_blocks=1024),
+        Target(
+            "rccl-6",
+            "RCCL of ROCm 6.1 to 7.12",
+            max_channel=127,
+            install=(*_RCCL_INSTALL, "ROCm 7.11 needs RCCL built with --enable-msccl-kernel; 7.13 removed MSCCL."),
+            environment=_RCCL_ENVIRONMENT,
+        ),
+        Target(
+            "rccl-5",
+            "RCCL of ROCm 5.5 to 6.0",
+            ops=ALL_OPS,
+            install=_RCCL_INSTALL,
+            environment=_RCCL_ENVIRONMENT,
+        ),
+        Target(
+            "msccl-executor",
+            "Azure's MSCCL executor for NCCL",
+            ops=ALL_OPS,
+            max_thread_blocks=1024,
+            install=(_ALONE, _MATCH, _OFTEN, "One process per GPU only."),
+            environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
+        ),
         Target(
             "msccl",
             "the MSCCL research runtime",
@@ -74,14 +148,35 @@ TARGETS: dict[str, Target] = {
             max_thread_blocks=216,
             reducescatter="reduce_scatter",
             open_max_bytes=2**62,
+            max_bytes_inclusive=False,
+            required_attributes=("name", *_ROOT_ATTRIBUTES),
+            checks_buffer_sizes=True,
+            install=(
+                "At most four files, separated by colons; of several the first that fits runs.",
+                _MATCH,
+                _OFTEN,
+            ),
+            environment=(("MSCCL_XML_FILES", "FILE"), ("NCCL_ALGO", "MSCCL,RING,TREE")),
         ),
-        Target("mscclpp", "MSCCL++", format="mscclpp-json", max_thread_blocks=1024),
+        Target(
+            "mscclpp",
+            "MSCCL++",
+            format="mscclpp-json",
+            max_thread_blocks=1024,
+            install=(
+                "Register FILE with the Python or C++ API (world size, ranks per node, sizes); select it there.",
+                "Only four fixed names under MSCCLPP_CACHE_DIR/default are loaded without registration: "
+                "allreduce_2nodes_1K_64K, allreduce_2nodes_128K_2M, allreduce_4nodes_1K_64K and "
+                "allreduce_4nodes_128K_2M, all .json.",
+            ),
+            environment=(("MSCCLPP_CACHE_DIR", "DIRECTORY"), ("LD_PRELOAD", "libmscclpp_nccl.so")),
+        ),
     )
 }
 
 
 def target(name: str) -> Target:
-    """The target called ``name``; HetesynthError when there is none."""
+    """The target called ``name``; HetesynthError HS500 when there is none."""
     if name not in TARGETS:
         raise HetesynthError(
             f"there is no target {name!r}", code="HS500", help=f"use one of {', '.join(sorted(TARGETS))}"
