@@ -1,0 +1,147 @@
+"""A plan: what each thread block of each GPU executes, as MSCCL++ runs it from plan JSON.
+
+Indices and sizes are in chunks. Other than in a ``Program`` nothing is paired by name: a thread block writes
+straight into the memory of a peer, and signals and waits of a channel tell the peer when. Three lists with indices:
+a channel of an operation is an index into its thread block's list, whose entries are indices into the GPU's list;
+likewise a remote buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hetesynth.model.program import Buffer
+from hetesynth.model.topology import Rank
+
+ChannelType = Literal["memory", "port"]
+CHANNEL_TYPES: tuple[ChannelType, ...] = get_args(ChannelType)
+PlanOp = Literal[
+    "nop", "barrier", "copy", "re", "res", "rre", "rres", "put", "pws", "pwsf", "get", "signal", "wait",
+    "rlxsignal", "rlxwait", "flush", "sem_acquire", "sem_release",
+]  # fmt: skip
+PLAN_OPS: tuple[PlanOp, ...] = get_args(PlanOp)
+
+MAX_OPERATIONS = 64  # of a thread block
+MAX_CHANNELS = 16  # of a thread block, of each type
+MAX_REMOTE_BUFFERS = 16  # of a thread block, by each type of channel
+MAX_CHANNELS_OF_OPERATION = 8
+MAX_SLICES = 10  # on one side of an operation
+MAX_BARRIERS = 16  # of a GPU
+MAX_SEMAPHORES = 16  # of a GPU
+OPEN_MAX_BYTES = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSlice:
+    """``size`` chunks from ``index`` of a buffer of the GPU itself."""
+
+    buffer: Buffer
+    index: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSlice:
+    """The same of a peer's buffer: entry ``buffer_id`` of the thread block's list for the type of channel used."""
+
+    buffer_id: int
+    index: int
+    size: int
+
+
+Slice = LocalSlice | RemoteSlice
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOperation:
+    """One operation of a thread block.
+
+    ``nop`` synchronizes the threads of the block: without one between them, two operations run side by side.
+    ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``; with
+    ``r`` before it reads peers, with ``s`` behind it also writes to peers. ``put`` copies ``src[i]`` to the peer's
+    ``dst[i]``; over a port channel, ``channels[i]`` carries it.
+    """
+
+    op: PlanOp
+    channel_type: ChannelType | None = None
+    channels: tuple[int, ...] = ()
+    src: tuple[Slice, ...] = ()
+    dst: tuple[Slice, ...] = ()
+    barrier: int | None = None
+    blocks: int | None = None
+    semaphores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBlock:
+    """A thread block: operations in order, and which of the GPU's channels and remote buffers it can name."""
+
+    id: int
+    operations: tuple[PlanOperation, ...]
+    memory_channels: tuple[int, ...] = ()
+    port_channels: tuple[int, ...] = ()
+    memory_buffers: tuple[int, ...] = ()
+    port_buffers: tuple[int, ...] = ()
+
+    def channels(self, kind: ChannelType) -> tuple[int, ...]:
+        """Its channels of one type, as indices into the GPU's list of that type."""
+        return self.memory_channels if kind == "memory" else self.port_channels
+
+    def buffers(self, kind: ChannelType) -> tuple[int, ...]:
+        """Its remote buffers reached over one type of channel, as indices into the GPU's ``remote_buffers``."""
+        return self.memory_buffers if kind == "memory" else self.port_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBuffer:
+    """A buffer of ``rank`` that the GPU reaches over channels of the types in ``access``."""
+
+    rank: Rank
+    buffer: Buffer
+    access: tuple[ChannelType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """All thread blocks of one GPU.
+
+    ``memory_peers`` and ``port_peers``: the far end of each of its channels; the k-th that names a peer meets the
+    k-th of the peer that names this GPU. ``semaphores``: initial values.
+    """
+
+    rank: Rank
+    input_chunks: int
+    output_chunks: int
+    scratch_chunks: int
+    blocks: tuple[PlanBlock, ...]
+    memory_peers: tuple[Rank, ...] = ()
+    port_peers: tuple[Rank, ...] = ()
+    remote_buffers: tuple[RemoteBuffer, ...] = ()
+    semaphores: tuple[int, ...] = ()
+
+    def peers(self, kind: ChannelType) -> tuple[Rank, ...]:
+        """The far ends of its channels of one type."""
+        return self.memory_peers if kind == "memory" else self.port_peers
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A collective as every GPU executes it. ``collective`` is the plan's own word; sizes are in bytes."""
+
+    name: str
+    collective: str
+    protocol: str
+    in_place: bool
+    gpus: tuple[GpuPlan, ...]
+    reuse_resources: bool = False
+    double_scratch: bool = False
+    alignment: int = 16
+    threads: int = 1024
+    min_bytes: int = 0
+    max_bytes: int = OPEN_MAX_BYTES
+
+    @property
+    def ranks(self) -> int:
+        """How many GPUs take part."""
+        return len(self.gpus)
