@@ -13,6 +13,7 @@ from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import PORTABLE, Target, target
 from hetesynth.pipeline.synthesis import Exclusion, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +68,7 @@ def request(
     seed: int = 0,
     schedule_only: bool = False,
     max_peers: int | None = None,
+    targets: tuple[Target, ...] = (PORTABLE,),
 ) -> Request:
     """The request that the options state."""
     return Request(
@@ -80,6 +82,7 @@ def request(
         exclusion=cast("Exclusion", exclusion),
         schedule_only=schedule_only,
         max_peers=max_peers,
+        targets=targets,
     )
 
 
@@ -92,6 +95,12 @@ def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> Chu
     if tau_ref[:1].isdigit():
         reference = parse_quantity(tau_ref, "time", "--tau-ref")
     return ChunkingOptions(size, reference, cast("Rounding", rounding))
+
+
+def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
+    """The targets of repeated ``--target NAME[,NAME]``, each once, in the order given."""
+    names = [name.strip() for value in named for name in value.split(",") if name.strip()]
+    return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

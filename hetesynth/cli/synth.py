@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, request
+from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, request, targets_of
 from hetesynth.cli.progress import watching
 from hetesynth.errors import HetesynthError
+from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 
 
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
@@ -24,8 +26,13 @@ from hetesynth.errors import HetesynthError
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same bytes.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE.xml|DIRECTORY",
-    help="Where to write [default: CLUSTER-COLLECTIVE.xml here].",
+    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
+    help="Runtime to write for, repeatable: portable, rccl-6, rccl-5, msccl-executor, msccl, mscclpp "
+    "[default: portable].",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
+    help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE here].",
 )  # fmt: skip
 @click.option("--schedule-only", is_flag=True, help="Write the schedule as JSON and no programs.")
 @click.option(
@@ -38,6 +45,7 @@ def command(
     strategy: str,
     time_budget: float,
     seed: int,
+    targets: tuple[str, ...],
     output: Path | None,
     schedule_only: bool,
     max_peers: int | None,
@@ -46,8 +54,9 @@ def command(
 ) -> None:
     """Synthesize a schedule for the cluster in TOPOLOGY.
 
-    Writes the MSCCL XML (out of place and, where the collective has it, in place) and the schedule as JSON next
-    to it, after both judges have passed them. Ctrl-C and the time budget keep the best verified schedule so far.
+    Writes the program (out of place and, where the collective has it, in place) and the schedule as JSON next to
+    it, after both judges have passed them. With several targets each has files of its own, from one schedule.
+    Ctrl-C and the time budget keep the best verified schedule so far.
     """
     if math.isnan(time_budget):
         raise click.BadParameter("must be a number of seconds", param_hint="--time-budget")
@@ -61,12 +70,15 @@ def command(
         seed=seed,
         schedule_only=schedule_only,
         max_peers=max_peers,
+        targets=targets_of(targets),
         **problem,
     )
     _check_writable(output)
+    named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
-    stem = _stem(output, made.topology.name, wanted.collective, wanted.chunks)
+    name = f"{made.topology.name}-{wanted.collective}" + (f"-c{wanted.chunks}" if wanted.chunks > 1 else "")
+    stem = named or (output or Path()) / name
     paths = pipeline.write(made, stem)
     if as_json:
         click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
@@ -79,18 +91,31 @@ def _check_writable(output: Path | None) -> None:
     directory = Path() if output is None else output if output.is_dir() else output.parent
     if not directory.is_dir():
         raise HetesynthError(
-            f"{directory} is not a directory", code="HS501", help="create it first, or choose another -o"
+            f"{directory} is not a directory", code="HS511", help="create it first, or choose another -o"
         )
     from hetesynth.emitter.outputs import check_writable
 
     check_writable(directory)
 
 
-def _stem(output: Path | None, cluster: str, collective: str, chunks: int) -> Path:
-    """The common part of all output paths."""
-    name = f"{cluster}-{collective}" + (f"-c{chunks}" if chunks > 1 else "")
-    if output is None:
-        return Path(name)
-    if output.is_dir():
-        return output / name
-    return output.with_suffix("") if output.suffix == ".xml" else output
+def stem_of(output: Path, suffixes: Collection[str]) -> Path:
+    """The common part of all output paths, from the name of any of them or from the common part itself.
+
+    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
+    """
+    for suffix in sorted(suffixes, key=len, reverse=True):
+        if output.name.endswith(suffix) and len(output.name) > len(suffix):
+            return output.with_name(output.name[: -len(suffix)])
+    plain = output.suffix in (".xml", ".json") and output.suffix != output.name
+    stem = output.with_suffix("") if plain else output
+    extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
+    if plain and (output.suffix not in extensions or Path(stem.name).suffix in (".inplace", ".schedule")):
+        while stem.suffix in (".inplace", ".schedule"):
+            stem = stem.with_suffix("")
+        made = ", ".join(stem.name + suffix for suffix in suffixes)
+        raise HetesynthError(
+            f"{output.name!r} is not a file that this makes: it would be {made}",
+            code="HS512",
+            help=f"use -o {stem} for all of them",
+        )
+    return stem

@@ -40,11 +40,22 @@ class LoweringOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """What a pass saved: ``count`` of ``what`` (such as ``steps``)."""
+
+    by: str
+    count: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program, and in words what had to be done so that it fits its target (nothing: an empty tuple)."""
+    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
+    pass saved."""
 
     program: Program
     notes: tuple[str, ...]
+    savings: tuple[Saving, ...] = ()
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
@@ -105,7 +116,14 @@ def _program(layout: Layout, draft: Draft, options: LoweringOptions) -> Program:
         in_place=options.in_place,
         out_of_place=options.out_of_place,
         min_bytes=options.min_bytes,
-        max_bytes=options.max_bytes,
+        max_bytes=_max_bytes(options),
         root=collective.root,
         gpus=tuple(gpus),
     )
+
+
+def _max_bytes(options: LoweringOptions) -> int:
+    """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
+    if not options.max_bytes:
+        return options.profile.open_max_bytes
+    return options.max_bytes + (not options.profile.max_bytes_inclusive)

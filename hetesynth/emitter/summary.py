@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from hetesynth.model.program import Program
+from hetesynth.model.program import GpuProgram, Program
 from hetesynth.model.topology import Rank
 
 
@@ -17,7 +17,8 @@ class ProgramSummary:
     """Counts over a program.
 
     ``channels_per_link``: for every pair of ranks that communicate, its channels. ``dependences``: waits of a
-    step for another thread block; ``nops``: those that need a step of their own.
+    step for another thread block; ``nops``: those that need a step of their own. ``thread_blocks`` and ``steps``
+    are of all GPUs together; ``channels_per_gpu``: distinct channels that a GPU sends or receives on.
     """
 
     max_thread_blocks: int
@@ -28,6 +29,10 @@ class ProgramSummary:
     instructions: tuple[tuple[str, int], ...]
     dependences: int
     nops: int
+    thread_blocks: int = 0
+    steps: int = 0
+    thread_blocks_per_gpu: tuple[int, ...] = ()
+    channels_per_gpu: tuple[int, ...] = ()
 
     @property
     def min_channels_per_link(self) -> int:
@@ -60,4 +65,12 @@ def program_summary(program: Program) -> ProgramSummary:
         instructions=tuple(sorted(ops.items())),
         dependences=dependences,
         nops=ops["nop"],
+        thread_blocks=sum(len(gpu.thread_blocks) for gpu in program.gpus),
+        steps=sum(ops.values()),
+        thread_blocks_per_gpu=tuple(len(gpu.thread_blocks) for gpu in program.gpus),
+        channels_per_gpu=tuple(len(_channels(gpu)) for gpu in program.gpus),
     )
+
+
+def _channels(gpu: GpuProgram) -> set[int]:
+    return {tb.channel for tb in gpu.thread_blocks if tb.send_peer is not None or tb.recv_peer is not None}

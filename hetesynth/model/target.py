@@ -40,7 +40,8 @@ class Target:
     up.
 
     How it is spelled. ``reducescatter``: the name of that collective. ``open_max_bytes``: what ``maxBytes`` says
-    where there is no limit; ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
+    where there is no limit (0 means never to the research runtime, a huge number suits every reader);
+    ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
     ``required_attributes``: of the root element, without which the file is refused. ``max_name``: characters of
     the name that are kept; ``max_value``: of any attribute; ``max_attributes``: of an element.
     ``checks_buffer_sizes``: chunks of a buffer that is used must be what the collective asks for.
@@ -108,6 +109,7 @@ _RCCL_ENVIRONMENT = (
 PORTABLE = Target(
     "portable",
     "every reader of MSCCL XML (RCCL 5.5 to 7.12, MSCCL executor, research runtime)",
+    open_max_bytes=2**50,
     install=(
         "Install it as the runtime at hand asks: `hetesynth install-hint` with rccl-6, msccl-executor or msccl.",
     ),
@@ -147,7 +149,7 @@ TARGETS: dict[str, Target] = {
             max_steps=256,
             max_thread_blocks=216,
             reducescatter="reduce_scatter",
-            open_max_bytes=2**62,
+            open_max_bytes=2**50,
             max_bytes_inclusive=False,
             required_attributes=("name", *_ROOT_ATTRIBUTES),
             checks_buffer_sizes=True,

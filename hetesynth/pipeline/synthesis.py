@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,19 +23,20 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
+from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
-    from hetesynth.emitter.lower import Lowered
-    from hetesynth.emitter.summary import ProgramSummary
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
-FEW_PEERS = 48  # beyond: leaves thread blocks for second channels and copies
+PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for second channels and copies
 
+SCHEDULE_SUFFIX = ".schedule.json"
 RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
 
 Exclusion = Literal["auto", "step", "program"]
@@ -47,6 +49,7 @@ class Request:
     ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once.
     ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
     the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
+    ``targets``: the runtimes to write for; one schedule serves them all.
     """
 
     topology: Path
@@ -59,6 +62,7 @@ class Request:
     exclusion: Exclusion = "auto"
     schedule_only: bool = False  # no programs: for clusters past what a program can hold
     max_peers: int | None = None  # of a rank; by default what thread blocks allow, past MANY_RANKS ranks
+    targets: tuple[Target, ...] = (PORTABLE,)
 
 
 @dataclass
@@ -91,9 +95,8 @@ class Synthesis:
     chunking: Chunking
     problem: Problem
     solution: Solution
-    programs: dict[str, Lowered]  # "" out of place, "inplace" in place
-    files: dict[str, bytes]  # suffix -> contents
-    figures: dict[str, ProgramSummary]
+    programs: dict[str, Emitted]  # suffix -> a program
+    files: dict[str, bytes]  # suffix -> contents of every file, programs first
     clock: Clock
     recheck: Recheck  # of the bound
 
@@ -117,7 +120,7 @@ def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
         step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
         peers = request.max_peers
         if peers is None and topology.ranks > MANY_RANKS and not request.schedule_only:
-            peers = FEW_PEERS
+            peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
         return chunking, chunking.problem(wanted, exclusive_reduction=step and wanted.reduces, max_peers=peers)
 
 
@@ -147,13 +150,14 @@ def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_
 
 def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
-    from hetesynth.emitter.summary import program_summary
     from hetesynth.synthesis.interrupts import finishing
     from hetesynth.synthesis.registry import strategy
     from hetesynth.synthesis.solve import Solver
     from hetesynth.verify.schedule import schedule_violations
 
     chosen = strategy(request.strategy)
+    for wanted in request.targets:
+        demand_collective(wanted, request.collective)
     clock = Clock()
     chunking, problem = load_problem(request, clock)
     with clock.phase("search"):
@@ -175,13 +179,11 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
             )
             _demand_clean(list(rechecked.violations), "bound")
         progress("lowering", outcome.schedule.makespan)
-        programs, files = ({}, {}) if request.schedule_only else _programs(problem, outcome, chunking, clock)
+        programs = {} if request.schedule_only else _programs(problem, outcome, chunking, request.targets, clock)
+        files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
-            files[".schedule.json"] = _schedule_json(problem, outcome, chunking)
-        figures = {kind: program_summary(lowered.program) for kind, lowered in programs.items()}
-        return Synthesis(
-            request, chunking.topology, chunking, problem, outcome, programs, files, figures, clock, rechecked
-        )
+            files[SCHEDULE_SUFFIX] = _schedule_json(problem, outcome, chunking)
+        return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, clock, rechecked)
 
 
 def _no_schedule(reason: str) -> HetesynthError:
@@ -193,42 +195,43 @@ def _no_schedule(reason: str) -> HetesynthError:
     )
 
 
-def _programs(
-    problem: Problem, solution: Solution, chunking: Chunking, clock: Clock
-) -> tuple[dict[str, Lowered], dict[str, bytes]]:
-    """Lower, write to memory, read back and execute: every program that the collective can have."""
-    from hetesynth.emitter.layout import in_place_supported
-    from hetesynth.emitter.lower import LoweringOptions, lower_with_notes
-    from hetesynth.emitter.msccl_xml import write_msccl_xml
-    from hetesynth.model.target import PORTABLE
+def suffixes(request: Request) -> list[str]:
+    """What follows the common part of the name of every file that ``request`` makes, programs first."""
+    programs = [] if request.schedule_only else [s for _, _, s in _variants(request.targets, request.collective)]
+    return [*programs, SCHEDULE_SUFFIX]
 
-    programs: dict[str, Lowered] = {}
-    files: dict[str, bytes] = {}
-    for kind in ("", "inplace") if in_place_supported(problem.collective.name) else ("",):
+
+def _variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
+    """(target, in place, suffix) of every program that the collective can have."""
+    from hetesynth.emitter.layout import in_place_supported
+
+    for wanted in targets:
+        for in_place in (False, True) if in_place_supported(collective) else (False,):
+            backend = FORMATS[wanted.format]
+            yield wanted, in_place, backend.suffix(wanted, in_place=in_place, several=len(targets) > 1)
+
+
+def _programs(
+    problem: Problem, solution: Solution, chunking: Chunking, targets: tuple[Target, ...], clock: Clock
+) -> dict[str, Emitted]:
+    """Lower, write to memory, read back and execute: every program, one after the other."""
+    from hetesynth.emitter.lower import LoweringOptions
+
+    programs: dict[str, Emitted] = {}
+    for wanted, in_place, suffix in _variants(targets, problem.collective.name):
+        backend = FORMATS[wanted.format]
+        name = _program_name(chunking.topology.name, problem, "inplace" if in_place else "")
         with clock.phase("lower"):
-            name = _program_name(chunking.topology.name, problem, kind)
-            options = LoweringOptions(name=name, in_place=bool(kind), out_of_place=not kind, profile=PORTABLE)
-            programs[kind] = lower_with_notes(problem, solution.schedule, options)
-            suffix = f".{kind}.xml" if kind else ".xml"
-            files[suffix] = write_msccl_xml(programs[kind].program)
+            options = LoweringOptions(name=name, in_place=in_place, out_of_place=not in_place, profile=wanted)
+            programs[suffix] = backend.emit(problem, solution.schedule, options)
         with clock.phase("verify"):
-            _demand_clean(_judged(files[suffix], name, problem), f"program {name}")
-    return programs, files
+            _demand_clean(backend.judge(programs[suffix].data, name, problem, wanted), f"program {name}{suffix}")
+    return programs
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
     parts = [cluster, problem.collective.name, f"c{problem.collective.chunks_per_rank}", kind]
     return "_".join(p for p in parts if p)
-
-
-def _judged(xml: bytes, name: str, problem: Problem) -> list[Violation]:
-    """What the second judge says of the bytes as a runtime would read them."""
-    from hetesynth.verify.msccl_xml import read_program
-    from hetesynth.verify.program import profile_violations, program_violations
-
-    read = read_program(xml, f"{name}.xml")
-    links = {(arc.src, arc.dst) for arc in problem.arcs}
-    return [*program_violations(read, links=links, root=problem.collective.root), *profile_violations(read)]
 
 
 def _demand_clean(found: list[Violation], what: str) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.verify.certificate import Recheck
 
+_LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
+
 
 def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
     """The object ``synth --json`` prints. Scripts depend on these names."""
@@ -46,21 +48,37 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
         "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
-        "programs": {kind or "outofplace": program_figures(made, kind) for kind in made.programs},
+        "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
     }
 
 
-def program_figures(made: Synthesis, kind: str) -> dict[str, Any]:
-    """Thread blocks, steps and channels of one program."""
+def program_label(made: Synthesis, suffix: str) -> str:
+    """``outofplace`` and ``inplace``; with several targets ``rccl-6`` and ``rccl-6.inplace``."""
+    program = made.programs[suffix]
+    if len(made.request.targets) == 1:
+        return "inplace" if program.in_place else "outofplace"
+    return program.target.name + (".inplace" if program.in_place else "")
+
+
+def program_figures(made: Synthesis, suffix: str) -> dict[str, Any]:
+    """Thread blocks, steps and channels of one program, and what each pass of the lowering saved."""
     from dataclasses import asdict
 
-    figures = made.figures[kind]
-    counts = {name: value for name, value in asdict(figures).items() if name != "channels_per_link"}
+    program = made.programs[suffix]
+    figures = program.figures
+    counts = {name: value for name, value in asdict(figures).items() if name not in _LISTED}
     return {
+        "target": program.target.name,
+        "in_place": program.in_place,
         **counts,
         "instructions": dict(figures.instructions),
+        "channels_per_gpu": list(figures.channels_per_gpu),
+        "thread_blocks_per_gpu": list(figures.thread_blocks_per_gpu),
+        "channels_per_link": [[src, dst, count] for (src, dst), count in figures.channels_per_link],
         "min_channels_per_link": figures.min_channels_per_link,
         "max_channels_per_link": figures.max_channels_per_link,
+        "saved": [{"by": saving.by, "count": saving.count, "what": saving.what} for saving in program.savings],
+        "notes": list(program.notes),
     }
 
 
@@ -81,6 +99,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
         f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
         *(f"  wrote        {path}" for path in paths),
+        *(f"  {line}" for line in _install(made)),
     ]
     return "\n".join(lines)
 
@@ -116,15 +135,29 @@ def _capacities(made: Synthesis) -> str:
 
 
 def _programs(made: Synthesis) -> Iterable[str]:
-    for kind, figures in made.figures.items():
-        label = "in place    " if kind else "out of place"
+    several = len(made.request.targets) > 1
+    for program in made.programs.values():
+        figures = program.figures
+        label = "in place    " if program.in_place else "out of place"
         low, high = figures.min_channels_per_link, figures.max_channels_per_link
         yield (
-            f"{label} at most {_count(figures.max_thread_blocks, 'thread block')} per GPU, "
+            f"{label} {program.target.name + ': ' if several else ''}"
+            f"at most {_count(figures.max_thread_blocks, 'thread block')} per GPU, "
             f"{_count(figures.max_steps, 'step')} per block, {_count(figures.channels, 'channel')}, "
             f"{low if low == high else f'{low}-{high}'} per link"
         )
-        yield from (f"             {note}" for note in made.programs[kind].notes)
+        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
+        if saved:
+            yield f"             saved: {saved}"
+        yield from (f"             {note}" for note in program.notes)
+
+
+def _install(made: Synthesis) -> Iterable[str]:
+    """One line a target: the variables that make its runtime take the file."""
+    for wanted in made.request.targets if made.programs else ():
+        variables = " ".join(f"{name}={value}" for name, value in wanted.environment)
+        how = variables or "as the runtime asks"
+        yield f"install      {wanted.name}: {how}  (hetesynth install-hint {wanted.name})"
 
 
 def _phases(made: Synthesis) -> str:

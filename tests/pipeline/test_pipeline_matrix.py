@@ -30,7 +30,7 @@ def request(cluster: str, name: CollectiveName, chunks: int = 1) -> Request:
 def test_every_collective_becomes_programs_that_both_judges_pass(cluster: str, name: CollectiveName) -> None:
     made = synthesize(request(cluster, name))
     assert schedule_violations(made.problem, made.solution.schedule) == []
-    assert set(made.programs) == ({"", "inplace"} if in_place_supported(name) else {""})
+    assert set(made.programs) == ({".xml", ".inplace.xml"} if in_place_supported(name) else {".xml"})
     links = {(arc.src, arc.dst) for arc in made.problem.arcs}
     for suffix, data in made.files.items():
         if not suffix.endswith(".xml"):
@@ -65,8 +65,8 @@ def test_a_wrong_program_is_our_bug_and_nothing_is_returned(monkeypatch: pytest.
 
     write = msccl_xml.write_msccl_xml
 
-    def wrong(program: object) -> bytes:
-        data: bytes = write(program)  # type: ignore[arg-type]
+    def wrong(program: object, profile: object) -> bytes:
+        data: bytes = write(program, profile)  # type: ignore[arg-type]
         return data.replace(b'dstoff="3"', b'dstoff="2"', 1)
 
     monkeypatch.setattr(msccl_xml, "write_msccl_xml", wrong)

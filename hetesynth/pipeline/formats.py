@@ -1,0 +1,107 @@
+"""Schedule -> file: one row per file format, so that a target is made and judged without knowing which it is.
+
+In: a problem, a schedule that verifies, what to make of it. Out: the bytes with their figures, and what the judge
+of that format says of bytes. A new format is a new row of ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.verdict import Violation
+
+if TYPE_CHECKING:
+    from hetesynth.emitter.lower import LoweringOptions, Saving
+    from hetesynth.emitter.summary import ProgramSummary
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved."""
+
+    target: Target
+    in_place: bool
+    data: bytes
+    figures: ProgramSummary
+    notes: tuple[str, ...] = ()
+    savings: tuple[Saving, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How files of one format are made, and judged by code that shares nothing with it.
+
+    ``judge``: bytes, a name for messages, the problem they solve and the target to findings; none means right.
+    ``tagged``: whether file names always carry the target's name.
+    """
+
+    extension: str
+    tagged: bool
+    emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
+    judge: Callable[[bytes, str, Problem, Target], list[Violation]]
+
+    def suffix(self, target: Target, *, in_place: bool, several: bool) -> str:
+        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        parts = [target.name] if several or self.tagged else []
+        return "".join(f".{part}" for part in [*parts, *(["inplace"] if in_place else []), self.extension])
+
+
+def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.emitter.lower import lower_with_notes
+    from hetesynth.emitter.msccl_xml import write_msccl_xml
+    from hetesynth.emitter.summary import program_summary
+
+    lowered = lower_with_notes(problem, schedule, options)
+    return Emitted(
+        options.profile,
+        options.in_place,
+        write_msccl_xml(lowered.program, options.profile),
+        program_summary(lowered.program),
+        lowered.notes,
+        lowered.savings,
+    )
+
+
+def _judge_xml(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
+    """What the second judge says of the bytes as a runtime would read them."""
+    from hetesynth.verify.msccl_xml import read_program
+    from hetesynth.verify.program import profile_violations, program_violations
+
+    read = read_program(data, f"{name}.xml")
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    found = program_violations(read, links=links, root=problem.collective.root)
+    return [*found, *profile_violations(read)] if target.name == "portable" else found
+
+
+def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    raise HetesynthError(
+        "plans for MSCCL++ are not written yet", code="HS509", help="use another target, such as portable"
+    )
+
+
+def _judge_plan(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
+    raise HetesynthError("plans for MSCCL++ are not judged yet", code="HS509", help="use another target")
+
+
+FORMATS: dict[Format, Backend] = {
+    "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
+    "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
+}
+
+
+def demand_collective(wanted: Target, collective: CollectiveName) -> None:
+    """HetesynthError HS508 when ``wanted`` does not know ``collective``, naming the targets that do."""
+    if collective not in wanted.collectives:
+        others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
+        raise HetesynthError(
+            f"target {wanted.name} ({wanted.runtime}) has no {collective}",
+            code="HS508",
+            help=f"targets with a {collective}: {others}",
+        )
