@@ -1,0 +1,19 @@
+# A mesh of 8 x 8 with rows of 50 GiB/s and columns of 75 GiB/s, 0.5 us a link, after TACOS.
+
+node grid {
+  gpus 64
+  link gpu[0-6] <-> gpu[1-7] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[8-14] <-> gpu[9-15] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[16-22] <-> gpu[17-23] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[24-30] <-> gpu[25-31] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[32-38] <-> gpu[33-39] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[40-46] <-> gpu[41-47] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[48-54] <-> gpu[49-55] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[56-62] <-> gpu[57-63] { bandwidth 50 GiB/s; latency 0.5 us }
+  link gpu[0-55] <-> gpu[8-63] { bandwidth 75 GiB/s; latency 0.5 us }
+}
+
+cluster mesh_8x8_hetero {
+  chunk 1 MiB
+  instance a = grid
+}

@@ -1,0 +1,229 @@
+"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4).
+
+In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the buffer,
+each with its witness. For allgather the largest cut bound is the throughput optimum itself where only wires limit:
+for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
+the ratio, in integers. Reductions are copies on the reversed graph. Knows no chunks, steps or schedules.
+
+The size of the buffer is that of MSCCL's rule: the output of an allgather, the input of a reduce-scatter, the
+buffer of one rank for allreduce, alltoall, broadcast and reduce, one rank's block for gather and scatter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from hetesynth.bounds.exchange import exchange_bound
+from hetesynth.bounds.wire_graph import Ratio, WireGraph, narrowest, rate
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.topology import Link, Rank, Topology, Wire
+
+MAX_EXCHANGE_RANKS = 32  # the linear program of alltoall has a variable per rank and wire
+
+
+def time_bounds(topology: Topology, name: CollectiveName, root: Rank | None = None) -> tuple[TimeBound, ...]:
+    """Every bound for the collective ``name``, the one that says most about large buffers first.
+
+    Raises ValueError when a rooted collective has no root.
+    """
+    if (name in ROOTED) != (root is not None):
+        raise ValueError(f"{name}: root {root} does not fit")
+    found = _by_cuts(topology, name, root)
+    if name in ("allgather", "reducescatter", "allreduce", "alltoall"):
+        found += _by_volume(topology, name)
+    if name == "alltoall" and topology.ranks <= MAX_EXCHANGE_RANKS:
+        found.append(exchange_bound(topology))
+    found.append(_by_latency(topology, name, root))
+    return tuple(sorted(found, key=lambda b: (-b.seconds_per_byte, -b.latency, b.kind)))
+
+
+def reversed_topology(topology: Topology) -> Topology:
+    """The same hardware with every direction turned around: on it a reduction is a copy."""
+    wires = tuple(replace(w, src=w.dst, dst=w.src) for w in topology.wires)
+    links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in topology.links)
+    return replace(topology, wires=wires, links=links)
+
+
+def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
+    """The cut bounds: one for a copy, seen from both sides for allreduce and alltoall."""
+    n = topology.ranks
+    backwards = reversed_topology(topology)
+    match name:
+        case "allgather":
+            return _cuts(topology, _everyone(n), Fraction(1, n), range(n), False)
+        case "reducescatter":
+            return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True)
+        case "gather" | "scatter":
+            graph = topology if name == "gather" else backwards
+            return _cuts(graph, _everyone(n), Fraction(1), (root or 0,), name == "scatter")
+        case "broadcast" | "reduce":
+            graph = topology if name == "broadcast" else backwards
+            others = [r for r in range(n) if r != root]
+            return _cuts(graph, {root or 0: 1}, Fraction(1), others, name == "reduce")
+        case "allreduce":  # whatever is on one side, a sum of it must reach the other
+            there = _cuts(topology, {0: 1}, Fraction(1), range(1, n), False)
+            return there + _cuts(backwards, {0: 1}, Fraction(1), range(1, n), True)
+        case _:
+            return _exchange_cuts(topology)
+
+
+def _exchange_cuts(topology: Topology) -> list[TimeBound]:
+    """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and the other way."""
+    n = topology.ranks
+    parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
+    others = [tuple(r for r in range(n) if r not in part) for part in parts]
+    found = []
+    for part in (*parts, *others):
+        side = narrowest(topology, part)[1]
+        outside = Fraction(sum(1 for r in range(n) if r not in side), n)
+        found.append(_cut_bound(topology, side, _everyone(n), outside, False))
+    return [max(found, key=lambda b: b.seconds_per_byte)]
+
+
+def _everyone(ranks: int) -> dict[Rank, int]:
+    return dict.fromkeys(range(ranks), 1)
+
+
+def _cuts(
+    topology: Topology, supply: Mapping[Rank, int], unit: Fraction, sinks: Sequence[Rank], backwards: bool
+) -> list[TimeBound]:
+    """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
+    graph = WireGraph.of(topology)
+    worst: Ratio | None = None
+    for sink in sinks:
+        worst = graph.smallest_ratio({r: s for r, s in supply.items() if r != sink}, sink, worst)
+    if worst is None:
+        return []
+    sides = [worst[1], *_server_sides(topology)] if topology.groups else [worst[1]]
+    bounds = [_cut_bound(topology, side, supply, unit, backwards) for side in sides if not side.issuperset(sinks)]
+    return [max(bounds, key=lambda b: b.seconds_per_byte)]
+
+
+def _server_sides(topology: Topology) -> list[frozenset[int]]:
+    """For every server the narrowest way into it: all that lies before, the other ranks among it."""
+    servers = _servers(topology)
+    return [narrowest(topology, part)[1] for part in servers if len(servers) > 1]
+
+
+def _cut_bound(
+    topology: Topology, side: frozenset[int], supply: Mapping[Rank, int], unit: Fraction, backwards: bool
+) -> TimeBound:
+    share = unit * sum(units for rank, units in supply.items() if rank in side)
+    bandwidth, groups = bandwidth_out_of(topology, side)
+    crossing = [link for link in topology.links if _leaves(link, side, topology.wires)]
+    latency = min((link.latency for link in crossing), default=Fraction(0))
+    inside = sum(1 for r in range(topology.ranks) if r in side)
+    way = "enter" if backwards else "leave"
+    proof = (
+        f"{share} of the buffer must {way} {inside} of {topology.ranks} GPUs, at no more than "
+        f"{float(bandwidth) / 1e9:g} GB/s"
+    )
+    stated = tuple(sorted(groups))
+    witness = VertexCut(tuple(sorted(side)), share, bandwidth, stated)
+    return TimeBound("cut", latency, share / bandwidth, proof, witness, backwards)
+
+
+def _leaves(link: Link, side: frozenset[int], wires: tuple[Wire, ...]) -> bool:
+    return any(wires[w].src in side and wires[w].dst not in side for w in link.wires)
+
+
+def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction, frozenset[int]]:
+    """Bytes per second that can leave ``side``, and the stated groups counted in place of their links' wires.
+
+    A group replaces the crossing wires that only its links use, where it is the smaller of the two.
+    """
+    crossing = {w for w, wire in enumerate(topology.wires) if wire.src in side and wire.dst not in side}
+    users: dict[int, set[int]] = defaultdict(set)
+    for i, link in enumerate(topology.links):
+        for w in link.wires:
+            if w in crossing:
+                users[w].add(i)
+    crossing = {w for w in crossing if users[w]}
+    counted: set[int] = set()
+    total = Fraction(0)
+    for g, group in sorted(
+        enumerate(topology.groups), key=lambda item: (item[1].bandwidth * item[1].lanes, item[0])
+    ):
+        members = set(group.links)
+        covered = {w for w in crossing if users[w] <= members}
+        rates = [rate(topology.wires[w]) for w in covered]
+        if covered and (None in rates or sum(r for r in rates if r is not None) > group.bandwidth * group.lanes):
+            crossing -= covered
+            counted.add(g)
+            total += group.bandwidth * group.lanes
+    for w in sorted(crossing):
+        width = rate(topology.wires[w])
+        if width is None:
+            raise ValueError("an unlimited wire crosses the cut")
+        total += width
+    return total, frozenset(counted)
+
+
+def _by_volume(topology: Topology, name: CollectiveName) -> list[TimeBound]:
+    """What all parts together must take in against what they can: single GPUs, and servers."""
+    parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology)]
+    return [_volume_bound(topology, name, p) for p in parts if len(p) > 1]
+
+
+def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
+    members: dict[str, list[Rank]] = defaultdict(list)
+    for rank in range(topology.ranks):
+        members[topology.vertices[rank].server].append(rank)
+    return tuple(tuple(ranks) for ranks in members.values())
+
+
+def _volume_bound(topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...]) -> TimeBound:
+    """Each byte enters p - 1 parts (allreduce: another p - 1 on the way to its sum)."""
+    narrow = [narrowest(topology, part) for part in parts]
+    bandwidth = sum((width for width, _ in narrow), Fraction(0))
+    share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
+    if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
+        share = Fraction(topology.ranks**2 - sum(len(p) ** 2 for p in parts), topology.ranks)
+    latency = min((link.latency for link in topology.links), default=Fraction(0))
+    proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
+    witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
+    return TimeBound("volume", latency, share / bandwidth, proof, witness)
+
+
+def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> TimeBound:
+    """The farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there."""
+    n = topology.ranks
+    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
+    sources = [root or 0] if outward else list(range(n))
+    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
+    reach = _latencies(topology)
+    for u in sources:
+        for v in [root or 0] if inward else range(n):
+            if u != v and reach[u][v] > best[0]:
+                best = (reach[u][v], u, v)
+    latency, u, v = best
+    share = Fraction(1, n) if name in ("allgather", "reducescatter", "alltoall") else Fraction(1)
+    entering, side = narrowest(topology, (v,))
+    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
+    return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
+
+
+def _latencies(topology: Topology) -> list[list[Fraction]]:
+    """The least sum of link latencies between every two ranks, exact."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import dijkstra
+
+    unit = lcm(*(link.latency.denominator for link in topology.links))
+    least: dict[tuple[int, int], int] = {}
+    for link in topology.links:
+        whole = int(link.latency * unit)
+        least[link.src, link.dst] = min(whole, least.get((link.src, link.dst), whole))
+    keys = sorted(least)
+    rows, columns = np.array(keys).T
+    # a latency of zero would be no edge: count in halves and add a little that rounds away
+    weights = np.array([least[k] * 2 * topology.ranks + 1 for k in keys], dtype=float)
+    graph = csr_matrix((weights, (rows, columns)), shape=(topology.ranks, topology.ranks))
+    found = dijkstra(graph)
+    return [[Fraction(int(x) // (2 * topology.ranks), unit) for x in row] for row in found]

@@ -1,0 +1,182 @@
+"""Bounds in seconds: known optima, all cuts of small clusters, and a judge that shares nothing with them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from hetesynth.bounds.throughput import reversed_topology, time_bounds
+from hetesynth.frontend import load_topology
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut, WireLengths, tightest
+from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
+from hetesynth.verify.time_certificate import time_bound_violations
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name: str) -> Topology:
+    return load_topology(EXAMPLES / name / "topo.dsl")
+
+
+def bandwidth(topology: Topology, name: CollectiveName, root: int | None = None) -> float:
+    """Algorithm bandwidth in GB/s that the tightest bound leaves for an endless buffer."""
+    return float(1 / time_bounds(topology, name, root)[0].seconds_per_byte) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("cluster", "optimum"),
+    [
+        ("a100_x2", 346.667), ("mi250_x1", 342.857), ("h20_4p8", 300.0), ("h20_4x2p8", 266.667),
+        ("h20_4x2p8x2", 240.0), ("h20_64", 213.333), ("v100_4p8", 48.0), ("dgx2_x2", 129.032), ("ndv2_x4", 16.667),
+    ],
+)  # fmt: skip
+def test_the_optimum_of_allgather_is_the_published_one(cluster: str, optimum: float) -> None:
+    """ForestColl's exact optima; 31/32 of a DGX-2 port; three quarters of the buffer through an NDv2 port."""
+    assert bandwidth(example(cluster), "allgather") == pytest.approx(optimum, abs=5e-4)
+
+
+def test_other_collectives_by_hand() -> None:
+    ring = directed_ring(4)
+    assert bandwidth(ring, "allgather") == pytest.approx(4 / 3)
+    assert bandwidth(ring, "reducescatter") == pytest.approx(4 / 3)
+    assert bandwidth(ring, "broadcast", 0) == pytest.approx(1.0)
+    assert bandwidth(ring, "reduce", 2) == pytest.approx(1.0)
+    assert bandwidth(ring, "allreduce") == pytest.approx(2 / 3)
+    assert bandwidth(ring, "gather", 1) == pytest.approx(1 / 3)
+    assert bandwidth(ring, "scatter", 1) == pytest.approx(1 / 3)
+    assert bandwidth(ring, "alltoall") == pytest.approx(4 / (1 + 2 + 3))
+
+
+def directed_ring(n: int) -> Topology:
+    wires = tuple(Wire(i, (i + 1) % n, "wire", Fraction(10**9)) for i in range(n))
+    links = tuple(Link.over(w.src, w.dst, [i], wires) for i, w in enumerate(wires))
+    return Topology("ring", tuple(Vertex(f"g{i}", "gpu", "s") for i in range(n)), n, wires, links)
+
+
+def random_topology(rng: random.Random, *, groups: bool = False) -> Topology:
+    """GPUs with direct wires, some through a switch; strongly connected by a ring."""
+    n, switches = rng.randint(2, 4), rng.randint(0, 1)
+    vertices = [Vertex(f"g{i}", "gpu", f"s{i % 2}") for i in range(n)]
+    vertices += [Vertex(f"x{i}", "switch", "s0") for i in range(switches)]
+    wires = [
+        Wire(i, (i + 1) % n, "wire", Fraction(rng.randint(1, 9)), 1, Fraction(rng.randint(0, 5), 7))
+        for i in range(n)
+    ]
+    for u, v in itertools.permutations(range(n), 2):
+        if rng.random() < 0.3:
+            wires.append(Wire(u, v, "wire", Fraction(rng.randint(1, 9), rng.randint(1, 3)), rng.randint(1, 2)))
+    direct = len(wires)
+    links = [Link.over(w.src, w.dst, [i], wires) for i, w in enumerate(wires)]
+    for x in range(n, n + switches):
+        up = {g: len(wires) + 2 * g for g in range(n)}
+        for g in range(n):
+            wires.append(Wire(g, x, "port", Fraction(rng.randint(1, 9))))
+            wires.append(Wire(x, g, "port", None if rng.random() < 0.3 else Fraction(rng.randint(1, 9))))
+        links += [Link.over(u, v, [up[u], up[v] + 1], wires) for u, v in itertools.permutations(range(n), 2)]
+    stated = ()
+    if groups:
+        stated = (
+            SharedGroup(
+                "g", "shared", Fraction(1, 2), tuple(sorted(rng.sample(range(direct), rng.randint(1, n))))
+            ),
+        )
+    return Topology("random", tuple(vertices), n, tuple(wires), tuple(links), stated)
+
+
+def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fraction:
+    """The largest share over bandwidth among all sets of vertices, one after the other."""
+    worst = Fraction(0)
+    n = topology.ranks
+    for size in range(1, len(topology.vertices)):
+        for chosen in itertools.combinations(range(len(topology.vertices)), size):
+            side = set(chosen)
+            inside = len([v for v in side if v < n])
+            if inside == n or (name == "gather" and root in side) or (name == "broadcast" and root not in side):
+                continue
+            share = {"allgather": Fraction(inside, n), "gather": Fraction(inside), "broadcast": Fraction(1)}[name]
+            leaving = [w for w in topology.wires if w.src in side and w.dst not in side]
+            if any(w.bandwidth is None for w in leaving):
+                continue
+            worst = max(worst, share / sum((w.bandwidth or 0) * w.lanes for w in leaving))
+    return worst
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_cut_says_more(seed: int) -> None:
+    topology = random_topology(random.Random(seed))
+    for name, root in (("allgather", None), ("gather", 0), ("broadcast", 1)):
+        found = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
+        assert found[0].seconds_per_byte == best_ratio(topology, name, root)
+    back = reversed_topology(topology)
+    for name, dual, root in (
+        ("reducescatter", "allgather", None),
+        ("scatter", "gather", 0),
+        ("reduce", "broadcast", 1),
+    ):
+        found = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
+        assert found[0].seconds_per_byte == best_ratio(back, dual, root)
+
+
+def every_bound(topology: Topology) -> list[tuple[CollectiveName, int | None, TimeBound]]:
+    roots = {name: topology.ranks - 1 if name in ROOTED else None for name in COLLECTIVE_NAMES}
+    return [(name, root, b) for name, root in roots.items() for b in time_bounds(topology, name, root)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_judge_accepts_every_bound_and_none_that_claims_more(seed: int) -> None:
+    topology = random_topology(random.Random(seed), groups=seed % 2 == 1)
+    for name, root, bound in every_bound(topology):
+        assert not time_bound_violations(topology, name, root, bound)
+        more = replace(bound, seconds_per_byte=bound.seconds_per_byte * Fraction(1001, 1000) + Fraction(1, 10**9))
+        assert time_bound_violations(topology, name, root, more)
+        assert time_bound_violations(topology, name, root, replace(bound, latency=bound.latency + Fraction(1, 9)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_judge_refuses_wrong_witnesses(seed: int) -> None:
+    topology = random_topology(random.Random(seed), groups=True)
+    for name, root, bound in every_bound(topology):
+        wrong = mutant(bound)
+        assert time_bound_violations(topology, name, root, wrong), (name, bound)
+
+
+def mutant(bound: TimeBound) -> TimeBound:
+    """The same claim from a witness that does not carry it."""
+    match bound.witness:
+        case VertexCut() as cut:
+            return replace(
+                bound,
+                witness=replace(cut, bandwidth=cut.bandwidth / 2),
+                seconds_per_byte=bound.seconds_per_byte * 2,
+            )
+        case PartCrossings() as parts:
+            return replace(bound, witness=replace(parts, parts=parts.parts[1:], sides=parts.sides[1:]))
+        case WireLengths() as lengths:
+            return replace(bound, witness=replace(lengths, lengths=tuple(-x for x in lengths.lengths)))
+        case SlowestPath() as path:
+            return replace(
+                bound, witness=replace(path, share=path.share * 2), seconds_per_byte=bound.seconds_per_byte * 2
+            )
+
+
+def test_a_cut_of_a_stated_group_counts_the_group() -> None:
+    found = time_bounds(example("ndv2_x4"), "allgather")[0]
+    assert isinstance(found.witness, VertexCut) and found.witness.groups
+    assert found.seconds(10**9) == found.latency + Fraction(3, 4) / Fraction(25, 2)
+
+
+def test_small_buffers_are_bound_by_latency_and_large_ones_by_bandwidth() -> None:
+    bounds = time_bounds(example("ndv2_x4"), "allgather")
+    assert tightest(bounds, 1024).kind == "latency"
+    assert tightest(bounds, 10**9).kind == "cut"
+
+
+def test_a_rooted_collective_needs_its_root() -> None:
+    with pytest.raises(ValueError, match="root"):
+        time_bounds(directed_ring(3), "broadcast")
