@@ -15,8 +15,7 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 from hetesynth.diagnostics import Diagnostic, SourceError
 from hetesynth.errors import InternalError
-from hetesynth.frontend import syntax_errors
-from hetesynth.frontend.language import grammar_text
+from hetesynth.frontend import syntax_errors, tables
 from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import File
 from hetesynth.frontend.tree import build
@@ -27,9 +26,7 @@ MAX_RECOVERY_CHARACTERS = 1 << 16
 
 @functools.cache
 def _lark() -> Lark:
-    return Lark(
-        grammar_text(), parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
-    )
+    return tables.parser()
 
 
 def parse(source: Source) -> File:
