@@ -1,0 +1,169 @@
+"""What a primitive costs (HeteCCL 4.2): alpha + bytes x beta + reduced bytes x gamma, per link and GPU.
+
+In: a topology, a calibration, a reading of alpha. Out: ``Costs``: resources with their rates, and alpha, beta and
+gamma of every link and rank. Also what a size means for each collective, and NCCL's two bandwidths. Knows nothing
+of schedules and of time. Floats from here on: seconds, bytes, bytes per second. docs/model.md defines each term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.topology import Link, Rank, Topology
+
+AlphaReading = Literal["overlap", "occupy"]
+ALPHA_READINGS: tuple[AlphaReading, ...] = get_args(AlphaReading)
+
+COPY_PER_REDUCE = 1.5
+"""A reduction reads twice and writes once, a copy reads once and writes once: 3 memory accesses against 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The prices of a topology, in seconds and bytes.
+
+    ``resource_names``, ``resource_rate`` (R): every wire with a bandwidth and every stated group, all lanes
+    together. ``link_resources[i]``: those that link i draws from. ``link_alpha[i]``: seconds before its bytes
+    flow. ``link_rate[i]``: 1/beta, bytes per second when nobody else is there. ``gamma[rank]``: seconds per byte
+    reduced there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
+    delay (``overlap``) or holds the resources of the link as long as alpha x ``link_rate`` more bytes would.
+    """
+
+    calibration: CalibrationName
+    alpha: AlphaReading
+    resource_names: tuple[str, ...]
+    resource_rate: tuple[float, ...]
+    link_ends: tuple[tuple[Rank, Rank], ...]
+    link_resources: tuple[tuple[int, ...], ...]
+    link_alpha: tuple[float, ...]
+    link_rate: tuple[float, ...]
+    gamma: tuple[float, ...]
+    copy: tuple[float, ...]
+
+    def primitive(self, link: int, size: float, *, reduces: bool = False) -> float:
+        """tau_c of HeteCCL 4.2: seconds that ``size`` bytes take over ``link`` when nobody else uses it."""
+        reduction = size * self.gamma[self.link_ends[link][1]] if reduces else 0.0
+        return self.link_alpha[link] + size / self.link_rate[link] + reduction
+
+
+def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: AlphaReading = "overlap") -> Costs:
+    """The prices of ``topology``."""
+    chosen = CALIBRATIONS[calibration]
+    names, rates, of_wire = _wires(topology, chosen)
+    of_group: dict[int, list[int]] = {}
+    for group in topology.groups:
+        for i in group.links:
+            of_group.setdefault(i, []).append(len(names))
+        names.append(group.name)
+        rates.append(float(group.bandwidth * group.lanes) * chosen.factor(group.kind, ""))
+    resources = tuple(
+        tuple(dict.fromkeys([of_wire[w] for w in link.wires if w in of_wire] + of_group.get(i, [])))
+        for i, link in enumerate(topology.links)
+    )
+    reduce_rate = topology.reduce_bandwidth or (None,) * topology.ranks
+    gamma = tuple(float(1 / b) if b is not None and chosen.overheads else 0.0 for b in reduce_rate)
+    return Costs(
+        calibration=calibration,
+        alpha=alpha,
+        resource_names=_told_apart(names),
+        resource_rate=tuple(rates),
+        link_ends=tuple((link.src, link.dst) for link in topology.links),
+        link_resources=resources,
+        link_alpha=_alphas(topology.links, chosen),
+        link_rate=tuple(min(rates[r] for r in used) for used in resources),
+        gamma=gamma,
+        copy=tuple(g / COPY_PER_REDUCE for g in gamma),
+    )
+
+
+def _wires(topology: Topology, chosen: Calibration) -> tuple[list[str], list[float], dict[int, int]]:
+    """Names and rates of the wires that limit, and wire -> resource."""
+    names: list[str] = []
+    rates: list[float] = []
+    of_wire: dict[int, int] = {}
+    for index, wire in enumerate(topology.wires):
+        if wire.bandwidth is None:
+            continue
+        model = topology.vertices[wire.src].model or topology.vertices[wire.dst].model
+        of_wire[index] = len(names)
+        names.append(topology.wire_name(index))
+        rates.append(float(wire.bandwidth * wire.lanes) * chosen.factor(wire.kind, model))
+    return names, rates, of_wire
+
+
+def _alphas(links: Iterable[Link], chosen: Calibration) -> tuple[float, ...]:
+    if not chosen.overheads:
+        return tuple(0.0 for _ in links)
+    known: dict[int, float] = {}  # links share few latencies; a fraction is slow to convert and to hash
+    found: list[float] = []
+    for link in links:
+        key = id(link.latency)
+        if key not in known:
+            known[key] = float(link.latency)
+        found.append(known[key])
+    return tuple(found)
+
+
+def _told_apart(names: list[str]) -> tuple[str, ...]:
+    """The names, the second and later of one name numbered."""
+    taken: set[str] = set()
+    apart: list[str] = []
+    for name in names:
+        fresh, number = name, 1
+        while fresh in taken:
+            number += 1
+            fresh = f"{name} ({number})"
+        taken.add(fresh)
+        apart.append(fresh)
+    return tuple(apart)
+
+
+# -- sizes and bandwidths
+
+_WHOLE_BLOCK: frozenset[CollectiveName] = frozenset({"broadcast", "reduce"})
+
+
+def chunk_bytes(name: CollectiveName, ranks: int, chunks_per_rank: int, size: float | Fraction) -> float:
+    """Bytes of one chunk when the collective's buffer has ``size`` bytes.
+
+    ``size`` is that of the largest buffer of a rank, as nccl-tests prints it: the output of an allgather, the
+    input of a reduce-scatter, the root's buffer of a gather or scatter. Broadcast and reduce cut it into
+    ``chunks_per_rank`` chunks, all others into ranks x ``chunks_per_rank``.
+    """
+    pieces = chunks_per_rank if name in _WHOLE_BLOCK else chunks_per_rank * ranks
+    return float(Fraction(size) / pieces)
+
+
+def runtime_bytes(name: CollectiveName, ranks: int, size: int) -> int:
+    """What a runtime compares with minBytes and maxBytes of a file when the buffer has ``size`` bytes.
+
+    The same, but for gather and scatter one rank's block: runtimes multiply the count of a call by the number of
+    ranks for allgather, reduce-scatter and alltoall only.
+    """
+    return size // ranks if name in ("gather", "scatter") else size
+
+
+def bus_factor(name: CollectiveName, ranks: int) -> Fraction:
+    """Bus bandwidth / algorithm bandwidth, the convention of nccl-tests (its doc/PERFORMANCE.md)."""
+    if name in _WHOLE_BLOCK:
+        return Fraction(1)
+    return Fraction((2 if name == "allreduce" else 1) * (ranks - 1), ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidths:
+    """Bytes per second. ``algorithm``: size / time. ``bus``: that x ``bus_factor``, to be held against links."""
+
+    algorithm: float
+    bus: float
+
+
+def bandwidths(name: CollectiveName, ranks: int, size: float, seconds: float) -> Bandwidths:
+    """Both bandwidths of a collective that took ``seconds``; zero where it took no time."""
+    algorithm = size / seconds if seconds > 0 else 0.0
+    return Bandwidths(algorithm, algorithm * float(bus_factor(name, ranks)))

@@ -1,0 +1,158 @@
+"""Tasks that share resources, and when each of them ran.
+
+In a ``TransferGraph`` a task waits for others, then for a delay, then sends bytes over resources, then computes. A
+``Timeline`` says when. Arrays, one entry a task: n tasks, R resources. Seconds, bytes, bytes per second. Knows
+nothing of chunks, links and thread blocks: what makes a graph keeps what its tasks stand for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransferGraph:
+    """What is to be simulated.
+
+    ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
+    before task i is ready, ``uses`` in the same way the resources it draws from, all at one rate. ``delay``: from
+    ready to the first byte. ``size``: bytes to send. ``held``: bytes that count against the resources on top of
+    ``size`` (alpha that occupies a link). ``after``: from the last byte to the end.
+    """
+
+    names: tuple[str, ...]
+    rate: Floats
+    waits: Ints
+    waits_start: Ints
+    uses: Ints
+    uses_start: Ints
+    delay: Floats
+    size: Floats
+    held: Floats
+    after: Floats
+
+    def __post_init__(self) -> None:
+        n = len(self.delay)
+        columns = (self.size, self.held, self.after)
+        if any(len(column) != n for column in columns) or len(self.names) != len(self.rate):
+            raise ValueError("columns of different length")
+        for values, start, most in (
+            (self.waits, self.waits_start, n),
+            (self.uses, self.uses_start, len(self.rate)),
+        ):
+            if len(start) != n + 1 or start[0] != 0 or start[-1] != len(values) or (np.diff(start) < 0).any():
+                raise ValueError("the rows do not partition their values")
+            if len(values) and (values.min() < 0 or values.max() >= most):
+                raise ValueError("a task names something that does not exist")
+        if not (
+            (self.rate > 0).all() and all(np.isfinite(c).all() and (c >= 0).all() for c in (self.delay, *columns))
+        ):
+            raise ValueError("times and sizes must be finite and not negative, rates positive")
+
+    @property
+    def tasks(self) -> int:
+        """n."""
+        return len(self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """How busy a resource was. ``share``: of what it could have carried by the end; ``busy``: seconds in use."""
+
+    name: str
+    rate: float
+    size: float
+    busy: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """When each task was ready, sent its first and last byte, and ended: seconds from the start, arrays of n.
+
+    ``makespan`` is the last end; what was not simulated but extrapolated (long runs of equal loops) is in it too.
+    """
+
+    graph: TransferGraph
+    ready: Floats
+    begin: Floats
+    sent: Floats
+    end: Floats
+    makespan: float
+
+    def uses(self) -> tuple[ResourceUse, ...]:
+        """Every resource, in the order of the graph."""
+        graph = self.graph
+        task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
+        carried = np.bincount(graph.uses, weights=graph.size[task], minlength=len(graph.names))
+        span = float(self.end.max(initial=0.0))
+        busy = _busy(graph.uses, self.begin[task], self.sent[task], len(graph.names))
+        return tuple(
+            ResourceUse(name, rate, size, used, size / (rate * span) if span > 0 else 0.0)
+            for name, rate, size, used in zip(
+                graph.names, graph.rate.tolist(), carried.tolist(), busy, strict=True
+            )
+        )
+
+    def bottleneck(self) -> ResourceUse | None:
+        """The resource with the largest share, the first of equals; None where nothing is sent."""
+        return max(self.uses(), key=lambda use: use.share, default=None)
+
+    def critical_path(self) -> list[int]:
+        """Tasks, first to last, each of which waited for the one before; the last one ends last."""
+        if not self.graph.tasks:
+            return []
+        path = [int(self.end.argmax())]
+        start, waits = self.graph.waits_start, self.graph.waits
+        while True:
+            before = waits[start[path[-1]] : start[path[-1] + 1]]
+            if not len(before):
+                return path[::-1]
+            path.append(int(before[self.end[before].argmax()]))
+
+
+def _busy(resource: Ints, begin: Floats, sent: Floats, resources: int) -> list[float]:
+    """Seconds in which at least one of the intervals [begin, sent) of each resource is under way."""
+    order = np.lexsort((begin, resource))
+    busy = [0.0] * resources
+    until, current = 0.0, -1
+    for r, first, last in zip(resource[order].tolist(), begin[order].tolist(), sent[order].tolist(), strict=True):
+        if r != current:
+            current, until = r, 0.0
+        busy[r] += max(0.0, last - max(first, until))
+        until = max(until, last)
+    return busy
+
+
+def lower_bound(graph: TransferGraph) -> float:
+    """Seconds that no execution of ``graph`` beats: the fullest resource, and the longest chain of delays."""
+    task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
+    load = np.bincount(graph.uses, weights=(graph.size + graph.held)[task], minlength=len(graph.names))
+    fullest = float((load / graph.rate).max(initial=0.0)) if len(graph.names) else 0.0
+    return max(fullest, _longest_chain(graph))
+
+
+def _longest_chain(graph: TransferGraph) -> float:
+    """The largest sum of delays along tasks that wait for each other (infinite: they wait in a circle)."""
+    n, own = graph.tasks, (graph.delay + graph.after).tolist()
+    waiter = np.repeat(np.arange(n), np.diff(graph.waits_start))
+    order = np.argsort(graph.waits, kind="stable")
+    followers, first = waiter[order].tolist(), np.searchsorted(graph.waits[order], np.arange(n + 1)).tolist()
+    missing = np.diff(graph.waits_start).tolist()
+    start = [0.0] * n
+    free = [i for i in range(n) if not missing[i]]
+    for i in free:  # grows while it is read
+        for f in followers[first[i] : first[i + 1]]:
+            start[f] = max(start[f], start[i] + own[i])
+            missing[f] -= 1
+            if not missing[f]:
+                free.append(f)
+    if len(free) < n:
+        return float("inf")
+    return max((s + o for s, o in zip(start, own, strict=True)), default=0.0)
