@@ -13,6 +13,7 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
 from hetesynth.synthesis import direct, greedy
+from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -98,6 +99,7 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("whole", "SCCL 3: the whole model at once", _exactly("whole"), _too_large),
+        *BASELINES,
     )
 }
 

@@ -1,0 +1,86 @@
+"""Rings as NCCL builds them: one per channel, server by server, entering and leaving by the least loaded NICs.
+
+Chunk part p travels ring p from its origin past all ranks. ``orders`` replaces the search: a ring's ranks in
+order, one list per channel, as read from a dump of NCCL's own graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetesynth.model.topology import Rank
+from hetesynth.synthesis.baselines.regions import Ground
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.routing import NoRoute, Routes
+
+MAX_RINGS = 32
+
+
+def ring_routes(tables: Dissemination, orders: Sequence[Sequence[Rank]] = ()) -> Routes:
+    """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
+    collective = tables.problem.collective
+    if any(len(pre) > 1 for pre in collective.pre):
+        raise NoRoute("a chunk starts at several ranks")
+    ground = Ground(tables)
+    number = min(MAX_RINGS, len(orders) or collective.chunks_per_rank)
+    rings = [_given(ground, orders[i]) if orders else _found(ground, i) for i in range(number)]
+    routes = []
+    for k, chunk in enumerate(collective.chunks):
+        around = rings[chunk.part % number]
+        routes.append(_around(tables, around, min(collective.pre[k]), collective.post[k]))
+    return routes
+
+
+def _around(tables: Dissemination, ring: Sequence[int], start: Rank, wanted: frozenset[Rank]) -> list[int]:
+    """The arcs of ``ring`` from ``start`` to the last rank that wants the chunk."""
+    arcs = tables.problem.arcs
+    at = next(i for i, a in enumerate(ring) if arcs[a].src == start)
+    turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
+    last = max((i for i, a in enumerate(turned) if arcs[a].dst in wanted), default=-1)
+    return turned[: last + 1]
+
+
+def _given(ground: Ground, order: Sequence[Rank]) -> list[int]:
+    """The ring that visits the ranks in ``order``."""
+    if sorted(order) != list(range(ground.tables.problem.ranks)):
+        raise NoRoute("a ring must visit every rank once")
+    return _taken(ground, [ground.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)])
+
+
+def _found(ground: Ground, number: int) -> list[int]:
+    """Server by server; alone in one server, any cycle through all ranks."""
+    servers = ground.servers
+    if len(servers) == 1:
+        return _taken(ground, _cycle(ground, servers[0]))
+    arcs = ground.tables.problem.arcs
+    bridges: list[int] = []
+    entered: dict[int, Rank] = {}
+    for s, here in enumerate(servers):
+        there = servers[(s + 1) % len(servers)]
+        goals = there
+        if s + 1 == len(servers) and len(there) > 1:  # not back to where the ring leaves its first server
+            goals = tuple(r for r in there if r != arcs[bridges[0]].src)
+        avoid = frozenset({entered[s]} if s in entered and len(here) > 1 else ())
+        bridges.append(ground.bridge(here, goals, avoid))
+        entered[(s + 1) % len(servers)] = arcs[bridges[-1]].dst
+    ring: list[int] = []
+    for s, here in enumerate(servers):
+        ring += [*ground.path_through(here, entered[s], arcs[bridges[s]].src), bridges[s]]
+    return _taken(ground, ring)
+
+
+def _cycle(ground: Ground, ranks: Sequence[Rank]) -> list[int]:
+    """A cycle through all ranks: a path to some rank with a link back."""
+    backs = [ground.arc(r, ranks[0]) for r in ranks[1:]]
+    for back in sorted((a for a in backs if a is not None), key=lambda a: (ground.load.after(a), a)):
+        try:
+            return [*ground.path_through(ranks, ranks[0], ground.tables.problem.arcs[back].src), back]
+        except NoRoute:
+            continue
+    raise NoRoute("no ring through all ranks was found")
+
+
+def _taken(ground: Ground, ring: list[int]) -> list[int]:
+    for arc in ring:
+        ground.load.take(arc)
+    return ring

@@ -1,0 +1,79 @@
+"""The baselines by name, ready for the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Transfer
+from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
+from hetesynth.synthesis.baselines.rings import ring_routes
+from hetesynth.synthesis.baselines.simple import (
+    all_pairs_routes,
+    doubling_routes,
+    hierarchical_routes,
+    shortest_path_routes,
+)
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.routing import NoRoute, Routes, list_schedule
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.strategy import Strategy
+
+Router = Callable[[Dissemination], Routes]
+
+PERSONAL = ("alltoall", "gather", "scatter")
+
+
+def _nccl_ring(tables: Dissemination) -> Routes:
+    """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
+    return (all_pairs_routes if tables.problem.collective.name in PERSONAL else ring_routes)(tables)
+
+
+def _nccl_tree(tables: Dissemination) -> Routes:
+    return (all_pairs_routes if tables.problem.collective.name in PERSONAL else double_tree_routes)(tables)
+
+
+def baseline(name: str, source: str, router: Router) -> Strategy:
+    """A strategy that offers the one schedule of its routes."""
+
+    def refuses(problem: Problem) -> str | None:
+        try:
+            router(Dissemination(problem))
+        except NoRoute as missing:
+            return str(missing)
+        return None
+
+    def improve(search: Search) -> None:
+        tables = Dissemination(search.problem)
+        schedule = list_schedule(tables, router(tables))
+        if _peers(search.problem, schedule.transfers) > (search.problem.max_peers or search.problem.ranks):
+            raise HetesynthError(
+                f"strategy {name} sends to more ranks than the {search.problem.max_peers} allowed",
+                code="HS306",
+                help="use --schedule-only, another strategy, or a larger --max-peers",
+            )
+        search.offer(schedule, name)
+
+    return Strategy(name, source, improve, refuses)
+
+
+def _peers(problem: Problem, transfers: tuple[Transfer, ...]) -> int:
+    """The most ranks that one rank sends to, or receives from."""
+    to: dict[int, set[int]] = {}
+    by: dict[int, set[int]] = {}
+    for t in transfers:
+        arc = problem.arcs[t.link]
+        to.setdefault(arc.src, set()).add(arc.dst)
+        by.setdefault(arc.dst, set()).add(arc.src)
+    return max((len(s) for s in (*to.values(), *by.values())), default=0)
+
+
+BASELINES: tuple[Strategy, ...] = (
+    baseline("ring", "NCCL's rings, one a channel", _nccl_ring),
+    baseline("double-tree", "NCCL's double binary trees", _nccl_tree),
+    baseline("sph", "shortest paths, whatever the load", shortest_path_routes),
+    baseline("all-pairs", "everything straight to its receiver", all_pairs_routes),
+    baseline("doubling", "recursive doubling and halving", doubling_routes),
+    baseline("hierarchical", "between servers, then inside them", hierarchical_routes),
+)
