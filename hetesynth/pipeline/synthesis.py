@@ -197,11 +197,11 @@ def _no_schedule(reason: str) -> HetesynthError:
 
 def suffixes(request: Request) -> list[str]:
     """What follows the common part of the name of every file that ``request`` makes, programs first."""
-    programs = [] if request.schedule_only else [s for _, _, s in _variants(request.targets, request.collective)]
+    programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
     return [*programs, SCHEDULE_SUFFIX]
 
 
-def _variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
+def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
     """(target, in place, suffix) of every program that the collective can have."""
     from hetesynth.emitter.layout import in_place_supported
 
@@ -218,7 +218,7 @@ def _programs(
     from hetesynth.emitter.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
-    for wanted, in_place, suffix in _variants(targets, problem.collective.name):
+    for wanted, in_place, suffix in variants(targets, problem.collective.name):
         backend = FORMATS[wanted.format]
         name = _program_name(chunking.topology.name, problem, "inplace" if in_place else "")
         with clock.phase("lower"):
