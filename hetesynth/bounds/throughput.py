@@ -5,8 +5,8 @@ each with its witness. For allgather the largest cut bound is the throughput opt
 for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
 the ratio, in integers. Reductions are copies on the reversed graph. Knows no chunks, steps or schedules.
 
-The size of the buffer is that of MSCCL's rule: the output of an allgather, the input of a reduce-scatter, the
-buffer of one rank for allreduce, alltoall, broadcast and reduce, one rank's block for gather and scatter.
+The size of the buffer is that of the largest buffer of a rank: the output of an allgather, the input of a
+reduce-scatter, the root's buffer of a gather or a scatter.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None) -> lis
             return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True)
         case "gather" | "scatter":
             graph = topology if name == "gather" else backwards
-            return _cuts(graph, _everyone(n), Fraction(1), (root or 0,), name == "scatter")
+            return _cuts(graph, _everyone(n), Fraction(1, n), (root or 0,), name == "scatter")
         case "broadcast" | "reduce":
             graph = topology if name == "broadcast" else backwards
             others = [r for r in range(n) if r != root]
@@ -204,7 +204,7 @@ def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> 
             if u != v and reach[u][v] > best[0]:
                 best = (reach[u][v], u, v)
     latency, u, v = best
-    share = Fraction(1, n) if name in ("allgather", "reducescatter", "alltoall") else Fraction(1)
+    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
     entering, side = narrowest(topology, (v,))
     proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
     return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))

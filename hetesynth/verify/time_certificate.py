@@ -107,7 +107,7 @@ class _Judge:
         if what == "broadcast":
             return Fraction(int(self.root in inside))
         if what == "gather":
-            return Fraction(0 if self.root in inside else len(inside))
+            return Fraction(0 if self.root in inside else len(inside), n)
         return Fraction(0)
 
     def cut(self, witness: VertexCut) -> _Proved:
@@ -168,8 +168,8 @@ class _Judge:
         if not self._speak(witness.src, witness.dst):
             return f"nothing of rank {witness.src} need reach rank {witness.dst}"
         n = self.topology.ranks
-        shared = self.name in ("allgather", "reducescatter", "alltoall")
-        if witness.share > (Fraction(1, n) if shared else Fraction(1)):
+        whole = self.name in ("allreduce", "broadcast", "reduce")
+        if witness.share > (Fraction(1) if whole else Fraction(1, n)):
             return "more than one rank has to say"
         carried = self._enters((witness.dst,), witness.side)
         if carried is None:

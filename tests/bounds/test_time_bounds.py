@@ -48,8 +48,8 @@ def test_other_collectives_by_hand() -> None:
     assert bandwidth(ring, "broadcast", 0) == pytest.approx(1.0)
     assert bandwidth(ring, "reduce", 2) == pytest.approx(1.0)
     assert bandwidth(ring, "allreduce") == pytest.approx(2 / 3)
-    assert bandwidth(ring, "gather", 1) == pytest.approx(1 / 3)
-    assert bandwidth(ring, "scatter", 1) == pytest.approx(1 / 3)
+    assert bandwidth(ring, "gather", 1) == pytest.approx(4 / 3)
+    assert bandwidth(ring, "scatter", 1) == pytest.approx(4 / 3)
     assert bandwidth(ring, "alltoall") == pytest.approx(4 / (1 + 2 + 3))
 
 
@@ -99,7 +99,7 @@ def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fr
             inside = len([v for v in side if v < n])
             if inside == n or (name == "gather" and root in side) or (name == "broadcast" and root not in side):
                 continue
-            share = {"allgather": Fraction(inside, n), "gather": Fraction(inside), "broadcast": Fraction(1)}[name]
+            share = {"allgather": Fraction(inside, n), "gather": Fraction(inside, n), "broadcast": Fraction(1)}[name]
             leaving = [w for w in topology.wires if w.src in side and w.dst not in side]
             if any(w.bandwidth is None for w in leaving):
                 continue
