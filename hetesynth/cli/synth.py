@@ -73,7 +73,7 @@ def command(
         targets=targets_of(targets),
         **problem,
     )
-    _check_writable(output)
+    check_folder(output)
     named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
@@ -86,7 +86,7 @@ def command(
         click.echo(synthesis_report(made, paths))
 
 
-def _check_writable(output: Path | None) -> None:
+def check_folder(output: Path | None) -> None:
     """Fail before the search, not after it."""
     directory = Path() if output is None else output if output.is_dir() else output.parent
     if not directory.is_dir():

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lifting.dataflow import OWN, Flow, Value
@@ -121,7 +122,7 @@ class _Lines:
 
     def _line_up(self, held: Held, index: dict[int, int], reduced: dict[int, bool], graph: Moves) -> None:
         """Say of each arrival whether it is added, and put uses and arrivals in order."""
-        ready = closed = None  # the moments when the last value was there, and when its last use had started
+        moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
         for line in self._lines(held):
             before: frozenset[int] = frozenset((OWN,))
             for position, use in enumerate(line):
@@ -131,19 +132,18 @@ class _Lines:
                     reduced[leaf] = not first
                     if n and not reduced[fresh[0]]:
                         graph.edges.append((index[fresh[0]], index[leaf], 1))
-                    graph.edges += [(node, index[leaf], 0) for node in (ready, closed) if node is not None]
-                ready, closed = self._moments(use, fresh, ready, index, graph)
+                    graph.edges += [(moment, index[leaf], 0) for moment in moments]
+                moments = self._moments(use, fresh, moments, index, graph)
                 before = use.value.leaves
 
     def _moments(
-        self, use: _Use, fresh: list[int], ready: int | None, index: dict[int, int], graph: Moves
+        self, use: _Use, fresh: list[int], earlier: tuple[int, ...], index: dict[int, int], graph: Moves
     ) -> tuple[int, int]:
         """The moments from which ``use``'s value is there and may be changed, between its uses."""
         there, done = graph.nodes, graph.nodes + 1
         graph.nodes += 2
         graph.edges += [(index[leaf], there, 1) for leaf in fresh]
-        if ready is not None:
-            graph.edges.append((ready, there, 0))
+        graph.edges += [(moment, there, 0) for moment in earlier[:1]]
         graph.edges.append((there, done, 0))
         for user in use.users:
             graph.edges += [(there, index[user], 0), (index[user], done, 0)]
@@ -168,7 +168,7 @@ class _Lines:
 
     def _check_order(self, held: Held, lines: list[list[_Use]]) -> None:
         """Own input comes first; a copy must bring something that was not there."""
-        for before, line in zip(lines, lines[1:], strict=False):
+        for before, line in pairwise(lines):
             if OWN in line[0].value.leaves:
                 raise self._apart(held, before[-1], line)
             brought = self.flow.crossings[min(line[0].value.leaves, key=self._arrival)].value.mask

@@ -32,7 +32,7 @@ _RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 class Shape:
     """The size of a program's collective.
 
-    ``chunks_per_rank``: as the model counts (``collectives/library``). ``pieces``: chunks of the model in one chunk
+    ``chunks_per_rank``: as the model counts (``collectives/library``). ``pieces``: chunks of the model in one
     of the program; above 1 only for an allreduce whose chunks do not divide among the ranks.
     """
 
@@ -80,7 +80,7 @@ def _whole_block(program: Program) -> bool:
 
 
 def likely_roots(program: Program) -> list[Rank]:
-    """The ranks of a rooted program, the likeliest root first: it receives least, or in a reduction sends least."""
+    """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
     if program.collective not in ROOTED:
         return []
     ops = _RECEIVES if program.collective in _RECEIVES_LEAST else _SENDS

@@ -1,7 +1,7 @@
 """What a program moves: symbolic execution to crossings between GPUs and the values they carry.
 
-In: a program that its judge found right, and its buffers. Out: a ``Flow``: every chunk that crosses from one GPU to
-another, with the value it carries, and the value each rank ends with. Copies and scratch leave no trace.
+In: a program that its judge found right, and its buffers. Out: a ``Flow``: every chunk that crosses from one GPU
+to another, with the value it carries, and the value each rank ends with. Copies and scratch leave no trace.
 
 A value at a rank is a sum of leaves: the rank's own input, and values that arrived. Its ``mask`` is the set of
 ranks whose input it sums. Two values of one chunk with one mask are equal, whichever way they were summed.
@@ -32,7 +32,7 @@ OWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A sum that stood at a rank: ``leaves`` are crossings that arrived there and ``OWN``; ``ready``: since when."""
+    """A sum that stood at a rank since ``ready``; ``leaves``: crossings that arrived there, and ``OWN``."""
 
     chunk: int
     mask: int

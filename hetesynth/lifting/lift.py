@@ -1,8 +1,8 @@
 """Lifting: a program or a schedule of anybody's -> what it moves, as a schedule on given links.
 
 In: a program that its judge found right and the collective it carries out, or a problem and a schedule; and the
-problem whose links and capacities to use, if there is one. Out: a ``Lifted``. Knows no judge: the caller checks the
-schedule. Reading order: buffers, dataflow, accumulation, placing.
+problem whose links and capacities to use, if there is one. Out: a ``Lifted``. Knows no judge: the caller checks
+the schedule. Reading order: buffers, dataflow, accumulation, placing.
 
 Without given links the graph is the pairs that communicate, each as wide as the most chunks the program has on it
 in one tick of logical time.
@@ -23,9 +23,7 @@ from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-
-SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
-"""Messages that one connection holds, by protocol."""
+from hetesynth.model.target import PORTABLE
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class Lifted:
 
     ``crossings``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
     nobody uses. ``depth``: ticks of the program in logical time. ``relays``: (rank, chunk) pairs where a rank
-    passes on a chunk that it neither starts nor ends with. ``pieces``: chunks of the schedule in one of the program.
+    passes on a chunk that it neither starts nor ends with. ``pieces``: chunks of the schedule in one of the
+    program.
     """
 
     problem: Problem
@@ -50,16 +49,16 @@ def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem 
     """The schedule of ``program`` on the links of ``on``, or on those it uses.
 
     ``collective``: what the program carries out, of the size that ``buffers.shape`` says, ``pieces`` with it.
-    Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does, HS704 a link that
-    ``on`` does not have, HS705 capacities that are too small for transfers that must go together.
+    Raises HetesynthError: HS702 the program is not right, HS703 no schedule can say what it does, HS704 a link
+    that ``on`` does not have, HS705 capacities that are too small for transfers that must go together.
     """
     buffers = Buffers(collective, pieces, in_place=program.in_place and not program.out_of_place)
-    flow = flow_of(program, buffers, SLOTS[program.protocol])
+    flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
     return _lifted(flow, collective, pieces, on)
 
 
 def relaid(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:
-    """What ``schedule`` moves, on the links of ``on`` (its collective is that of ``problem``). Raises as ``lift``."""
+    """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""
     return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on)
 
 

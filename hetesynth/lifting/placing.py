@@ -2,9 +2,9 @@
 
 In: moves with their waits, and a problem with links and capacities. Out: a schedule. Knows nothing of programs.
 
-Serial schedule generation (Kolisch 1996): moves in the order of a priority, each at the earliest tick at which what
-it waits for is over and some link of its pair has room. Generated from the starts of a schedule that keeps all
-waits and capacities, no move starts later than there. Then double justification (Valls, Ballestin and Quintanilla
+Serial schedule generation (Kolisch 1996): moves in the order of a priority, each at the earliest tick at which
+what it waits for is over and some link of its pair has room. Generated from the starts of a schedule that keeps
+all waits and capacities, no move starts later than there. Then double justification (Valls, Ballestin and Quintanilla
 2005): the same backwards and forwards again, which never takes longer.
 
 Moves that must start together (each has to leave before the other's arrival changes what it sends) are one
@@ -145,7 +145,7 @@ class _Placer:
         for move in moves:
             if (move.src, move.dst) not in self.links:
                 raise HetesynthError(
-                    f"{move.place} sends to rank {move.dst}; the topology has no link from {move.src} to {move.dst}",
+                    f"{move.place} sends to rank {move.dst}; there is no link from {move.src} to {move.dst}",
                     code="HS704",
                     help="give the cluster that the program was made for, or none",
                 )
@@ -207,8 +207,8 @@ class _Placer:
     def _too_narrow(self, members: tuple[int, ...]) -> HetesynthError:
         move = self.moves[members[0]]
         return HetesynthError(
-            f"{len(members)} transfers, that of {move.place} among them, must happen in one step because each sends "
-            f"a value of chunk {move.chunk} that the others change; the capacities of this cluster do not allow it",
+            f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since each "
+            f"sends a value of chunk {move.chunk} that the others change; the capacities are too small for that",
             code="HS705",
             help="import without --topo, or synthesize a schedule for this cluster",
             exit_code=1,

@@ -1,0 +1,70 @@
+"""``hetesynth import``: anybody's MSCCL XML, or a schedule, back into the compiler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.chunking import ROUNDINGS
+from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option, targets_of
+
+
+@click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--topo", "topology", type=TOPOLOGY, help="Lay the transfers on the links of this cluster.")
+@click.option("--chunk-size", metavar="SIZE", help="With --topo: for example 4MB [default: the topology's].")
+@click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
+@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
+@click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
+@click.option(
+    "--target", "targets", multiple=True, metavar="NAME[,NAME]", help="Also write programs for it; repeatable."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
+    help="Where to write [default: FILE-imported here].",
+)  # fmt: skip
+@json_option
+def command(
+    file: Path,
+    topology: Path | None,
+    root: int | None,
+    targets: tuple[str, ...],
+    output: Path | None,
+    chunk_size: str | None,
+    tau_ref: str,
+    rounding: str,
+    as_json: bool,
+) -> None:
+    """Read FILE, an MSCCL XML or a schedule JSON, and write what it moves as a schedule.
+
+    The file is judged first, the schedule before it is written. Without --topo the links are those that the file
+    uses, as wide as it needs; with --topo they are the cluster's, the steps stretch to its capacities, and the
+    report compares them with the lower bound. Exits 1 when the file is wrong or no schedule can say what it does.
+    """
+    from hetesynth.cli.synth import check_folder, stem_of
+    from hetesynth.pipeline import importing
+    from hetesynth.report.importing import import_report, import_summary
+
+    request = importing.ImportRequest(
+        path=file,
+        topology=topology,
+        root=root,
+        chunking=chunking_options(chunk_size, tau_ref, rounding),
+        targets=targets_of(targets) if targets else (),
+    )
+    check_folder(output)
+    made = importing.import_file(request)
+    stem = (output or Path()) / f"{_bare(file)}-imported"
+    if output is not None and not output.is_dir():
+        stem = stem_of(output, list(made.files))
+    paths = importing.write(made, stem)
+    if as_json:
+        click.echo(json.dumps(import_summary(made, paths), indent=2))
+    else:
+        click.echo(import_report(made, paths))
+
+
+def _bare(file: Path) -> str:
+    return file.name.removesuffix(".xml").removesuffix(".json").removesuffix(".schedule")
