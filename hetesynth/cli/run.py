@@ -1,0 +1,127 @@
+"""``hetesynth run``: execute a program with real bytes, one process per rank.
+
+Every rank is this command: what it imports is paid for as often as there are ranks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from hetesynth.pipeline.running import Report
+
+
+def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """``4096`` or ``4MB``."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        size = int(text)
+    else:
+        from hetesynth.frontend.quantity import parse_quantity
+
+        size = int(parse_quantity(text, "size", parameter.opts[0]))
+    if size < 1:
+        raise click.BadParameter("must be at least one byte")
+    return size
+
+
+@click.command(name="run", short_help="Execute a program with real data and check every byte.")
+@click.argument("program", type=click.Path(path_type=Path), metavar="FILE.xml|FILE.json")
+@click.option(
+    "--op", type=click.Choice(["sum", "max", "min"]), default="sum", show_default=True, help="Reduction."
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "int32", "bfloat16"]), default="float32", show_default=True,
+    help="Type of the elements.",
+)  # fmt: skip
+@click.option(
+    "--size", callback=_bytes, metavar="SIZE", help="Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
+)
+@click.option(
+    "--pass-size", callback=_bytes, metavar="SIZE",
+    help="What one message carries; larger chunks take several passes [default: the protocol's].",
+)  # fmt: skip
+@click.option("--slots", type=click.IntRange(1, 64), help="Messages a connection holds [default: the protocol's].")
+@click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
+@click.option("--repeat", type=click.IntRange(1, 10000), default=1, show_default=True, help="Runs, each checked.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1, 86400), default=20.0, show_default=True, metavar="SECONDS",
+    help="Without progress on any rank, after which it is a stall.",
+)  # fmt: skip
+@click.option("--unchecked", is_flag=True, help="Run what the judge refuses too.")
+@click.option("--in-process", is_flag=True, help="All ranks in this process: no MPI, no parallelism.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def command(
+    program: Path, op: str, dtype: str, pass_size: int | None, unchecked: bool, in_process: bool, as_json: bool,
+    **wishes: Any,
+) -> int:  # fmt: skip
+    """Execute PROGRAM with real data, one MPI process per rank, and check every byte.
+
+    Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
+    one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
+    """
+    from hetesynth.errors import HetesynthError
+    from hetesynth.execute.job import Wishes
+    from hetesynth.pipeline.running import Request, run_file
+
+    request = Request(
+        program,
+        Wishes(reduction=op, dtype=dtype, message_bytes=pass_size, **wishes),  # type: ignore[arg-type]
+        unchecked,
+        in_process,
+    )
+    try:
+        report = run_file(request)
+    except HetesynthError as error:
+        if error.code == "HS700":  # rank 0 says it
+            return error.exit_code
+        raise
+    if report is None:
+        return 0
+    click.echo(json.dumps(_plain(report), indent=2) if as_json else "\n".join(_lines(report)))
+    return int(not report.correct)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    plain = {**dataclasses.asdict(report), "ok": report.correct}
+    for run in plain["runs"]:
+        run["algorithm_bandwidth_GB_per_s"] = _rate(report.size, run["seconds"])
+    return plain
+
+
+def _rate(size: int, seconds: float) -> float:
+    return size / seconds / 1e9 if seconds else 0.0
+
+
+def _lines(report: Report) -> list[str]:
+    reduction = f" {report.reduction}" if report.reduction else ""
+    root = f" root {report.root}" if report.root is not None else ""
+    passes = f", {report.passes} passes" if report.passes > 1 else ""
+    where = "over MPI" if report.transport == "mpi" else "in one process"
+    lines = [
+        f"{report.collective}{root} on {report.ranks} ranks {where}: {report.size} bytes of "
+        f"{report.dtype}{reduction}, chunks of {report.chunk}{passes}"
+    ]
+    for run in report.runs:
+        name = "in place" if run.in_place else "out of place"
+        if run.ending != "done":
+            what = "stalled" if run.ending == "stall" else "broken"
+            lines += [f"  {name}: {what}", *(f"    {text}" for text in run.diagnosis)]
+            continue
+        rate = _rate(report.size, run.seconds)
+        lines.append(
+            f"  {name}: {run.wrong} of {run.checked} bytes wrong, {run.seconds * 1e3:.2f} ms, {rate:.3g} GB/s"
+        )
+        lines += [
+            f"    rank {w.rank} {w.buffer} chunk {w.chunk} byte {w.offset}: {w.found} instead of {w.expected}"
+            for w in run.first
+        ]
+    lines.append(f"{report.file}: {'every byte is right' if report.correct else 'not correct'}")
+    return lines

@@ -1,0 +1,134 @@
+"""Elements: their type, the reduction, and the data that every rank starts with.
+
+In: names (``sum``, ``float32``) and a seed. Out: numpy arrays. Input is a function of (seed, rank, position), so
+that any rank can compute what any other holds. Where data is only moved it is random bits; where it is added, it
+is small integers, so that sums are exact in floating point whatever the order and every bit can be checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from hetesynth.errors import HetesynthError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Elements = NDArray[Any]
+
+Reduction = Literal["sum", "max", "min"]
+Dtype = Literal["float32", "int32", "bfloat16"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+ITEM_BYTES: dict[Dtype, int] = {"float32": 4, "int32": 4, "bfloat16": 2}
+_EXACT_BITS: dict[Dtype, int] = {"float32": 24, "bfloat16": 8}  # integers up to 2**bits are exact
+POISON = 0xDB
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Elements of ``dtype`` on ``ranks`` ranks, reduced with ``reduction``; ``reduces``: whether they are at all.
+
+    Raises HetesynthError (HS705) where the type is not installed or too narrow for an exact sum.
+    """
+
+    reduction: Reduction
+    dtype: Dtype
+    ranks: int
+    seed: int
+    reduces: bool
+
+    def __post_init__(self) -> None:
+        if self.reduces and self._range() < 2:
+            raise HetesynthError(
+                f"a sum over {self.ranks} ranks is not exact in {self.dtype}",
+                code="HS705",
+                help="use --dtype float32 or int32, or --op max",
+            )
+
+    @cached_property
+    def type(self) -> np.dtype[Any]:
+        """The numpy type of one element."""
+        import numpy as np
+
+        return _bfloat16() if self.dtype == "bfloat16" else np.dtype(self.dtype)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element."""
+        return ITEM_BYTES[self.dtype]
+
+    def combine(self, a: Elements, b: Elements) -> Elements:
+        """Element by element; sums of int32 wrap, as on a GPU."""
+        import numpy as np
+
+        function = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self.reduction]
+        combined: Elements = function(a, b)
+        return combined
+
+    def contribution(self, rank: int, first: int, count: int) -> Elements:
+        """Elements ``first`` to ``first + count`` of what ``rank`` contributes."""
+        import numpy as np
+
+        bits = _random_bits(self.seed, rank, first, count)
+        if not self.reduces or self.dtype == "int32":
+            return bits.view(np.int32) if self.dtype == "int32" else self._as_bits(bits)
+        wide = (bits % np.uint32(self._range())).astype(np.int32)
+        if self.reduction != "sum":
+            wide -= np.int32(self._range() // 2)
+        return wide.astype(np.float32).astype(self.type)
+
+    def _as_bits(self, bits: Elements) -> Elements:
+        import numpy as np
+
+        return bits.view(np.float32) if self.dtype == "float32" else bits.astype(np.uint16).view(self.type)
+
+    def _range(self) -> int:
+        """How many different values a contribution takes."""
+        if self.dtype == "int32":
+            return 1 << 32
+        exact = 1 << _EXACT_BITS[self.dtype]
+        return exact // self.ranks + 1 if self.reduction == "sum" else exact
+
+
+def _random_bits(seed: int, rank: int, first: int, count: int) -> Elements:
+    """32 bits a position: MurmurHash3's final mixer (Appleby) over a counter, keyed by seed and rank."""
+    import numpy as np
+
+    start = _mixed(_mixed(seed & 0xFFFFFFFF) ^ (rank * 0x9E3779B1 & 0xFFFFFFFF))
+    x = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
+    x *= np.uint32(0x9E3779B1)
+    x ^= np.uint32(start)
+    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
+        x ^= x >> np.uint32(shift)
+        x *= np.uint32(factor)
+    x ^= x >> np.uint32(16)
+    return x
+
+
+def _mixed(x: int) -> int:
+    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
+        x ^= x >> shift
+        x = x * factor & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    import numpy as np
+
+    try:
+        return np.dtype("bfloat16")
+    except TypeError:
+        pass
+    try:
+        ml_dtypes = import_module("ml_dtypes")
+    except ImportError:
+        raise HetesynthError(
+            "numpy has no bfloat16 here", code="HS705", help="pip install ml_dtypes, or use --dtype float32"
+        ) from None
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found

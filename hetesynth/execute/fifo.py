@@ -1,0 +1,198 @@
+"""Executes one rank of a ``Program`` as MSCCL's interpreter does, with real data.
+
+In: the thread blocks of a GPU, its memory, a way to send packets. Out: packets, and the memory changed. A
+connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot, a
+receive for a message, and taking a message gives the slot back. A step with hasdep publishes (pass, step) when it
+is done; a dependence waits for a published number at least as high. Chunks larger than a message make the whole
+program run several times, each pass on a slice of every chunk; a step with more chunks than fit a message sends
+several. Knows nothing of MPI.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hetesynth.execute.arithmetic import Arithmetic
+from hetesynth.execute.memory import Memory
+from hetesynth.execute.outcome import Fault
+from hetesynth.execute.scheduling import Choice, Coroutine, Packet, Player, Position, Send, Wait, refuse
+from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, ThreadBlock
+
+if TYPE_CHECKING:
+    from hetesynth.execute.arithmetic import Elements
+
+MESSAGE, CREDIT = 1, 2
+MAX_PACKED = 71  # chunks in one message
+SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
+MESSAGE_BYTES = {"Simple": 2 * 2**20, "LL": 32 * 2**10, "LL128": 560 * 2**10}
+"""What one message carries with the runtimes' default buffers."""
+
+_SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+_RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+_READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+_WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+
+Connection = tuple[int, int]
+"""(peer, channel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How a chunk of ``chunk`` elements is cut: slices of at most ``message`` elements, one pass each."""
+
+    chunk: int
+    message: int
+    slots: int
+
+    @property
+    def slices(self) -> list[slice]:
+        """The elements of a chunk that each pass covers."""
+        step = min(self.message, self.chunk)
+        return [slice(first, min(first + step, self.chunk)) for first in range(0, self.chunk, step)]
+
+    @property
+    def packed(self) -> int:
+        """Chunks that one message may carry."""
+        return max(1, min(MAX_PACKED, self.message // self.chunk))
+
+
+@dataclass(slots=True)
+class _Connections:
+    """``taken``: slots in use towards a peer; ``arrived``: messages from one."""
+
+    taken: dict[Connection, int] = field(default_factory=dict)
+    arrived: dict[Connection, deque[Elements]] = field(default_factory=dict)
+
+
+class FifoPlayer(Player):
+    """One rank of a program."""
+
+    def __init__(
+        self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, passes: Passes, send: Send,
+        choose: Choice | None = None,
+    ) -> None:  # fmt: skip
+        self._gpu, self._ranks, self._memory, self._numbers = gpu, ranks, memory, numbers
+        self._passes = passes
+        self._connections = _Connections()
+        self._published: dict[int, tuple[int, int]] = {}
+        super().__init__(send, choose)
+
+    def _coroutines(self) -> list[Coroutine]:
+        return [self._play(block) for block in self._gpu.thread_blocks]
+
+    def deliver(self, packet: Packet) -> None:
+        """A message, or a credit for one that was taken."""
+        connection = (packet.peer, packet.channel)
+        if packet.kind == MESSAGE and packet.data is not None:
+            data = packet.data.view(self._numbers.type)
+            self._connections.arrived.setdefault(connection, deque()).append(data)
+            self.wake(("message", connection))
+        elif packet.kind == CREDIT:
+            self._connections.taken[connection] -= 1
+            self.wake(("slot", connection))
+        else:
+            raise refuse(packet.kind)
+
+    def _unsettled(self) -> list[str]:
+        return [
+            f"rank {peer} never took {count} message{'s' if count > 1 else ''} on channel {channel}"
+            for (peer, channel), count in sorted(self._connections.taken.items())
+            if count
+        ]
+
+    def _play(self, block: ThreadBlock) -> Coroutine:
+        """The whole thread block, pass by pass."""
+        for turn, elements in enumerate(self._passes.slices):
+            for step, x in enumerate(block.instructions):
+                here = Position(block.id, step, x.op, turn)
+                if x.depends is not None:
+                    yield from self._await_step(here, x.depends)
+                if x.op == "nop":
+                    continue
+                try:
+                    yield from self._execute(here, block, x, elements)
+                except Fault as fault:
+                    raise Fault(f"{here}: {fault}") from None
+                if x.has_dependents:
+                    self._published[block.id] = (turn, step)
+                    self.wake(("step", block.id))
+
+    def _await_step(self, here: Position, on: tuple[int, int]) -> Coroutine:
+        block, step = on
+        while self._published.get(block, (-1, -1)) < (here.turn, step):
+            yield Wait(("step", block), here, f"step {step} of thread block {block}")
+
+    def _execute(self, here: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
+        """One instruction, message by message."""
+        communicates = x.op in _SENDS or x.op in _RECEIVES
+        most = self._passes.packed if communicates else max(x.count, 1)
+        for first in range(0, max(x.count, 1), most):
+            count = min(most, x.count - first)
+            src = self._view(x.src, first, count, elements) if x.op in _READS else None
+            dst = self._view(x.dst, first, count, elements) if x.op in _WRITES else None
+            if communicates:
+                yield from self._communicate(here, block, x.op, src, dst, (count, elements.stop - elements.start))
+            elif src is not None and dst is not None:
+                dst[:] = src if x.op == "cpy" else self._numbers.combine(dst, src)
+
+    def _communicate(
+        self, here: Position, block: ThreadBlock, op: str, src: Elements | None, dst: Elements | None,
+        shape: tuple[int, int],
+    ) -> Coroutine:  # fmt: skip
+        """Takes a message when one is there and, to pass it on, a slot is free; then computes, stores, sends."""
+        source = self._connection(block.recv_peer, block.channel, "receive") if op in _RECEIVES else None
+        target = self._connection(block.send_peer, block.channel, "send") if op in _SENDS else None
+        yield from self._await_both(here, source, target)
+        data = src
+        if source is not None:
+            data = self._taken(source, shape)
+            if src is not None:
+                data = self._numbers.combine(data, src)
+        if data is None:
+            raise Fault("it has nothing to move")
+        if dst is not None:
+            dst[:] = data
+        if target is not None:
+            self._connections.taken[target] = self._connections.taken.get(target, 0) + 1
+            self.send(Packet(target[0], MESSAGE, target[1], data=_flat(data)))
+
+    def _await_both(
+        self, here: Position, source: Connection | None, target: Connection | None
+    ) -> Generator[Wait, None, None]:
+        while True:
+            if source is not None and not self._connections.arrived.get(source):
+                yield Wait(("message", source), here, f"a message from rank {source[0]} on channel {source[1]}")
+            elif target is not None and self._connections.taken.get(target, 0) >= self._passes.slots:
+                reason = f"rank {target[0]} to take one of {self._passes.slots} messages on channel {target[1]}"
+                yield Wait(("slot", target), here, reason)
+            else:
+                return
+
+    def _taken(self, source: Connection, shape: tuple[int, int]) -> Elements:
+        data = self._connections.arrived[source].popleft()
+        self.send(Packet(source[0], CREDIT, source[1]))
+        if data.size != shape[0] * shape[1]:
+            wanted = f"{shape[0]} chunks of {shape[1]} elements"
+            raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {wanted}")
+        return data.reshape(shape)
+
+    def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
+        if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
+            raise Fault(f"there is no rank to {what} {'to' if what == 'send' else 'from'}")
+        return peer, channel
+
+    def _view(self, part: BufferSlice | None, first: int, count: int, elements: slice) -> Elements:
+        if part is None:
+            raise Fault("it names no buffer")
+        return self._memory.view(part.buffer, part.offset + first, count, elements)
+
+
+def _flat(data: Elements) -> Elements:
+    """A private copy as bytes: the memory may change before the packet has left."""
+    import numpy as np
+
+    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
+    return flat

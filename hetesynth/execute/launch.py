@@ -1,0 +1,132 @@
+"""Starting one process per rank on this machine with mpiexec, and ending them all whatever happens.
+
+In: the command of a rank and how many. Out: the text that rank 0 left. Under somebody else's launcher
+(``launched``) nothing is started: this process is a rank.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from hetesynth.errors import HetesynthError
+from hetesynth.execute.files import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE
+
+START_SECONDS, START_SECONDS_PER_RANK = 60.0, 2.0
+END_SECONDS = 10.0
+_LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
+_INSTALL = "pip install 'hetesynth[run]' (mpi4py and Open MPI); or --in-process, which needs no MPI"
+
+
+def launched(environment: Mapping[str, str]) -> bool:
+    """Whether an MPI launcher started this process as one of its ranks."""
+    if any(name in environment for name in _LAUNCHERS):
+        return True
+    return "SLURM_STEP_ID" in environment and environment.get("SLURM_STEP_NUM_TASKS", "1") not in ("", "1")
+
+
+def mpiexec() -> Path | None:
+    """mpiexec beside this Python (where the wheel puts it), else on PATH."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    if os.access(beside, os.X_OK):
+        return beside
+    found = shutil.which("mpiexec") or shutil.which("mpirun")
+    return Path(found) if found else None
+
+
+def available() -> str | None:
+    """What is missing to launch ranks; None: nothing."""
+    if find_spec("mpi4py") is None:
+        return "mpi4py is not installed"
+    return None if mpiexec() is not None else "mpiexec is not on PATH"
+
+
+def launch(command: Sequence[str], ranks: int) -> str:
+    """Runs ``command`` on ``ranks`` processes; what rank 0 wrote. HS706: no MPI, HS708: it did not work."""
+    missing, program = available(), mpiexec()
+    if missing is not None or program is None:
+        raise HetesynthError(f"{missing}: ranks run over MPI", code="HS706", help=_INSTALL)
+    with tempfile.TemporaryDirectory(prefix="hetesynth-run-") as directory:
+        place = Path(directory)
+        environment = {
+            **os.environ, RESULT_DIRECTORY: directory, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }  # fmt: skip
+        with (place / "output").open("wb") as output, _interrupts():
+            process = subprocess.Popen(
+                [str(program), *_options(program), "-n", str(ranks), *command],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                _wait(process, place, ranks)
+            finally:
+                _end(process)
+        result = place / RESULT_FILE
+        if result.exists():
+            return result.read_text()
+        tail = (place / "output").read_text(errors="replace").strip()[-2000:]
+        raise HetesynthError(f"the ranks ended without a result:\n{tail}", code="HS708", exit_code=1)
+
+
+def _options(program: Path) -> list[str]:
+    """More ranks than cores and, for root, permission: Open MPI has to be told."""
+    try:
+        version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HetesynthError(f"{program} does not run: {error}", code="HS706", help=_INSTALL) from None
+    if not any(name in version.stdout for name in ("Open MPI", "OpenRTE", "PRRTE", "prte")):
+        return []
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["--oversubscribe", "--bind-to", "none", *as_root]
+
+
+def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
+    """Until the ranks have ended or left their result. Once started they watch themselves."""
+    limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
+    while process.poll() is None and not (place / RESULT_FILE).exists():
+        time.sleep(0.01)
+        if time.monotonic() > limit and not (place / STARTED_FILE).exists():
+            raise HetesynthError(f"{ranks} ranks did not start in time", code="HS708", exit_code=1)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nothing stays behind: mpiexec ends its ranks when asked, and is killed with its group when it does not."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Being asked to end is an interrupt, so that the ranks are ended too."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,84 @@
+"""The memory of one rank: input, output and scratch, filled before a run and checked after it.
+
+In: a reference collective, arithmetic, one rank. Out: arrays to play in, and a RankCheck. Everything that a
+program must write starts as poison; inputs are known, so that it can be told afterwards whether they still stand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth.execute.arithmetic import POISON, Arithmetic
+from hetesynth.execute.collective import Reference
+from hetesynth.execute.outcome import Fault, RankCheck, WrongBytes
+
+if TYPE_CHECKING:
+    from hetesynth.execute.arithmetic import Elements
+    from hetesynth.model.program import Buffer
+
+SHOWN_BYTES = 16
+
+
+class Memory:
+    """``chunk``: elements of a chunk. ``scratch``: chunks."""
+
+    def __init__(
+        self, reference: Reference, numbers: Arithmetic, rank: int, *, chunk: int, scratch: int, in_place: bool
+    ) -> None:
+        import numpy as np
+
+        self.chunk = chunk
+        self._reference, self._numbers, self._rank, self._in_place = reference, numbers, rank, in_place
+        buffers = reference.buffers(rank, in_place)
+        width = numbers.item_bytes
+        bytes_of = np.full((buffers.memory + scratch * chunk) * width, POISON, dtype=np.uint8)
+        memory = bytes_of.view(numbers.type)
+        self._input = memory[buffers.input[0] : sum(buffers.input)]
+        self._output = memory[buffers.output[0] : sum(buffers.output)]
+        if reference.contributes(rank) and buffers.input[1]:
+            self._input[:] = numbers.contribution(rank, 0, buffers.input[1])
+        parts = {"i": self._input, "o": self._output, "s": memory[buffers.memory :]}
+        self._chunks = {name: part.reshape(-1, chunk) for name, part in parts.items()}
+
+    def view(self, buffer: Buffer, offset: int, count: int, elements: slice) -> Elements:
+        """``elements`` of each of ``count`` chunks, shape (count, elements). Fault: outside the buffer."""
+        chunks = self._chunks[buffer]
+        if offset < 0 or count < 1 or offset + count > len(chunks):
+            last = f"..{offset + count - 1}" if count > 1 else ""
+            raise Fault(f"{buffer}[{offset}{last}] is outside the buffer, which has {len(chunks)} chunks")
+        return chunks[offset : offset + count, elements]
+
+    def check(self, seconds: float) -> RankCheck:
+        """Compares every byte of the output and, out of place, of the input."""
+        expected = self._reference.expected(self._rank, self._numbers)
+        checked = wrong = 0
+        first: list[WrongBytes] = []
+        if expected is not None:
+            checked += expected.nbytes
+            wrong += self._compare("output", expected, self._output, first)
+        if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
+            given = self._numbers.contribution(self._rank, 0, len(self._input))
+            checked += given.nbytes
+            wrong += self._compare("input", given, self._input, first)
+        return RankCheck(self._rank, seconds, checked, wrong, tuple(first))
+
+    def _compare(
+        self, buffer: Literal["input", "output"], expected: Elements, found: Elements, first: list[WrongBytes]
+    ) -> int:
+        import numpy as np
+
+        a, b = expected.view(np.uint8), found.view(np.uint8)
+        if len(a) != len(b):
+            raise Fault(f"the {buffer} buffer has {len(b)} bytes, not {len(a)}")
+        wrong = np.flatnonzero(a != b)
+        chunk_bytes = self.chunk * self._numbers.item_bytes
+        for chunk in np.unique(wrong // chunk_bytes)[:2].tolist():
+            at = int(wrong[np.searchsorted(wrong, chunk * chunk_bytes)])
+            end = min(at + SHOWN_BYTES, (chunk + 1) * chunk_bytes)
+            first.append(
+                WrongBytes(
+                    self._rank, buffer, chunk, at - chunk * chunk_bytes, a[at:end].tobytes().hex(" ", 4),
+                    b[at:end].tobytes().hex(" ", 4),
+                )
+            )  # fmt: skip
+        return len(wrong)

@@ -1,0 +1,69 @@
+"""What a run of a program ends with: plain values that travel between processes and into JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Ending = Literal["done", "stall", "fault"]
+
+
+class Fault(Exception):
+    """The program did what no runtime survives: an access outside a buffer, a message of the wrong size."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongBytes:
+    """A stretch of wrong bytes inside one chunk of one buffer: the bytes expected and found, in hexadecimal."""
+
+    rank: int
+    buffer: Literal["input", "output"]
+    chunk: int
+    offset: int
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankCheck:
+    """One rank after a run. ``seconds``: until its thread blocks were done. ``wrong``: bytes, of ``checked``."""
+
+    rank: int
+    seconds: float
+    checked: int
+    wrong: int
+    first: tuple[WrongBytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution on all ranks. ``diagnosis``: who waits for what, or what went wrong; empty when it ended."""
+
+    in_place: bool
+    ending: Ending
+    seconds: float
+    checked: int = 0
+    wrong: int = 0
+    first: tuple[WrongBytes, ...] = ()
+    diagnosis: tuple[str, ...] = ()
+
+    @property
+    def correct(self) -> bool:
+        """Whether it ended with every byte right."""
+        return self.ending == "done" and not self.wrong
+
+
+MAX_SHOWN = 8
+
+
+def gathered(checks: list[RankCheck], in_place: bool) -> Run:
+    """The run as a whole: the slowest rank's time, all wrong bytes, the first few of them."""
+    first = [w for check in checks for w in check.first[:2]][:MAX_SHOWN]
+    return Run(
+        in_place,
+        "done",
+        max(check.seconds for check in checks),
+        sum(check.checked for check in checks),
+        sum(check.wrong for check in checks),
+        tuple(first),
+    )
