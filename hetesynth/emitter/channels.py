@@ -71,7 +71,7 @@ class ChannelPlan:
 
     most: Mapping[Pair, int] = field(default_factory=dict)
     parts: Mapping[Pair, int] = field(default_factory=dict)
-    merge: bool = False
+    merge: bool = True
     apart: frozenset[tuple[Pair, int]] = frozenset()
 
 
@@ -88,7 +88,7 @@ def messages(
         arc = problem.arcs[t.link]
         by_pair[arc.src, arc.dst].append(t)
     for pair in sorted(by_pair):
-        most = min(plan.most.get(pair, profile.max_channel + 1), profile.max_channel + 1)
+        most = min(plan.most.get(pair, profile.channels), profile.channels)
         for slot, carried in _slots(by_pair[pair], most, plan.parts.get(pair, 1)).items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile)
@@ -144,12 +144,12 @@ def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Tar
     most = profile.max_peers_per_channel
     for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
         src, dst = pair
-        for c in range(profile.max_channel + 1):
+        for c in range(profile.channels):
             if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
                 break
         else:
             raise HetesynthError(
-                f"ranks {src} and {dst} need more channels than {profile.max_channel + 1}, the limit of target "
+                f"ranks {src} and {dst} need more channels than {profile.channels}, the limit of target "
                 f"{profile.name}",
                 code="HS503",
                 help="use fewer chunks per rank, or a schedule with fewer peers per rank",

@@ -1,61 +1,65 @@
-"""Thread blocks of a rank -> instructions with dependences.
+"""Thread blocks -> instructions with dependences.
 
-In: the operations of one rank in the one order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
+In: the operations of every rank in the one order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
 make every execution equal to that order on every cell: a read waits for the last write (RAW), a write for the
 last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL eq. 8).
 Knows nothing of the schedule.
 
-Order within a thread block is implicit. What an earlier dependence of the thread block, or another dependence
-of the same step, already implies is dropped (a vector clock per step). Of several that remain, all but the
-last stand on nops just before the step. A step that something waits for is marked; no other is.
+Order within a thread block is implicit. Whatever else implies a dependence makes it superfluous, and it is
+dropped: other dependences, the order of thread blocks, and messages, also by way of other GPUs (a transitive
+reduction of happens-before). That a send waits for a free slot of its FIFO is not counted: a runtime with deeper
+FIFOs than its documentation says would turn such an order into a race. Of several dependences that remain, all
+but the last stand on nops just before the step. A step that something waits for is marked; no other is.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hetesynth.emitter.layout import Cell
 from hetesynth.emitter.placement import Operation
 from hetesynth.emitter.thread_blocks import Block
 from hetesynth.model.program import Instruction, ThreadBlock
 
+MAX_VISITED = 20_000
+"""Operations looked at for one step before its dependences are kept as they are."""
+
 _Position = tuple[int, int]  # (thread block, operation within it)
 _Clock = dict[int, int]  # thread block -> how many of its operations are known to be finished
+Waits = list[list[int]]
+"""For each operation of a rank, the operations of other thread blocks it names, in order."""
 
 
-def with_dependences(operations: tuple[Operation, ...], blocks: list[Block]) -> tuple[ThreadBlock, ...]:
-    """The thread blocks, numbered in the order given."""
-    position: dict[int, _Position] = {}
-    for b, block in enumerate(blocks):
-        for n, i in enumerate(block.operations):
-            position[i] = (b, n)
-    needed = _needed(operations, position)
-    return _written(operations, blocks, position, needed)
+@dataclass(frozen=True, slots=True)
+class RankBlocks:
+    """The operations of one rank and its thread blocks."""
+
+    operations: tuple[Operation, ...]
+    blocks: list[Block]
+
+    def positions(self) -> dict[int, _Position]:
+        """Operation -> where it runs."""
+        return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
 
 
-def _hazards(operations: tuple[Operation, ...]) -> list[set[int]]:
-    """For each operation, the earlier ones it conflicts with directly on some cell."""
-    wrote: dict[Cell, int] = {}
-    read: dict[Cell, list[int]] = defaultdict(list)
-    found: list[set[int]] = []
-    for i, op in enumerate(operations):
-        before = {wrote[cell] for cell in (*op.reads, *op.writes) if cell in wrote}
-        for cell in op.writes:
-            before.update(read.pop(cell, ()))
-            wrote[cell] = i
-        for cell in op.reads:
-            read[cell].append(i)
-        before.discard(i)
-        found.append(before)
-    return found
+def all_waits(rank: RankBlocks) -> Waits:
+    """Every direct conflict with another thread block, implied or not."""
+    position = rank.positions()
+    return [
+        sorted(j for j in before if position[j][0] != position[i][0])
+        for i, before in enumerate(_hazards(rank.operations))
+    ]
 
 
-def _needed(operations: tuple[Operation, ...], position: dict[int, _Position]) -> list[list[int]]:
-    """For each operation, the operations of other thread blocks it must name, the latest last."""
+def waits_without_local(rank: RankBlocks) -> Waits:
+    """Without what order on the same GPU implies."""
+    position = rank.positions()
     clocks: list[_Clock] = []
     last_in_block: dict[int, int] = {}
-    needed: list[list[int]] = []
-    for i, before in enumerate(_hazards(operations)):
+    needed: Waits = []
+    for i, before in enumerate(_hazards(rank.operations)):
         block, number = position[i]
         clock: _Clock = dict(clocks[last_in_block[block]]) if block in last_in_block else {}
         named: list[int] = []
@@ -73,15 +77,93 @@ def _needed(operations: tuple[Operation, ...], position: dict[int, _Position]) -
     return needed
 
 
-def _written(
-    operations: tuple[Operation, ...],
-    blocks: list[Block],
-    position: dict[int, _Position],
-    needed: list[list[int]],
-) -> tuple[ThreadBlock, ...]:
-    """The instructions with nops in place, so that steps can be named by their number."""
+def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
+    """For each operation, the earlier ones it conflicts with directly on some cell."""
+    wrote: dict[Cell, int] = {}
+    read: dict[Cell, list[int]] = defaultdict(list)
+    for i, op in enumerate(operations):
+        before = {wrote[cell] for cell in (*op.reads, *op.writes) if cell in wrote}
+        for cell in op.writes:
+            before.update(read.pop(cell, ()))
+            wrote[cell] = i
+        for cell in op.reads:
+            read[cell].append(i)
+        before.discard(i)
+        yield before
+
+
+class HappensBefore:
+    """The operations of all ranks as one graph, numbered in the one order.
+
+    Edges: the operation before in the same thread block, the dependences, the send of a message before its
+    receive.
+    """
+
+    def __init__(self, ranks: Sequence[RankBlocks], waits: Sequence[Waits]) -> None:
+        self.first = [0]
+        for rank in ranks:
+            self.first.append(self.first[-1] + len(rank.operations))
+        keys = [op.key for rank in ranks for op in rank.operations]
+        self.line = sorted(range(len(keys)), key=lambda g: (keys[g], g))
+        self.place = [0] * len(keys)
+        for place, g in enumerate(self.line):
+            self.place[g] = place
+        self.previous = [-1] * len(keys)
+        self.sender = [-1] * len(keys)
+        self.waits: list[list[int]] = []
+        sent: dict[int, int] = {}
+        for r, rank in enumerate(ranks):
+            base = self.first[r]
+            for block in rank.blocks:
+                for before, after in zip(block.operations, block.operations[1:], strict=False):
+                    self.previous[base + after] = base + before
+            self.waits += [[base + j for j in named] for named in waits[r]]
+            for i, op in enumerate(rank.operations):
+                out = op.message if op.op == "s" else op.forwards
+                if out is not None:
+                    sent[out.index] = base + i
+        for r, rank in enumerate(ranks):
+            for i, op in enumerate(rank.operations):
+                if op.message is not None and op.op.startswith("r") and op.op != "re":
+                    self.sender[self.first[r] + i] = sent[op.message.index]
+
+    def before(self, g: int) -> list[int]:
+        """What comes directly before operation ``g``."""
+        return [p for p in (self.previous[g], self.sender[g]) if p >= 0] + self.waits[g]
+
+    def implied(self, g: int) -> set[int]:
+        """The dependences of ``g`` that another path leads to."""
+        named = set(self.waits[g])
+        if not named:
+            return named
+        earliest = min(self.place[j] for j in named)
+        stack = [q for p in self.before(g) for q in self.before(p)]
+        seen: set[int] = set()
+        while stack:
+            p = stack.pop()
+            if p in seen or self.place[p] < earliest:
+                continue
+            seen.add(p)
+            if len(seen) > MAX_VISITED:
+                break
+            stack += self.before(p)
+        return named & seen
+
+    def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
+        """The dependences that nothing else implies, by rank."""
+        kept: list[Waits] = []
+        for r, of_rank in enumerate(waits):
+            base = self.first[r]
+            gone = (self.implied(base + i) for i in range(len(of_rank)))
+            kept.append([[j for j in named if base + j not in g] for named, g in zip(of_rank, gone, strict=True)])
+        return kept
+
+
+def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
+    """The thread blocks, numbered in the order given, with nops in place so that steps can be named."""
+    position = rank.positions()
     step: dict[int, int] = {}
-    for block in blocks:
+    for block in rank.blocks:
         at = 0
         for i in block.operations:
             at += max(0, len(needed[i]) - 1)
@@ -89,12 +171,12 @@ def _written(
             at += 1
     targets = {j for named in needed for j in named}
     done = []
-    for b, block in enumerate(blocks):
+    for b, block in enumerate(rank.blocks):
         instructions: list[Instruction] = []
         for i in block.operations:
             waits = [(position[j][0], step[j]) for j in needed[i]]
             instructions += [Instruction("nop", None, None, 0, wait) for wait in waits[:-1]]
-            op = operations[i]
+            op = rank.operations[i]
             last = waits[-1] if waits else None
             instructions.append(Instruction(op.op, op.src, op.dst, op.count, last, i in targets))
         done.append(ThreadBlock(b, block.send_peer, block.recv_peer, block.channel, tuple(instructions)))

@@ -3,22 +3,24 @@
 In: a draft and the decisions it was made with. Out: better decisions, or an error that says which limit cannot
 be met and what to change. The ways, in the order they are taken:
 
-- too many steps in a thread block: its sends and receives part; then neighbouring chunks that share a channel
-  in one tick travel together (cnt > 1); then the pair's transfers spread over more channels;
-- too many thread blocks on a GPU: fewer channels for its widest pairs; then neighbouring chunks together, so
-  that more sends and receives fit one thread block; then no thread block only for copies;
-- too many elements in the file: neighbouring chunks together.
+- too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
+  channels;
+- too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
+  then no thread block only for copies.
+
+Drafts share thread blocks as much as possible. Once one fits, ``best`` also tries to share less, where that
+shortens the critical path and still fits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from hetesynth.emitter.assembly import Assembled, Passes, assemble
 from hetesynth.emitter.channels import ChannelPlan, Message, Pair, messages
-from hetesynth.emitter.dependences import with_dependences
 from hetesynth.emitter.layout import Layout
-from hetesynth.emitter.placement import place
-from hetesynth.emitter.thread_blocks import BlockPlan, Connection, thread_blocks
+from hetesynth.emitter.placement import Placement, place
+from hetesynth.emitter.thread_blocks import SHARINGS, BlockPlan, Connection, Sharing
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol, ThreadBlock
@@ -26,6 +28,8 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
+MOST_TRIED = 20_000
+"""Operations of a program up to which several ways to share thread blocks are tried."""
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
@@ -36,6 +40,7 @@ class Fit:
     channels: ChannelPlan = field(default_factory=ChannelPlan)
     alone: frozenset[tuple[Rank, Connection]] = frozenset()
     no_copy_block: frozenset[Rank] = frozenset()
+    spread: bool = True  # whether transfers may still be cut in time to spread over channels
     notes: tuple[str, ...] = ()
 
     def noting(self, note: str) -> Fit:
@@ -44,29 +49,83 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Job:
+    """What is lowered, and to what; the same in every attempt."""
+
+    problem: Problem
+    schedule: Schedule
+    layout: Layout
+    target: Target
+    protocol: Protocol
+    passes: Passes
+
+    @property
+    def slots(self) -> int:
+        """Messages a connection holds."""
+        return self.target.slots(self.protocol)
+
+
+@dataclass(frozen=True)
 class Draft:
-    """A program made with a ``Fit``, before its limits are checked."""
+    """A program made with a ``Fit``, before its limits are checked. ``torn``: messages that must be taken apart
+    first; then there are no thread blocks."""
 
     messages: list[Message]
-    torn: tuple[Message, ...]
-    thread_blocks: tuple[tuple[ThreadBlock, ...], ...]
-    scratch: tuple[int, ...]
+    placement: Placement
+    assembled: Assembled
+
+    @property
+    def torn(self) -> tuple[Message, ...]:
+        """Messages whose chunks are not neighbours."""
+        return self.placement.torn
+
+    @property
+    def thread_blocks(self) -> tuple[tuple[ThreadBlock, ...], ...]:
+        """By rank."""
+        return self.assembled.thread_blocks
 
     @classmethod
-    def of(
-        cls, problem: Problem, schedule: Schedule, layout: Layout, fit: Fit, profile: Target, protocol: Protocol
-    ) -> Draft:
+    def of(cls, job: Job, fit: Fit) -> Draft:
         """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
-        carried = messages(problem, schedule, fit.channels, profile, profile.slots(protocol))
-        placement = place(layout, carried, profile)
+        carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
+        placement = place(job.layout, carried, job.target)
         if placement.torn:
-            return cls(carried, placement.torn, (), placement.scratch)
-        done = []
-        for rank, operations in enumerate(placement.operations):
-            alone = frozenset(connection for r, connection in fit.alone if r == rank)
-            plan = BlockPlan(alone, rank in fit.no_copy_block)
-            done.append(with_dependences(operations, thread_blocks(operations, plan, profile)))
-        return cls(carried, (), tuple(done), placement.scratch)
+            return cls(carried, placement, Assembled((), placement.scratch, 0, ()))
+        return cls(carried, placement, _assembled(job, fit, placement, carried, "all"))
+
+
+def _assembled(job: Job, fit: Fit, placement: Placement, carried: list[Message], sharing: Sharing) -> Assembled:
+    plans = []
+    for rank in range(len(placement.operations)):
+        alone = frozenset(connection for r, connection in fit.alone if r == rank)
+        plans.append(BlockPlan(alone, rank in fit.no_copy_block, sharing if job.passes.share else "none"))
+    return assemble(placement, carried, plans, job.passes, job.target, job.slots)
+
+
+def best(job: Job, fit: Fit, draft: Draft) -> Assembled:
+    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
+    found = draft.assembled
+    if not job.passes.share or sum(map(len, draft.placement.operations)) > MOST_TRIED:
+        return found
+    for sharing in SHARINGS[1:]:
+        tried = _assembled(job, fit, draft.placement, draft.messages, sharing)
+        if _fits(tried, job.target) and tried.size < found.size:
+            found = tried
+    return found
+
+
+def _fits(made: Assembled, target: Target) -> bool:
+    ranks = len(made.thread_blocks)
+    for blocks in made.thread_blocks:
+        steps = [len(tb.instructions) for tb in blocks]
+        nodes = 1 + ranks + len(blocks) + sum(steps)
+        if (
+            len(blocks) > target.thread_blocks
+            or max(steps, default=0) > target.max_steps
+            or nodes > target.max_nodes
+        ):
+            return False
+    return True
 
 
 def refined(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
@@ -100,19 +159,17 @@ def _fewer_steps(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
         return replace(fit, alone=fit.alone | frozenset(paired)).noting(
             f"sends and receives of some thread blocks were parted to stay within {profile.max_steps} steps"
         )
-    if not fit.channels.merge and _sharing(draft):
-        return _merging(fit)
     return _more_channels(long, fit, profile)
 
 
 def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Target) -> Fit:
     """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
-    before, channels = fit.channels.parts, profile.max_channel + 1
+    before, channels = fit.channels.parts, profile.channels
     parts, most = dict(before), dict(fit.channels.most)
     for rank, tb in long:
         pair = _pair(rank, tb)
         times = max(2, -(-len(tb.instructions) // profile.max_steps))
-        if pair is None or before.get(pair, 1) * times > channels:
+        if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
             raise _too_many_steps(rank, tb, profile)
         parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
         most[pair] = min(most.get(pair, channels), channels // parts[pair])
@@ -132,7 +189,7 @@ def _too_many_steps(rank: Rank, tb: ThreadBlock, profile: Target) -> HetesynthEr
 
 def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
     """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
-    crowded = {r for r, blocks in enumerate(draft.thread_blocks) if len(blocks) > profile.max_thread_blocks}
+    crowded = {r for r, blocks in enumerate(draft.thread_blocks) if len(blocks) > profile.thread_blocks}
     if not crowded:
         return None
     lanes = _lanes(draft, fit)
@@ -142,33 +199,31 @@ def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
         plan = replace(fit.channels, most={**fit.channels.most, **narrower})
         return replace(fit, channels=plan).noting(
-            f"some links use fewer channels than chunks at once to stay within {profile.max_thread_blocks} "
+            f"some links use fewer channels than chunks at once to stay within {profile.thread_blocks} "
             "thread blocks"
         )
-    if not fit.channels.merge and (fit.channels.parts or _sharing(draft)):
-        return _merging(replace(fit, channels=replace(fit.channels, parts={})))
+    if fit.channels.parts:
+        return replace(fit, channels=replace(fit.channels, parts={}), spread=False)
     if crowded - fit.no_copy_block:
         return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
-            f"own blocks are copied by thread blocks that also send, to stay within {profile.max_thread_blocks}"
+            f"own blocks are copied by thread blocks that also send, to stay within {profile.thread_blocks}"
         )
     rank = min(crowded, key=lambda r: (-len(draft.thread_blocks[r]), r))
     raise HetesynthError(
         f"rank {rank} needs {len(draft.thread_blocks[rank])} thread blocks; target {profile.name} allows "
-        f"{profile.max_thread_blocks}",
+        f"{profile.thread_blocks}",
         code="HS501",
         help=f"{FEWER}; one channel a link is used already, so the schedule has too many peers or steps per rank",
     )
 
 
 def _fewer_nodes(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
-    """Files with more elements than a reader stores for one rank: merge, else give up."""
+    """Files with more elements than a reader stores for one rank."""
     ranks = len(draft.thread_blocks)
     for rank, blocks in enumerate(draft.thread_blocks):
         nodes = 1 + ranks + len(blocks) + sum(len(tb.instructions) for tb in blocks)
         if nodes <= profile.max_nodes:
             continue
-        if not fit.channels.merge and _sharing(draft):
-            return _merging(fit)
         raise HetesynthError(
             f"rank {rank} needs {nodes} elements in the file; readers of target {profile.name} store "
             f"{profile.max_nodes}",
@@ -176,17 +231,6 @@ def _fewer_nodes(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
             help=FEWER,
         )
     return None
-
-
-def _merging(fit: Fit) -> Fit:
-    return replace(fit, channels=replace(fit.channels, merge=True)).noting(
-        "neighbouring chunks that share a channel in one step travel as one message"
-    )
-
-
-def _sharing(draft: Draft) -> bool:
-    """Whether two messages of one tick share a connection."""
-    return any(m.wave > 0 for m in draft.messages)
 
 
 def _lanes(draft: Draft, fit: Fit) -> dict[Pair, int]:

@@ -1,8 +1,9 @@
 """Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
 
 In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
-Reading order: channels (who shares a connection, in which order), placement (buffers), thread blocks,
-dependences, then the fit to the target's limits (``fitting``). Knows no synthesizer, no judge, no file format.
+Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
+assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then the fit to the target's limits
+and the choice among ways to share thread blocks (``fitting``). Knows no synthesizer, no judge, no file format.
 
 Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
 pointers. (The research runtime refuses both collectives; the others read such files.)
@@ -10,9 +11,11 @@ pointers. (The research runtime refuses both collectives; the others read such f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hetesynth.emitter.fitting import Draft, Fit, refined
+from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Passes, Saving
+from hetesynth.emitter.channels import ChannelPlan
+from hetesynth.emitter.fitting import Draft, Fit, Job, best, refined
 from hetesynth.emitter.layout import Layout, in_place_supported
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
@@ -21,6 +24,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 
 MAX_ATTEMPTS = 400
+BOUNDLESS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +41,18 @@ class LoweringOptions:
     protocol: Protocol = "Simple"
     min_bytes: int = 0
     max_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """What a pass saved: ``count`` of ``what`` (such as ``steps``)."""
-
-    by: str
-    count: int
-    what: str
+    passes: Passes = OPTIMIZED
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
-    pass saved."""
+    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); what each
+    pass saved; and the critical path in chunk times."""
 
     program: Program
     notes: tuple[str, ...]
     savings: tuple[Saving, ...] = ()
+    critical_path: int = 0
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
@@ -71,12 +68,14 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     """As ``lower``, with what was done to meet the limits."""
     _check(problem, options)
     layout = Layout(problem.collective, options.in_place)
-    fit = Fit()
+    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
+    fit = Fit(ChannelPlan(merge=options.passes.merge))
     for _ in range(MAX_ATTEMPTS):
-        draft = Draft.of(problem, schedule, layout, fit, options.profile, options.protocol)
+        draft = Draft.of(job, fit)
         better = refined(draft, fit, options.profile)
         if better is None:
-            return Lowered(_program(layout, draft, options), fit.notes)
+            made = best(job, fit, draft)
+            return Lowered(_program(layout, made, options), fit.notes, made.savings, made.critical_path)
         fit = better
     raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
 
@@ -99,7 +98,17 @@ def _check(problem: Problem, options: LoweringOptions) -> None:
         )
 
 
-def _program(layout: Layout, draft: Draft, options: LoweringOptions) -> Program:
+def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+    """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
+    all dependences, and no limits: a real target may refuse it."""
+    boundless = replace(
+        options.profile, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
+        max_nodes=BOUNDLESS,
+    )  # fmt: skip
+    return lower_with_notes(problem, schedule, replace(options, profile=boundless, passes=STRAIGHTFORWARD))
+
+
+def _program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
     collective = layout.collective
     gpus = []
     for rank, blocks in enumerate(draft.thread_blocks):

@@ -32,6 +32,7 @@ class Operation:
     """One instruction-to-be. ``message``: the message it sends, receives or adds; None for own-block copies.
 
     ``src`` and ``dst`` are mirrored for a send and its receive, so the cells tell what this rank touches.
+    ``key``: its place in the one order. ``forwards``: the message that a receive sends on at once.
     """
 
     op: Op
@@ -41,6 +42,8 @@ class Operation:
     message: Message | None
     reads: tuple[Cell, ...]
     writes: tuple[Cell, ...]
+    key: Key = (0, 0, 0, 0, 0)
+    forwards: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +264,7 @@ class _Placer:
         if op == "re":
             reads = (*reads, *writes)
         here = self.operations[rank]
-        here.append((key, len(here), Operation(op, src, dst, count, m, reads, writes)))
+        here.append((key, len(here), Operation(op, src, dst, count, m, reads, writes, key)))
 
 
 def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[Run]:

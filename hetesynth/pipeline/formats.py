@@ -18,7 +18,8 @@ from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.verdict import Violation
 
 if TYPE_CHECKING:
-    from hetesynth.emitter.lower import LoweringOptions, Saving
+    from hetesynth.emitter.assembly import Saving
+    from hetesynth.emitter.lower import LoweringOptions
     from hetesynth.emitter.summary import ProgramSummary
 
 
@@ -97,11 +98,11 @@ FORMATS: dict[Format, Backend] = {
 
 
 def demand_collective(wanted: Target, collective: CollectiveName) -> None:
-    """HetesynthError HS508 when ``wanted`` does not know ``collective``, naming the targets that do."""
+    """HetesynthError HS513 when ``wanted`` does not know ``collective``, naming the targets that do."""
     if collective not in wanted.collectives:
         others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
         raise HetesynthError(
             f"target {wanted.name} ({wanted.runtime}) has no {collective}",
-            code="HS508",
+            code="HS513",
             help=f"targets with a {collective}: {others}",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetesynth.emitter.dependences import with_dependences
+from hetesynth.emitter.dependences import RankBlocks, all_waits, waits_without_local, written
 from hetesynth.emitter.layout import Cell
 from hetesynth.emitter.placement import Operation
 from hetesynth.emitter.thread_blocks import Block
@@ -18,7 +18,8 @@ def op(kind: Op, reads: tuple[Cell, ...] = (), writes: tuple[Cell, ...] = ()) ->
 
 
 def waits(operations: list[Operation], *blocks: list[int]) -> Waits:
-    made = with_dependences(tuple(operations), [Block(None, None, 0, tuple(block)) for block in blocks])
+    rank = RankBlocks(tuple(operations), [Block(None, None, 0, tuple(block)) for block in blocks])
+    made = written(rank, waits_without_local(rank))
     assert [tb.id for tb in made] == list(range(len(blocks)))
     return [[(x.op, x.depends, x.has_dependents) for x in tb.instructions] for tb in made]
 
