@@ -8,15 +8,18 @@ the order of simultaneous events. Small graphs are interpreted, so that nothing 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from functools import cache
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from hetesynth.model.timeline import Floats, Ints, Timeline, TransferGraph
+from hetesynth.model.timeline import Ints, Timeline, TransferGraph
 from hetesynth.simulate import fluid_kernel
-from hetesynth.simulate.fluid_kernel import State
+from hetesynth.simulate.fluid_kernel import Fields, State
+
+Records = np.ndarray[Any, np.dtype[Any]]
 
 INTERPRETED_TASKS = 4000  # more are compiled; loading compiled code takes as long as interpreting about so many
 
@@ -31,48 +34,59 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     state = _state(graph)
     if compiled:
         ended = _kernel()(state, graph.tasks)
+        times = [state.tasks[name].copy() for name in _RESULTS]
     else:
-        state = State(*(column.tolist() for column in state))
-        ended = fluid_kernel.run(state, graph.tasks)
+        plain = State(*(_objects(column) for column in state))
+        ended = fluid_kernel.run(plain, graph.tasks)
+        times = [np.asarray([getattr(t, name) for t in plain.tasks], dtype=np.float64) for name in _RESULTS]
     if ended < graph.tasks:
         raise ValueError(f"{graph.tasks - ended} tasks wait for each other in a circle")
-    ready, begin, sent, end = (
-        np.asarray(column, dtype=np.float64) for column in (state.ready, state.begin, state.sent, state.end)
-    )
+    ready, begin, sent, end = times
     return Timeline(graph, ready, begin, sent, end, float(end.max(initial=0.0)))
+
+
+_RESULTS = ("ready", "begin", "sent", "end")
 
 
 def _state(graph: TransferGraph) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
-    user = np.repeat(np.arange(n), np.diff(graph.uses_start))
-    waiter = np.repeat(np.arange(n), np.diff(graph.waits_start))
     order = np.argsort(graph.waits, kind="stable")
-    limit = np.full(n, np.inf)
-    np.minimum.at(limit, user, graph.rate[graph.uses])
+    used = _records(fluid_kernel.USE, uses)
+    used["resource"] = graph.uses
+    used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
+    tasks = _records(fluid_kernel.TASK, n)
+    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.held, graph.after
+    tasks["limit"] = np.inf
+    np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
+    tasks["missing"] = np.diff(graph.waits_start)
+    tasks["place"] = -1
+    tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
+    followers_start = _starts(graph.waits, n)
+    tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
+    limits = _records(fluid_kernel.RESOURCE, resources)
+    limits["rate"] = graph.rate
+    limits["first_flow"] = _starts(graph.uses, resources)[:-1]
+    followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
+    lengths = (uses, n, resources, resources, n, n, n, 6)
+    return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
 
-    def floats(length: int) -> Floats:
-        return np.zeros(length, dtype=np.float64)
 
-    def integers(length: int) -> Ints:
-        return np.zeros(length, dtype=np.int64)
+def _records(fields: Fields, length: int) -> Records:
+    return np.zeros(length, dtype=list(fields))
 
-    def flags(length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        return np.zeros(length, dtype=np.bool_)
 
-    return State(
-        rate=graph.rate, uses=graph.uses, uses_start=graph.uses_start, user=user,
-        followers=waiter[order], followers_start=_starts(graph.waits, n),
-        delay=graph.delay, size=graph.size + graph.held, after=graph.after, limit=limit,
-        missing=np.diff(graph.waits_start), phase=integers(n),
-        ready=floats(n), begin=floats(n), sent=floats(n), end=floats(n),
-        left=floats(n), since=floats(n), speed=floats(n), key=floats(n),
-        heap=integers(n), place=np.full(n, -1, dtype=np.int64),
-        flows_start=_starts(graph.uses, resources), flows=integers(uses), active=integers(resources),
-        seat=integers(uses), asked=floats(resources), tight=flags(resources),
-        touched=integers(resources), is_touched=flags(resources),
-        members=integers(resources), is_member=flags(resources), spare=floats(resources), open=integers(resources),
-        waiting=integers(n), is_waiting=flags(n), fresh=integers(n), ended=integers(n), counts=integers(6),
-    )  # fmt: skip
+def _objects(column: Records) -> list[Any]:
+    """The entries of an array as plain numbers, or as objects with an attribute for each field."""
+    rows: list[Any] = column.tolist()
+    if column.dtype.names is None:
+        return rows
+    record = _record_class(column.dtype.names)
+    return [record(*row) for row in rows]
+
+
+@cache
+def _record_class(names: tuple[str, ...]) -> type[Any]:
+    return make_dataclass("Record", names, slots=True)
 
 
 def _starts(values: Ints, count: int) -> Ints:
@@ -108,11 +122,13 @@ def _compiled(*, cache_on_disk: bool) -> Callable[[State, int], int]:
     """The functions of the kernel, compiled to call each other."""
     import numba
 
+    njit: Any = numba.njit
     names = dict(vars(fluid_kernel))
     sources = [f for f in names.values() if isinstance(f, FunctionType) and f.__module__ == fluid_kernel.__name__]
     for source in sources:
         own = FunctionType(source.__code__, names, source.__name__)
         own.__module__ = source.__module__
-        names[source.__name__] = numba.njit(own, cache=cache_on_disk)
+        inner = {} if source is fluid_kernel.run else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        names[source.__name__] = njit(own, cache=cache_on_disk and not inner, **inner)
     entry: Callable[[State, int], int] = names["run"]
     return entry

@@ -1,6 +1,6 @@
 """The event loop of the simulator on arrays: plain Python for small graphs, compiled by numba for large.
 
-One source serves both: the functions run as they stand on lists, or compiled on arrays (``engine.compiled``). They
+One source serves both: the functions run as they stand on lists of objects, or compiled on arrays of records. They
 compute the same numbers in the same order, so both give the same times to the last bit.
 
 Every task has one pending event at a time: the end of its delay, of its bytes, or of its computation. Events lie
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-Row = Any  # a list, or an array of floats or integers
+Row = Any  # a list, or an array, of records, floats or integers
+Fields = tuple[tuple[str, str], ...]  # of a record: names and types
 
 TOGETHER = 2e-13  # of the time: events closer than this are rounding apart
 SLACK = 1e-12  # of a rate: a resource asked for this little more than it has is not tight
@@ -25,93 +26,102 @@ DELAY, FLOW, AFTER, ENDED = 0, 1, 2, 3
 
 
 class State(NamedTuple):
-    """n tasks, R resources, U uses (a use: one task on one resource), D dependences."""
+    """n tasks, R resources, U uses (a use: one task on one resource), D dependences. Their records: below."""
 
-    rate: Row  # R: bytes per second
-    uses: Row  # U: resource
-    uses_start: Row  # n + 1
-    user: Row  # U: task
+    tasks: Row  # n records
+    resources: Row  # R records
+    uses: Row  # U records, task after task
     followers: Row  # D: tasks that wait for a task, task after task
-    followers_start: Row  # n + 1
-    delay: Row  # n
-    size: Row  # n: bytes, held ones included
-    after: Row  # n
-    limit: Row  # n: the rate of a task that is alone
-    missing: Row  # n: tasks still waited for
-    phase: Row  # n
-    ready: Row  # n: results
-    begin: Row  # n
-    sent: Row  # n
-    end: Row  # n
-    left: Row  # n: bytes not yet sent at ``since``
-    since: Row  # n
-    speed: Row  # n: present rate
-    key: Row  # n: when its next event is
-    heap: Row  # n: tasks; the first counts[0] are a heap by key
-    place: Row  # n: where in the heap, -1: not there
-    flows_start: Row  # R: where the flows of a resource begin in ``flows``
     flows: Row  # U: uses that are active, resource after resource
-    active: Row  # R: how many
-    seat: Row  # U: where in ``flows``
-    asked: Row  # R: what the flows of a resource would draw if each were alone
-    tight: Row  # R
+    heap: Row  # n: tasks; the first counts[HEAP] are a heap by ``key``
     touched: Row  # R: resources where a flow started or ended since rates were set
-    is_touched: Row  # R
     members: Row  # R: tight resources of the component being filled
-    is_member: Row  # R
-    spare: Row  # R: bytes per second not yet given
-    open: Row  # R: flows without a rate yet
     waiting: Row  # n: flows of the component
-    is_waiting: Row  # n
     fresh: Row  # n: flows that started since rates were set
     ended: Row  # n: tasks whose followers are to be told
-    counts: Row  # of heap, touched, members, waiting, fresh, ended
+    counts: Row  # how many entries of heap, touched, members, waiting, fresh and ended are in use
 
 
 HEAP, TOUCHED, MEMBERS, WAITING, FRESH, TOLD = 0, 1, 2, 3, 4, 5
+
+TASK: Fields = (
+    ("delay", "f8"),
+    ("size", "f8"),  # bytes, held ones included
+    ("after", "f8"),
+    ("limit", "f8"),  # the rate when it is alone
+    ("ready", "f8"),  # results
+    ("begin", "f8"),
+    ("sent", "f8"),
+    ("end", "f8"),
+    ("left", "f8"),  # bytes not yet sent at ``since``
+    ("since", "f8"),
+    ("speed", "f8"),  # present rate
+    ("key", "f8"),  # when its next event is
+    ("missing", "i8"),  # tasks still waited for
+    ("phase", "i8"),
+    ("place", "i8"),  # in the heap, -1: not there
+    ("first_use", "i8"),
+    ("end_use", "i8"),
+    ("first_follower", "i8"),
+    ("end_follower", "i8"),
+    ("is_waiting", "i8"),
+)
+RESOURCE: Fields = (
+    ("rate", "f8"),  # bytes per second
+    ("asked", "f8"),  # what its flows would draw if each were alone
+    ("spare", "f8"),  # bytes per second not yet given
+    ("first_flow", "i8"),  # in ``flows``
+    ("active", "i8"),  # flows
+    ("open", "i8"),  # flows without a rate yet
+    ("tight", "i8"),
+    ("is_touched", "i8"),
+    ("is_member", "i8"),
+)
+USE: Fields = (("resource", "i8"), ("task", "i8"), ("seat", "i8"))  # seat: in ``flows``
 
 
 def sift_up(s: State, at: int) -> None:
     """Move the task at place ``at`` towards the root as far as its key says."""
     task = s.heap[at]
-    key = s.key[task]
+    key = s.tasks[task].key
     while at > 0:
         above = (at - 1) // 2
         other = s.heap[above]
-        if s.key[other] <= key:
+        if s.tasks[other].key <= key:
             break
         s.heap[at] = other
-        s.place[other] = at
+        s.tasks[other].place = at
         at = above
     s.heap[at] = task
-    s.place[task] = at
+    s.tasks[task].place = at
 
 
 def sift_down(s: State, at: int) -> None:
     """Move the task at place ``at`` away from the root as far as its key says."""
     task = s.heap[at]
-    key = s.key[task]
+    key = s.tasks[task].key
     size = s.counts[HEAP]
     while True:
         below = 2 * at + 1
         if below >= size:
             break
-        if below + 1 < size and s.key[s.heap[below + 1]] < s.key[s.heap[below]]:
+        if below + 1 < size and s.tasks[s.heap[below + 1]].key < s.tasks[s.heap[below]].key:
             below += 1
         other = s.heap[below]
-        if s.key[other] >= key:
+        if s.tasks[other].key >= key:
             break
         s.heap[at] = other
-        s.place[other] = at
+        s.tasks[other].place = at
         at = below
     s.heap[at] = task
-    s.place[task] = at
+    s.tasks[task].place = at
 
 
 def set_event(s: State, task: int, time: float) -> None:
     """The next event of ``task`` is at ``time``."""
-    s.key[task] = time
-    at = s.place[task]
+    t = s.tasks[task]
+    t.key = time
+    at = t.place
     if at < 0:
         at = s.counts[HEAP]
         s.counts[HEAP] += 1
@@ -119,7 +129,7 @@ def set_event(s: State, task: int, time: float) -> None:
         sift_up(s, at)
         return
     sift_up(s, at)
-    sift_down(s, s.place[task])
+    sift_down(s, t.place)
 
 
 def take_first(s: State) -> int:
@@ -127,84 +137,87 @@ def take_first(s: State) -> int:
     first: int = s.heap[0]
     s.counts[HEAP] -= 1
     last = s.heap[s.counts[HEAP]]
-    s.place[first] = -1
+    s.tasks[first].place = -1
     if last != first:
         s.heap[0] = last
-        s.place[last] = 0
+        s.tasks[last].place = 0
         sift_down(s, 0)
     return first
 
 
 def touch(s: State, r: int) -> None:
     """Resource ``r`` has gained or lost a flow."""
-    if not s.is_touched[r]:
-        s.is_touched[r] = True
+    if s.resources[r].is_touched == 0:
+        s.resources[r].is_touched = 1
         s.touched[s.counts[TOUCHED]] = r
         s.counts[TOUCHED] += 1
 
 
 def start_flow(s: State, task: int, now: float) -> None:
     """``task`` draws from its resources from ``now`` on, at a rate to be set."""
-    s.left[task] = s.size[task]
-    s.since[task] = now
-    s.speed[task] = 0.0
+    t = s.tasks[task]
+    t.left = t.size
+    t.since = now
     s.fresh[s.counts[FRESH]] = task
     s.counts[FRESH] += 1
-    for u in range(s.uses_start[task], s.uses_start[task + 1]):
-        r = s.uses[u]
-        seat = s.flows_start[r] + s.active[r]
-        s.flows[seat] = u
-        s.seat[u] = seat
-        s.active[r] += 1
-        s.asked[r] += s.limit[task]
-        touch(s, r)
+    for u in range(t.first_use, t.end_use):
+        use = s.uses[u]
+        resource = s.resources[use.resource]
+        use.seat = resource.first_flow + resource.active
+        s.flows[use.seat] = u
+        resource.active += 1
+        resource.asked += t.limit
+        touch(s, use.resource)
 
 
 def stop_flow(s: State, task: int) -> None:
     """``task`` draws no longer."""
-    for u in range(s.uses_start[task], s.uses_start[task + 1]):
-        r = s.uses[u]
-        s.active[r] -= 1
-        moved = s.flows[s.flows_start[r] + s.active[r]]
-        s.flows[s.seat[u]] = moved
-        s.seat[moved] = s.seat[u]
-        s.asked[r] -= s.limit[task]
-        if s.active[r] == 0:
-            s.asked[r] = 0.0  # and with it the rounding of many additions
-        touch(s, r)
+    t = s.tasks[task]
+    for u in range(t.first_use, t.end_use):
+        use = s.uses[u]
+        resource = s.resources[use.resource]
+        resource.active -= 1
+        moved = s.flows[resource.first_flow + resource.active]
+        s.flows[use.seat] = moved
+        s.uses[moved].seat = use.seat
+        resource.asked -= t.limit
+        if resource.active == 0:
+            resource.asked = 0.0  # and with it the rounding of many additions
+        touch(s, use.resource)
 
 
 def finish(s: State, now: float) -> int:
     """Tell the followers of those that have ended, and of followers that need no time; how many ended."""
     told = 0
     while told < s.counts[TOLD]:
-        task = s.ended[told]
+        t = s.tasks[s.ended[told]]
         told += 1
-        s.phase[task] = ENDED
-        s.end[task] = now
-        for i in range(s.followers_start[task], s.followers_start[task + 1]):
+        t.phase = ENDED
+        t.end = now
+        for i in range(t.first_follower, t.end_follower):
             follower = s.followers[i]
-            s.missing[follower] -= 1
-            if s.missing[follower] == 0:
+            s.tasks[follower].missing -= 1
+            if s.tasks[follower].missing == 0:
                 make_ready(s, follower, now)
     return told
 
 
 def make_ready(s: State, task: int, now: float) -> None:
     """Nothing holds ``task`` back any more."""
-    s.ready[task] = now
-    s.phase[task] = DELAY
-    if s.delay[task] > 0.0:
-        set_event(s, task, now + s.delay[task])
+    t = s.tasks[task]
+    t.ready = now
+    if t.delay > 0.0:
+        set_event(s, task, now + t.delay)
     else:
         send(s, task, now)
 
 
 def send(s: State, task: int, now: float) -> None:
     """The delay of ``task`` is over."""
-    s.begin[task] = now
-    if s.size[task] > 0.0 and s.uses_start[task + 1] > s.uses_start[task]:
-        s.phase[task] = FLOW
+    t = s.tasks[task]
+    t.begin = now
+    if t.size > 0.0 and t.end_use > t.first_use:
+        t.phase = FLOW
         start_flow(s, task, now)
     else:
         compute(s, task, now)
@@ -212,10 +225,11 @@ def send(s: State, task: int, now: float) -> None:
 
 def compute(s: State, task: int, now: float) -> None:
     """The last byte of ``task`` has been sent."""
-    s.sent[task] = now
-    s.phase[task] = AFTER
-    if s.after[task] > 0.0:
-        set_event(s, task, now + s.after[task])
+    t = s.tasks[task]
+    t.sent = now
+    t.phase = AFTER
+    if t.after > 0.0:
+        set_event(s, task, now + t.after)
     else:
         s.ended[s.counts[TOLD]] = task
         s.counts[TOLD] += 1
@@ -223,79 +237,94 @@ def compute(s: State, task: int, now: float) -> None:
 
 def join(s: State, task: int) -> None:
     """``task`` needs a new rate."""
-    if not s.is_waiting[task]:
-        s.is_waiting[task] = True
+    if s.tasks[task].is_waiting == 0:
+        s.tasks[task].is_waiting = 1
         s.waiting[s.counts[WAITING]] = task
         s.counts[WAITING] += 1
 
 
+def join_flows(s: State, r: int) -> None:
+    """Every flow on resource ``r`` needs a new rate."""
+    resource = s.resources[r]
+    for i in range(resource.first_flow, resource.first_flow + resource.active):
+        join(s, s.uses[s.flows[i]].task)
+
+
 def include(s: State, r: int) -> None:
     """Resource ``r`` constrains the component."""
-    if s.tight[r] and not s.is_member[r]:
-        s.is_member[r] = True
+    resource = s.resources[r]
+    if resource.tight != 0 and resource.is_member == 0:
+        resource.is_member = 1
+        resource.spare = resource.rate
+        resource.open = resource.active
         s.members[s.counts[MEMBERS]] = r
         s.counts[MEMBERS] += 1
-        s.spare[r] = s.rate[r]
-        s.open[r] = s.active[r]
 
 
-def find_component(s: State) -> None:
-    """Every flow whose rate may have changed, and the resources that constrain them."""
+def join_touched(s: State) -> None:
+    """Flows that started, and those on resources that a start or end makes or made tight, need new rates."""
     for i in range(s.counts[TOUCHED]):
-        r = s.touched[i]
-        s.is_touched[r] = False
-        was = s.tight[r]
-        s.tight[r] = s.asked[r] > s.rate[r] * (1.0 + SLACK) and s.active[r] > 1
-        if was or s.tight[r]:
-            for j in range(s.flows_start[r], s.flows_start[r] + s.active[r]):
-                join(s, s.user[s.flows[j]])
+        resource = s.resources[s.touched[i]]
+        resource.is_touched = 0
+        was_tight = resource.tight
+        resource.tight = 0
+        if resource.active > 1 and resource.asked > resource.rate * (1.0 + SLACK):
+            resource.tight = 1
+        if was_tight + resource.tight > 0:
+            join_flows(s, s.touched[i])
     s.counts[TOUCHED] = 0
     for i in range(s.counts[FRESH]):
         join(s, s.fresh[i])
     s.counts[FRESH] = 0
+
+
+def find_component(s: State) -> None:
+    """Every flow whose rate may have changed, and the resources that constrain them."""
+    join_touched(s)
     searched_flows, searched = 0, 0
     while searched_flows < s.counts[WAITING]:
-        task = s.waiting[searched_flows]
+        t = s.tasks[s.waiting[searched_flows]]
         searched_flows += 1
-        for u in range(s.uses_start[task], s.uses_start[task + 1]):
-            include(s, s.uses[u])
+        for u in range(t.first_use, t.end_use):
+            include(s, s.uses[u].resource)
         while searched < s.counts[MEMBERS]:
-            r = s.members[searched]
+            join_flows(s, s.members[searched])
             searched += 1
-            for j in range(s.flows_start[r], s.flows_start[r] + s.active[r]):
-                join(s, s.user[s.flows[j]])
 
 
 def grant(s: State, task: int, rate: float, now: float) -> None:
     """``task`` draws ``rate`` from now on; its share is taken from the resources it uses."""
-    s.is_waiting[task] = False
-    for u in range(s.uses_start[task], s.uses_start[task + 1]):
-        r = s.uses[u]
-        if s.is_member[r]:
-            s.spare[r] = max(0.0, s.spare[r] - rate)
-            s.open[r] -= 1
-    if abs(rate - s.speed[task]) > SAME * rate:
-        s.left[task] = max(0.0, s.left[task] - s.speed[task] * (now - s.since[task]))
-        s.since[task] = now
-        s.speed[task] = rate
-        set_event(s, task, now + s.left[task] / rate)
+    t = s.tasks[task]
+    t.is_waiting = 0
+    for u in range(t.first_use, t.end_use):
+        resource = s.resources[s.uses[u].resource]
+        if resource.is_member != 0:
+            resource.spare = max(0.0, resource.spare - rate)
+            resource.open -= 1
+    if abs(rate - t.speed) > SAME * rate:
+        t.left = max(0.0, t.left - t.speed * (now - t.since))
+        t.since = now
+        t.speed = rate
+        set_event(s, task, now + t.left / rate)
 
 
 def grant_limits(s: State, share: float, now: float) -> float:
-    """Every waiting flow that cannot use ``share`` gets what it can use; the least limit of the others."""
+    """Every waiting flow that cannot use ``share`` (negative: any share) gets what it can use; the least limit of
+    the others."""
     kept = 0
     least = -1.0
     for i in range(s.counts[WAITING]):
         task = s.waiting[i]
-        if not s.is_waiting[task]:
+        t = s.tasks[task]
+        if t.is_waiting == 0:
             continue
-        if share < 0.0 or s.limit[task] <= share:
-            grant(s, task, s.limit[task], now)
+        if share < 0.0 or t.limit <= share:
+            grant(s, task, t.limit, now)
             continue
         s.waiting[kept] = task
         kept += 1
-        if least < 0.0 or s.limit[task] < least:
-            least = s.limit[task]
+        if least < 0.0 or t.limit < least:
+            least = t.limit
     s.counts[WAITING] = kept
     return least
 
@@ -306,15 +335,28 @@ def least_share(s: State) -> float:
     kept = 0
     for i in range(s.counts[MEMBERS]):
         r = s.members[i]
-        if s.open[r] == 0:
-            s.is_member[r] = False
+        resource = s.resources[r]
+        if resource.open == 0:
+            resource.is_member = 0
             continue
         s.members[kept] = r
         kept += 1
-        if share < 0.0 or s.spare[r] < share * s.open[r]:
-            share = s.spare[r] / s.open[r]
+        if share < 0.0 or resource.spare < share * resource.open:
+            share = resource.spare / resource.open
     s.counts[MEMBERS] = kept
     return share
+
+
+def fill(s: State, share: float, now: float) -> None:
+    """The flows of every resource that is full when each of its flows has ``share`` stay at it."""
+    for i in range(s.counts[MEMBERS]):
+        resource = s.resources[s.members[i]]
+        if resource.open == 0 or resource.spare > share * resource.open * (1.0 + SAME):
+            continue
+        for j in range(resource.first_flow, resource.first_flow + resource.active):
+            task = s.uses[s.flows[j]].task
+            if s.tasks[task].is_waiting != 0:
+                grant(s, task, share, now)
 
 
 def set_rates(s: State, now: float) -> None:
@@ -325,25 +367,18 @@ def set_rates(s: State, now: float) -> None:
         share = least_share(s)
         if share < 0.0 or share >= least:
             least = grant_limits(s, share, now)
-            continue
-        for i in range(s.counts[MEMBERS]):
-            r = s.members[i]
-            if s.open[r] == 0 or s.spare[r] > share * s.open[r] * (1.0 + SAME):
-                continue
-            for j in range(s.flows_start[r], s.flows_start[r] + s.active[r]):
-                task = s.user[s.flows[j]]
-                if s.is_waiting[task]:
-                    grant(s, task, share, now)
+        else:
+            fill(s, share, now)
     least_share(s)
 
 
 def advance(s: State, task: int) -> int:
     """Handle the event of ``task``; how many tasks ended."""
-    now = s.key[task]
+    now = s.tasks[task].key
     s.counts[TOLD] = 0
-    if s.phase[task] == DELAY:
+    if s.tasks[task].phase == DELAY:
         send(s, task, now)
-    elif s.phase[task] == FLOW:
+    elif s.tasks[task].phase == FLOW:
         stop_flow(s, task)
         compute(s, task, now)
     else:
@@ -354,18 +389,16 @@ def advance(s: State, task: int) -> int:
 
 def run(s: State, tasks: int) -> int:
     """Simulate all ``tasks``; how many ended (fewer: the others wait in a circle)."""
-    s.counts[TOLD] = 0
     for task in range(tasks):
-        if s.missing[task] == 0 and s.phase[task] == DELAY and s.place[task] < 0:
-            set_event(s, task, s.delay[task])
-            s.ready[task] = 0.0
+        if s.tasks[task].missing == 0:
+            set_event(s, task, s.tasks[task].delay)
     done = 0
     while s.counts[HEAP] > 0:
-        now = s.key[s.heap[0]]
+        now = s.tasks[s.heap[0]].key
         until = now + TOGETHER * now
-        while s.counts[HEAP] > 0 and s.key[s.heap[0]] <= until:
+        while s.counts[HEAP] > 0 and s.tasks[s.heap[0]].key <= until:
             task = take_first(s)
-            now = max(now, s.key[task])
+            now = max(now, s.tasks[task].key)
             done += advance(s, task)
         set_rates(s, now)
     return done
