@@ -1,9 +1,9 @@
 """A plan: what each thread block of each GPU executes, as MSCCL++ runs it from plan JSON.
 
 Indices and sizes are in chunks. Other than in a ``Program`` nothing is paired by name: a thread block writes
-straight into the memory of a peer, and signals and waits of a channel tell the peer when. Three lists with indices:
-a channel of an operation is an index into its thread block's list, whose entries are indices into the GPU's list;
-likewise a remote buffer.
+straight into the memory of a peer, and signals and waits of a channel tell the peer when. Three lists with
+indices: a channel of an operation is an index into its thread block's list, whose entries are indices into the
+GPU's list; likewise a remote buffer.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class PlanOperation:
     """One operation of a thread block.
 
     ``nop`` synchronizes the threads of the block: without one between them, two operations run side by side.
-    ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``; with
-    ``r`` before it reads peers, with ``s`` behind it also writes to peers. ``put`` copies ``src[i]`` to the peer's
-    ``dst[i]``; over a port channel, ``channels[i]`` carries it.
+    ``barrier`` joins ``blocks`` thread blocks of the GPU. ``re`` adds all of ``src`` into the first of ``dst``;
+    with ``r`` before it reads peers, with ``s`` behind it also writes to peers. ``put`` copies ``src[i]`` to the
+    peer's ``dst[i]``; over a port channel, ``channels[i]`` carries it.
     """
 
     op: PlanOp

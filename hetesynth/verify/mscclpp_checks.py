@@ -1,0 +1,348 @@
+"""Everything about an MSCCL++ plan that shows without running it: ids, limits, channels, ranges, forms of
+operations.
+
+In: a plan and where to report. Out: findings. After a plan passes, ``mscclpp_run`` may follow every index in it.
+The limits are those of the runtime's kernel, whose loader checks few of them: what it does not check overwrites
+memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hetesynth.model.plan import (
+    CHANNEL_TYPES,
+    MAX_BARRIERS,
+    MAX_CHANNELS,
+    MAX_CHANNELS_OF_OPERATION,
+    MAX_OPERATIONS,
+    MAX_REMOTE_BUFFERS,
+    MAX_SEMAPHORES,
+    MAX_SLICES,
+    GpuPlan,
+    LocalSlice,
+    Plan,
+    PlanBlock,
+    PlanOperation,
+    RemoteSlice,
+    Slice,
+)
+from hetesynth.model.verdict import Violation, ViolationKind
+
+MAX_FINDINGS = 50
+
+_PUTS = frozenset({"put", "pws", "pwsf"})
+_NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
+_ALIGNMENT = 16  # bytes: the kernel adds 16 at a time
+
+_Shape = tuple[str, str]
+"""The slices an operation takes on either side: L local, R remote, + any number more of the last kind."""
+_SHAPES: dict[str, _Shape] = {
+    "copy": ("L", "L"),
+    "re": ("LL+", "L"),
+    "res": ("L+", "LR+"),
+    "rre": ("LR+", "L"),
+    "rres": ("LR+", "LR+"),
+    "put": ("L+", "R+"),
+    "pws": ("L+", "R+"),
+    "pwsf": ("L+", "R+"),
+    "get": ("R+", "L+"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPlace:
+    """Positions: the GPU, its thread block, that one's operation."""
+
+    gpu: int
+    block: int | None = None
+    operation: int | None = None
+
+    def __str__(self) -> str:
+        text = f"gpu {self.gpu}"
+        if self.block is not None:
+            text += f" thread block {self.block}"
+        return text if self.operation is None else f"{text} operation {self.operation}"
+
+
+@dataclass(slots=True)
+class PlanFindings:
+    """Collects at most ``limit`` violations."""
+
+    limit: int = MAX_FINDINGS
+    found: list[Violation] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Whether further findings are dropped."""
+        return len(self.found) >= self.limit
+
+    def add(self, kind: ViolationKind, message: str, place: PlanPlace | None = None) -> None:
+        """Keeps the finding, unless there are enough already."""
+        if self.full:
+            return
+        if place is None:
+            self.found.append(Violation(kind, message))
+            return
+        text = f"{place}: {message}"
+        self.found.append(
+            Violation(kind, text, step=place.operation, rank=place.gpu, thread_block=place.block)
+        )  # fmt: skip
+
+
+def plan_structure(
+    plan: Plan,
+    findings: PlanFindings,
+    links: Collection[tuple[int, int]] | None,
+    servers: Sequence[str] | None,
+) -> None:
+    """All static checks. ``links``: pairs of ranks that exist; ``servers``: of each rank."""
+    if plan.alignment < _ALIGNMENT or plan.alignment % _ALIGNMENT:
+        findings.add("attribute", f"buffer_alignment {plan.alignment} is no multiple of {_ALIGNMENT}")
+    if not 1 <= plan.threads <= 1024:
+        findings.add("limit", f"{plan.threads} threads per block, not 1 to 1024")
+    if plan.min_bytes > plan.max_bytes:
+        findings.add("attribute", f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}")
+    for g, gpu in enumerate(plan.gpus):
+        _gpu(plan, g, gpu, findings, servers)
+        if findings.full:
+            return
+    _pairs(plan, findings)
+    if links is not None:
+        _links(plan, findings, frozenset(links))
+
+
+def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequence[str] | None) -> None:
+    here = PlanPlace(g)
+    if gpu.rank != g:
+        findings.add("attribute", f"its id is {gpu.rank}: the loader takes the {g}th entry as rank {g}", here)
+    if gpu.input_chunks < 1 or gpu.output_chunks < 1:
+        findings.add(
+            "limit", "input_chunks and output_chunks must be at least 1: the loader divides by them", here
+        )
+    if len(gpu.semaphores) > MAX_SEMAPHORES:
+        findings.add("limit", f"{len(gpu.semaphores)} semaphores, at most {MAX_SEMAPHORES}", here)
+    if not gpu.blocks:
+        findings.add("limit", "there is no thread block: the kernel cannot be started", here)
+    for kind in CHANNEL_TYPES:
+        for peer in sorted(set(gpu.peers(kind))):
+            if peer == g or peer >= plan.ranks:
+                what = "the GPU itself" if peer == g else f"GPU {peer}, which does not exist"
+                findings.add("connection", f"a {kind} channel leads to {what}", here)
+            elif kind == "memory" and servers is not None and servers[peer] != servers[g]:
+                findings.add("connection", f"a memory channel leads to GPU {peer} in another server", here)
+    for i, buffer in enumerate(gpu.remote_buffers):
+        if buffer.rank == g or buffer.rank >= plan.ranks:
+            findings.add("connection", f"remote buffer {i} is of GPU {buffer.rank}: not another GPU", here)
+        elif buffer.buffer == "s" and not plan.gpus[buffer.rank].scratch_chunks:
+            findings.add("range", f"remote buffer {i} is scratch of GPU {buffer.rank}, which has none", here)
+    for t, block in enumerate(gpu.blocks):
+        _block(plan, PlanPlace(g, t), gpu, block, findings)
+    _barriers(g, gpu, findings)
+
+
+def _block(plan: Plan, here: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFindings) -> None:
+    if block.id != here.block:
+        findings.add("attribute", f"its id is {block.id}: the loader takes thread blocks by position", here)
+    if len(block.operations) > MAX_OPERATIONS:
+        findings.add("limit", f"{len(block.operations)} operations, at most {MAX_OPERATIONS}", here)
+    before = len(findings.found)
+    for kind in CHANNEL_TYPES:
+        channels, buffers = block.channels(kind), block.buffers(kind)
+        if len(channels) > MAX_CHANNELS:
+            findings.add("limit", f"{len(channels)} {kind} channels, at most {MAX_CHANNELS}", here)
+        if len(buffers) > MAX_REMOTE_BUFFERS:
+            text = f"{len(buffers)} remote buffers over {kind} channels, at most {MAX_REMOTE_BUFFERS}"
+            findings.add("limit", text, here)
+        for c in channels:
+            if c >= len(gpu.peers(kind)):
+                text = f"{kind} channel {c} does not exist: the GPU has {len(gpu.peers(kind))}"
+                findings.add("connection", text, here)
+        for b in buffers:
+            if b >= len(gpu.remote_buffers) or kind not in gpu.remote_buffers[b].access:
+                findings.add("connection", f"there is no remote buffer {b} reached over a {kind} channel", here)
+    if len(findings.found) == before:
+        for i, operation in enumerate(block.operations):
+            for defect, message in _operation(plan, gpu, block, operation):
+                findings.add(defect, message, PlanPlace(here.gpu, here.block, i))
+
+
+_Defect = tuple[ViolationKind, str]
+
+
+def _operation(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
+    op = operation.op
+    if len(operation.src) > MAX_SLICES or len(operation.dst) > MAX_SLICES:
+        yield "limit", f"more than {MAX_SLICES} slices on one side"
+    if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
+        yield "limit", f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
+    if op in ("barrier", "sem_acquire", "sem_release"):
+        yield from _local_synchronization(gpu, operation)
+        return
+    remote = op in _PUTS or op in ("get", "res", "rre", "rres")
+    if (remote or op in _NOTIFIES) and operation.channel_type is None:
+        yield "connection", f"`{op}` needs a channel_type"
+        return
+    if op in _SHAPES:
+        yield from _slices(plan, gpu, block, operation)
+    yield from _channels(block, operation)
+
+
+def _local_synchronization(gpu: GpuPlan, operation: PlanOperation) -> Iterator[_Defect]:
+    if operation.op == "barrier":
+        if operation.barrier is None or operation.blocks is None:
+            yield "dependence", "`barrier` needs barrier_id and num_threadblocks"
+        elif operation.barrier >= MAX_BARRIERS:
+            yield "limit", f"barrier_id {operation.barrier}: there are {MAX_BARRIERS} barriers, from 0"
+    elif not operation.semaphores:
+        yield "dependence", f"`{operation.op}` names no semaphore"
+    elif max(operation.semaphores) >= len(gpu.semaphores):
+        yield "range", f"semaphore {max(operation.semaphores)}: the GPU has {len(gpu.semaphores)}"
+    elif len(set(operation.semaphores)) < len(operation.semaphores):
+        yield "dependence", f"`{operation.op}` names a semaphore twice"
+
+
+def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
+    op, kind = operation.op, operation.channel_type
+    if kind is None:
+        return
+    known = block.channels(kind)
+    if any(c >= len(known) for c in operation.channels):
+        yield "connection", f"channel {max(operation.channels)}: the thread block has {len(known)} {kind} channels"
+    if op in _NOTIFIES:
+        if not operation.channels:
+            yield "connection", f"`{op}` names no channel"
+        if len(set(operation.channels)) < len(operation.channels):
+            yield "connection", f"`{op}` names a channel twice: two threads would use it at once"
+    if op in ("flush", "pws", "pwsf") and kind == "memory":
+        yield "connection", f"`{op}` is for port channels"
+    if op in ("get", "res", "rre", "rres") and kind == "port":
+        yield "connection", f"`{op}` reads or writes peers directly: a port channel cannot"
+    if op in _PUTS and kind == "port" and len(operation.channels) != len(operation.dst):
+        yield "connection", f"{len(operation.channels)} channels for {len(operation.dst)} slices: one carries each"
+
+
+def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
+    op = operation.op
+    shape = _SHAPES[op]
+    for word, parts, wanted in zip(("src", "dst"), (operation.src, operation.dst), shape, strict=True):
+        if not _has_shape(parts, wanted):
+            yield "range", f"`{op}` does not take these {word}_buff: {wanted} (L local, R remote) is what it takes"
+            return
+    sizes = {part.size for part in (*operation.src, *operation.dst)}
+    if op in _PUTS or op == "get":
+        if len(operation.src) != len(operation.dst):
+            yield "range", f"`{op}` has {len(operation.src)} sources and {len(operation.dst)} targets"
+            return
+        sizes = set()
+        for a, b in zip(operation.src, operation.dst, strict=True):
+            if a.size != b.size:
+                sizes = {a.size, b.size}
+    if len(sizes) > 1:
+        yield "range", f"`{op}` moves slices of different sizes: {sorted(sizes)}"
+    if op == "get" and any(a.index != b.index for a, b in zip(operation.src, operation.dst, strict=True)):
+        yield "wrong-data", "`get` between different indices: the runtime exchanges the two offsets"
+    if (
+        op == "put"
+        and operation.channel_type == "memory"
+        and len({_buffer_of(part) for part in operation.src}) > 1
+    ):
+        yield "wrong-data", "`put` from different buffers: the runtime takes all from that of the first slice"
+    for part in (*operation.src, *operation.dst):
+        yield from _range(plan, gpu, block, operation, part)
+
+
+def _has_shape(parts: Sequence[Slice], wanted: str) -> bool:
+    letters = "".join("L" if isinstance(part, LocalSlice) else "R" for part in parts)
+    if not wanted.endswith("+"):
+        return letters == wanted
+    fixed = wanted[:-1]
+    return letters.startswith(fixed) and letters[len(fixed) :] == fixed[-1] * (len(letters) - len(fixed))
+
+
+def _buffer_of(part: Slice) -> str:
+    return part.buffer if isinstance(part, LocalSlice) else ""
+
+
+def _range(
+    plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice
+) -> Iterator[_Defect]:  # fmt: skip
+    if part.size < 1:
+        yield "range", "a slice of no chunks"
+        return
+    if isinstance(part, RemoteSlice):
+        kind = operation.channel_type or "memory"
+        known = block.buffers(kind)
+        if part.buffer_id >= len(known):
+            yield "range", f"buffer_id {part.buffer_id}: the thread block has {len(known)} over {kind} channels"
+            return
+        buffer = gpu.remote_buffers[known[part.buffer_id]]
+        if buffer.rank >= plan.ranks:
+            return
+        owner, name, what = plan.gpus[buffer.rank], buffer.buffer, f"GPU {buffer.rank}'s {buffer.buffer}"
+        near = {block_peer(gpu, block, operation.channel_type, c) for c in operation.channels}
+        if near and operation.channel_type == "port" and buffer.rank not in near:
+            yield "connection", f"`{operation.op}` into GPU {buffer.rank}: none of its channels leads there"
+    else:
+        owner, name, what = gpu, part.buffer, part.buffer
+    room = {"i": owner.input_chunks, "o": owner.output_chunks, "s": owner.scratch_chunks}[name]
+    if part.index + part.size > room:
+        yield "range", f"touches {what}[{part.index}..{part.index + part.size - 1}], which has {room} chunks"
+
+
+def block_peer(gpu: GpuPlan, block: PlanBlock, kind: Literal["memory", "port"] | None, channel: int) -> int:
+    """The far end of a channel as an operation names it; -1 when there is none."""
+    known = () if kind is None else block.channels(kind)
+    if kind is None or channel >= len(known) or known[channel] >= len(gpu.peers(kind)):
+        return -1
+    return gpu.peers(kind)[known[channel]]
+
+
+def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
+    """A barrier counts arrivals: it must have as many thread blocks as it says, each equally often."""
+    users: dict[int, Counter[int]] = defaultdict(Counter)
+    sizes: dict[int, set[int]] = defaultdict(set)
+    for t, block in enumerate(gpu.blocks):
+        for operation in block.operations:
+            if operation.op == "barrier" and operation.barrier is not None and operation.blocks is not None:
+                users[operation.barrier][t] += 1
+                sizes[operation.barrier].add(operation.blocks)
+    for barrier in sorted(users):
+        said = sizes[barrier]
+        if said != {len(users[barrier])}:
+            text = f"barrier {barrier} is met by {len(users[barrier])} thread blocks but says {sorted(said)[:4]}"
+            findings.add("dependence", text, PlanPlace(g))
+        elif len(set(users[barrier].values())) > 1:
+            findings.add("dependence", f"thread blocks meet barrier {barrier} unequally often", PlanPlace(g))
+
+
+def _pairs(plan: Plan, findings: PlanFindings) -> None:
+    for kind in CHANNEL_TYPES:
+        counts: Counter[tuple[int, int]] = Counter()
+        for g, gpu in enumerate(plan.gpus):
+            counts.update((g, peer) for peer in gpu.peers(kind))
+        for a, b in sorted(counts):
+            if counts[a, b] > counts[b, a] and counts[b, a] == 0:
+                findings.add("connection", f"gpu {a} has {kind} channels to gpu {b}, which has none back")
+
+
+def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]) -> None:
+    """Data may flow only where the topology has a link; signals may go either way."""
+    for g, gpu in enumerate(plan.gpus):
+        for t, block in enumerate(gpu.blocks):
+            for i, operation in enumerate(block.operations):
+                kind = operation.channel_type
+                if kind is None:
+                    continue
+                for parts, outward in ((operation.src, False), (operation.dst, True)):
+                    for part in parts:
+                        if not isinstance(part, RemoteSlice) or part.buffer_id >= len(block.buffers(kind)):
+                            continue
+                        peer = gpu.remote_buffers[block.buffers(kind)[part.buffer_id]].rank
+                        pair = (g, peer) if outward else (peer, g)
+                        if pair not in links:
+                            text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"
+                            findings.add("no-such-link", text, PlanPlace(g, t, i))

@@ -1,0 +1,461 @@
+"""Executes an MSCCL++ plan: thread blocks, one-sided writes, signals, barriers, semaphores, values, races,
+deadlock.
+
+In: a plan that passed ``mscclpp_checks`` and a layout. Out: findings.
+
+How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
+and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
+``barrier`` make the threads of a block wait for each other. So what a wait learns holds after the next of these,
+and a signal vouches for what came before the last of these. A relaxed signal says that the kernel runs and no
+more. A port channel moves data on its own: the source is read, and the target written, some time before a later
+signal of the channel arrives; the sender knows so after a flush. Kernels start and end by themselves: memory of
+a peer may be touched only between a sign of life from it and its last wait.
+
+One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
+plan stops does not depend on the order, nor do values unless there is a race, which is found from
+happens-before. Only a semaphore that several thread blocks acquire may depend on it; an acquire then learns what
+it is sure of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, PlanBlock, PlanOperation, Slice
+from hetesynth.model.topology import Rank
+from hetesynth.verify.mscclpp_checks import PlanFindings, PlanPlace
+from hetesynth.verify.mscclpp_layout import PlanLayout
+from hetesynth.verify.mscclpp_memory import Clock, PlanAccess, PlanMemory, added
+from hetesynth.verify.program_layout import BROKEN, Value, named
+
+MAX_SHOWN_WAITS = 6
+MAX_COUNTED_WRONG = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What a signal, release or barrier passes on. ``puts``: (engine, number) that have arrived with it."""
+
+    clock: Clock
+    block: int
+    stamp: int
+    puts: tuple[int, int] | None = None
+    relaxed: bool = False
+
+
+@dataclass(slots=True)
+class _End:
+    """One end of a channel. ``engine``: the actor of its port puts. ``fresh``: puts not yet behind a nop."""
+
+    gpu: Rank
+    kind: ChannelType
+    far: int | None = None
+    engine: int = -1
+    inbox: deque[_Event] = field(default_factory=deque)
+    issued: int = 0
+    fresh: list[tuple[int, int, int, int]] = field(default_factory=list)  # (put, block, segment, thread)
+    last: dict[str, tuple[int, int]] = field(default_factory=dict)  # use -> (block, segment)
+
+
+@dataclass(slots=True)
+class _Semaphore:
+    value: int
+    start: int
+    releases: list[_Event] = field(default_factory=list)
+    acquired: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """A thread block while it runs. ``done``: operations finished; ``pending``: learned at the next nop."""
+
+    index: int
+    place: PlanPlace
+    code: PlanBlock
+    clock: Clock
+    segment: int = 1
+    done: int = 0
+    pending: list[_Event] = field(default_factory=list)
+    arrived: bool = False
+
+
+class PlanExecution:
+    """One run of ``layout.plan``; ``run`` reports to ``findings``."""
+
+    def __init__(self, layout: PlanLayout, findings: PlanFindings) -> None:
+        self._layout, self._plan, self._findings = layout, layout.plan, findings
+        plan = self._plan
+        places = [PlanPlace(g, t) for g, gpu in enumerate(plan.gpus) for t in range(len(gpu.blocks))]
+        names = [str(place) for place in places]
+        self._own: list[range] = []
+        for gpu in plan.gpus:
+            begin = self._own[-1].stop if self._own else 0
+            self._own.append(range(begin, begin + len(gpu.blocks)))
+        self._ends: list[_End] = []
+        self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
+        self._connect(names)
+        self._started = len(names)
+        self._memory = [PlanMemory(layout, g, findings, names) for g in range(plan.ranks)]
+        self._semaphores = [[_Semaphore(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
+        self._releasers = self._count_releases()
+        self._barriers: dict[tuple[Rank, int], list[_Block]] = {}
+        self._blocks: list[_Block] = []
+        for k, place in enumerate(places):
+            clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
+            clock[self._started + place.gpu] = 1
+            self._blocks.append(_Block(k, place, plan.gpus[place.gpu].blocks[place.block or 0], clock))
+        self._woken: list[int] = []
+
+    def run(self) -> None:
+        """Executes until nothing moves; then deadlock, or what is left over, and final data."""
+        ready = deque(range(len(self._blocks)))
+        queued = [True] * len(self._blocks)
+        while ready and not self._findings.full:
+            index = ready.popleft()
+            queued[index] = False
+            self._advance(self._blocks[index])
+            for woken in self._woken:
+                if not queued[woken]:
+                    queued[woken] = True
+                    ready.append(woken)
+            self._woken.clear()
+        if self._findings.full:
+            return
+        if any(b.done < len(b.code.operations) for b in self._blocks):
+            self._deadlock()
+        else:
+            self._leftovers()
+            self._final_data()
+
+    # -- preparing
+
+    def _connect(self, names: list[str]) -> None:
+        """The k-th channel to a peer meets the peer's k-th back, of the same type."""
+        met: dict[tuple[Rank, Rank, ChannelType], list[int]] = {}
+        for g, gpu in enumerate(self._plan.gpus):
+            for kind in CHANNEL_TYPES:
+                for c, peer in enumerate(gpu.peers(kind)):
+                    end = _End(g, kind)
+                    if kind == "port":
+                        end.engine = len(names)
+                        names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
+                    self._end_of[g, kind, c] = len(self._ends)
+                    met.setdefault((g, peer, kind), []).append(len(self._ends))
+                    self._ends.append(end)
+        for (g, peer, kind), mine in met.items():
+            for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
+                self._ends[a].far = b
+
+    def _count_releases(self) -> dict[tuple[Rank, int], Counter[int]]:
+        found: dict[tuple[Rank, int], Counter[int]] = {}
+        for g, gpu in enumerate(self._plan.gpus):
+            for t, block in enumerate(gpu.blocks):
+                for operation in block.operations:
+                    if operation.op == "sem_release":
+                        for s in operation.semaphores:
+                            found.setdefault((g, s), Counter())[self._own[g][t]] += 1
+        return found
+
+    # -- running
+
+    def _advance(self, block: _Block) -> None:
+        operations = block.code.operations
+        while block.done < len(operations) and not self._blocked(block, operations[block.done]):
+            operation = operations[block.done]
+            self._execute(block, operation, PlanPlace(block.place.gpu, block.place.block, block.done))
+            block.done += 1
+
+    def _blocked(self, block: _Block, operation: PlanOperation) -> bool:
+        gpu = block.place.gpu
+        match operation.op:
+            case "wait" | "rlxwait":
+                return any(not end.inbox for end in self._ends_of(block, operation))
+            case "sem_acquire":
+                return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
+            case "barrier":
+                return not self._arrive(block, operation)
+        return False
+
+    def _arrive(self, block: _Block, operation: PlanOperation) -> bool:
+        """Whether all have come to the barrier; the last to come lets everybody go on."""
+        here = self._barriers.setdefault((block.place.gpu, operation.barrier or 0), [])
+        if block.arrived:
+            if block in here:
+                return False
+            block.arrived = False
+            return True
+        block.arrived = True
+        here.append(block)
+        if len(here) < (operation.blocks or 1):
+            return False
+        for member in here:
+            self._synchronize(member)
+        clock = np.maximum.reduce([member.clock for member in here])
+        for member in here:
+            clock[member.index] = max(int(clock[member.index]), member.segment - 1)
+        for member in here:
+            member.clock = clock
+            if member is not block:
+                self._woken.append(member.index)
+        here.clear()
+        block.arrived = False
+        return True
+
+    def _synchronize(self, block: _Block) -> None:
+        """The threads of the block meet: what some learned all know, and what they did is done."""
+        for event in block.pending:
+            self._learn(block, event)
+        block.pending.clear()
+        block.segment += 1
+
+    def _learn(self, block: _Block, event: _Event) -> None:
+        if event.relaxed:
+            gpu = self._blocks[event.block].place.gpu
+            known = block.clock[self._started :]
+            told = np.maximum(known, event.clock[self._started :])
+            told[gpu] = 1
+            if not np.array_equal(known, told):
+                block.clock = block.clock.copy()
+                block.clock[self._started :] = told
+            return
+        puts = event.puts
+        if block.clock[event.block] >= event.stamp and (puts is None or block.clock[puts[0]] >= puts[1]):
+            if event.stamp or block.clock[self._started + self._blocks[event.block].place.gpu]:
+                return
+        block.clock = np.maximum(block.clock, event.clock)
+        if event.block != block.index:
+            block.clock[event.block] = max(event.stamp, int(block.clock[event.block]))
+        if puts is not None:
+            block.clock[puts[0]] = max(puts[1], int(block.clock[puts[0]]))
+
+    def _event(self, block: _Block, puts: tuple[int, int] | None = None, relaxed: bool = False) -> _Event:
+        return _Event(block.clock, block.index, block.segment - 1, puts, relaxed)
+
+    def _execute(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+        match operation.op:
+            case "nop":
+                self._synchronize(block)
+            case "barrier":
+                pass  # the last to arrive did it for all
+            case "signal" | "rlxsignal":
+                self._signal(block, operation, place)
+            case "wait" | "rlxwait":
+                relaxed = operation.op == "rlxwait"
+                for end in self._ends_of(block, operation):
+                    self._uses(block, end, "wait", place)
+                    event = end.inbox.popleft()
+                    if relaxed and not event.relaxed:
+                        event = _Event(event.clock, event.block, event.stamp, None, True)
+                    block.pending.append(event)
+            case "flush":
+                for end in self._ends_of(block, operation):
+                    nothing = np.zeros_like(block.clock)
+                    block.pending.append(_Event(nothing, block.index, 0, (end.engine, end.issued)))
+            case "sem_acquire" | "sem_release":
+                self._semaphore(block, operation)
+            case "put" | "pws" | "pwsf" if operation.channel_type == "port":
+                self._port_puts(block, operation, place)
+            case _:
+                self._move(block, operation, place)
+
+    def _ends_of(self, block: _Block, operation: PlanOperation) -> list[_End]:
+        kind = operation.channel_type or "memory"
+        known = block.code.channels(kind)
+        return [self._ends[self._end_of[block.place.gpu, kind, known[c]]] for c in operation.channels]
+
+    def _uses(self, block: _Block, end: _End, use: str, place: PlanPlace) -> None:
+        """A channel's counters belong to one thread block at a time."""
+        who, segment = end.last.get(use, (block.index, 0))
+        if who != block.index and block.clock[who] < segment:
+            other = self._blocks[who].place
+            self._findings.add("race", f"uses a channel that {other} uses too: nothing orders the two", place)
+        end.last[use] = block.index, block.segment
+
+    def _signal(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+        for thread, end in enumerate(self._ends_of(block, operation)):
+            self._uses(block, end, "signal", place)
+            puts = None
+            if end.engine >= 0 and operation.op == "signal":
+                puts = end.engine, self._sure_puts(block, end, thread)
+            self._deliver(end, self._event(block, puts, operation.op == "rlxsignal"), place)
+
+    def _sure_puts(self, block: _Block, end: _End, thread: int) -> int:
+        """How many puts of a port channel surely go before a signal that ``thread`` gives now."""
+        end.fresh = [
+            put
+            for put in end.fresh
+            if not (put[1] == block.index and (put[2] < block.segment or put[3] == thread))
+            and (put[1] == block.index or block.clock[put[1]] < put[2])
+        ]
+        return end.fresh[0][0] - 1 if end.fresh else end.issued
+
+    def _deliver(self, end: _End, event: _Event, place: PlanPlace) -> None:
+        if end.far is None:
+            self._findings.add("connection", "signals on a channel that has no far end", place)
+            return
+        far = self._ends[end.far]
+        far.inbox.append(event)
+        self._woken.extend(self._own[far.gpu])
+
+    def _semaphore(self, block: _Block, operation: PlanOperation) -> None:
+        gpu = block.place.gpu
+        for s in operation.semaphores:
+            semaphore = self._semaphores[gpu][s]
+            if operation.op == "sem_release":
+                semaphore.value += 1
+                semaphore.releases.append(self._event(block))
+                self._woken.extend(self._own[gpu])
+                continue
+            semaphore.value -= 1
+            semaphore.acquired[block.index] += 1
+            needed = semaphore.acquired[block.index] - semaphore.start
+            releasers = self._releasers.get((gpu, s), Counter())
+            if needed >= 1 and needed == sum(releasers.values()):
+                block.pending += semaphore.releases
+            elif needed >= 1 and len(releasers) == 1:
+                block.pending.append(semaphore.releases[needed - 1])
+
+    # -- data
+
+    def _move(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+        """Everything that the threads of the block copy and add themselves."""
+        access = PlanAccess(block.index, block.segment, block.index, block.segment, block.done, block.clock, place)
+        if operation.op in ("put", "get", "copy"):
+            for src, dst in zip(operation.src, operation.dst, strict=True):
+                self._write(block, operation, access, dst, self._read(block, operation, access, src))
+            return
+        total = self._read(block, operation, access, operation.src[0])
+        for part in operation.src[1:]:
+            total = added(total, self._read(block, operation, access, part), self._findings, place)
+        for part in operation.dst:
+            self._write(block, operation, access, part, total)
+
+    def _port_puts(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+        for thread, end in enumerate(self._ends_of(block, operation)):
+            end.issued += 1
+            end.fresh.append((end.issued, block.index, block.segment, thread))
+            access = PlanAccess(
+                end.engine, end.issued, block.index, block.segment, block.done, block.clock, place
+            )  # fmt: skip
+            values = self._read(block, operation, access, operation.src[thread])
+            self._write(block, operation, access, operation.dst[thread], values)
+            if operation.op in ("pws", "pwsf"):
+                self._uses(block, end, "signal", place)
+                puts = end.engine, self._sure_puts(block, end, thread)
+                self._deliver(end, self._event(block, puts), place)
+            if operation.op == "pwsf":
+                nothing = np.zeros_like(block.clock)
+                block.pending.append(_Event(nothing, block.index, 0, (end.engine, end.issued)))
+
+    def _located(self, block: _Block, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
+        """(owner, first cell, name) of a slice."""
+        gpu = block.place.gpu
+        if isinstance(part, LocalSlice):
+            owner, buffer = gpu, part.buffer
+        else:
+            remote = self._plan.gpus[gpu].remote_buffers[
+                block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
+            ]
+            owner, buffer = remote.rank, remote.buffer
+        last = part.index + part.size - 1
+        text = f"{buffer}[{part.index}]" if part.size == 1 else f"{buffer}[{part.index}..{last}]"
+        name = text if owner == gpu else f"{text} of gpu {owner}"
+        return owner, self._layout.cell(owner, gpu, buffer, part.index), name
+
+    def _reached(self, access: PlanAccess, owner: Rank, name: str) -> None:
+        if not access.clock[self._started + owner]:
+            text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
+            self._findings.add("race", text, access.place)
+
+    def _read(self, block: _Block, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
+        owner, first, name = self._located(block, operation, part)
+        self._reached(access, owner, name)
+        return self._memory[owner].read(access, first, part.size, name)
+
+    def _write(
+        self, block: _Block, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
+    ) -> None:
+        owner, first, name = self._located(block, operation, part)
+        self._reached(access, owner, name)
+        if name[0] == "i" and not self._plan.in_place:
+            text = f"writes {name}: out of place the input buffer must stay as it is"
+            self._findings.add("wrong-data", text, access.place)
+        self._memory[owner].write(access, first, values, name)
+
+    # -- the end
+
+    def _deadlock(self) -> None:
+        stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
+        shown = "; ".join(self._waits_for(b) for b in stuck[:MAX_SHOWN_WAITS])
+        more = f"; and {len(stuck) - MAX_SHOWN_WAITS} more" if len(stuck) > MAX_SHOWN_WAITS else ""
+        text = f"deadlock, {len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever: {shown}{more}"
+        place = stuck[0].place
+        self._findings.add("deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
+
+    def _waits_for(self, block: _Block) -> str:
+        operation = block.code.operations[block.done]
+        who = str(PlanPlace(block.place.gpu, block.place.block, block.done))
+        if operation.op == "barrier":
+            return f"{who} at barrier {operation.barrier}"
+        if operation.op == "sem_acquire":
+            return f"{who} for semaphore {operation.semaphores[0]}"
+        kind = operation.channel_type or "memory"
+        peers = self._plan.gpus[block.place.gpu].peers(kind)
+        dry = [
+            str(peers[c])
+            for c in (block.code.channels(kind)[c] for c in operation.channels)
+            if not self._ends[self._end_of[block.place.gpu, kind, c]].inbox
+        ]
+        return f"{who} for a signal of gpu {', '.join(dry)}"
+
+    def _leftovers(self) -> None:
+        """The next run must find channels and semaphores as this one did, and nothing still under way."""
+        for end in self._ends:
+            if end.inbox:
+                text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"
+                self._findings.add(
+                    "connection", f"{text}: the next run would take them for its own", PlanPlace(end.gpu)
+                )
+        for g, semaphores in enumerate(self._semaphores):
+            for s, semaphore in enumerate(semaphores):
+                if semaphore.value != semaphore.start:
+                    text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
+                    self._findings.add("dependence", text, PlanPlace(g))
+        for g, own in enumerate(self._own):
+            clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
+            for index in own:
+                self._synchronize(self._blocks[index])
+                clock = np.maximum(clock, self._blocks[index].clock)
+            self._memory[g].outlived(clock, own)
+
+    def _final_data(self) -> None:
+        for g, gpu in enumerate(self._plan.gpus):
+            if self._findings.full:
+                return
+            wrong = list(self._wrong(g, gpu.output_chunks))
+            if wrong and wrong[0]:
+                more = (
+                    f" ({len(wrong)} of its {gpu.output_chunks} output chunks are wrong)" if len(wrong) > 1 else ""
+                )
+                self._findings.add("wrong-data", wrong[0] + more, PlanPlace(g))
+
+    def _wrong(self, g: Rank, chunks: int) -> Iterator[str]:
+        """One sentence per wrong chunk; those that follow from a finding before say nothing."""
+        silent = 0
+        found = 0
+        for chunk in range(chunks):
+            expected = self._layout.expected(g, chunk)
+            held = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
+            if expected is None or held == expected:
+                continue
+            if held == BROKEN:
+                silent += 1
+                continue
+            yield f"o[{chunk}] ends with {named(held)}, not {named(expected)}"
+            found += 1
+            if found >= MAX_COUNTED_WRONG:
+                return
