@@ -5,18 +5,21 @@ In: a ``Program`` or a ``Plan`` and the user's wishes. Out: a ``Job``, and from 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
-from hetesynth.execute.collective import PER_RANK, Reference
+from hetesynth.execute.collective import PER_RANK, Buffers, Reference
 from hetesynth.execute.fifo import MESSAGE_BYTES, SLOTS, FifoPlayer, Passes
 from hetesynth.execute.memory import Memory
+from hetesynth.execute.one_sided import PlanPlayer
 from hetesynth.execute.scheduling import Choice, Player, Send
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
+from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program
 
-Part = GpuProgram
+Part = GpuProgram | GpuPlan
 """What one rank executes."""
 
 DEFAULT_CHUNK_BYTES = 4096
@@ -62,21 +65,31 @@ class Job:
         """Bytes of the collective's larger buffer."""
         return self.reference.total_elements * self.numbers.item_bytes
 
-    def memory(self, gpu: GpuProgram, in_place: bool) -> Memory:
+    def memory(self, part: Part, in_place: bool) -> Memory:
         """The memory of one rank, filled."""
         return Memory(
-            self.reference, self.numbers, gpu.rank, chunk=self.passes.chunk, scratch=gpu.scratch_chunks,
-            in_place=in_place,
+            self.reference, self.numbers, part.rank, self._buffers(part, in_place), chunk=self.passes.chunk,
+            scratch=part.scratch_chunks, in_place=in_place,
         )  # fmt: skip
 
-    def player(self, gpu: GpuProgram, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
-        """Who executes one rank."""
-        return FifoPlayer(gpu, self.ranks, memory, self.numbers, self.passes, send, choose)
+    def _buffers(self, part: Part, in_place: bool) -> Buffers:
+        """A plan has everywhere the buffers it declares; a program may have null pointers away from the root."""
+        if isinstance(part, GpuProgram) or in_place:
+            return self.reference.buffers(part.rank, in_place)
+        inputs, outputs = part.input_chunks * self.passes.chunk, part.output_chunks * self.passes.chunk
+        return Buffers((0, inputs), (inputs, outputs), inputs + outputs)
 
-    def memory_bytes(self, gpu: GpuProgram) -> int:
+    def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
+        """Who executes one rank."""
+        if isinstance(part, GpuPlan):
+            return PlanPlayer(part, memory, self.numbers, send, choose)
+        return FifoPlayer(part, self.ranks, memory, self.numbers, self.passes, send, choose)
+
+    def memory_bytes(self, part: Part) -> int:
         """Bytes of memory that one rank needs, with the reference it is compared with."""
         both = self.reference.input_elements + 2 * self.reference.output_elements
-        return (both + gpu.scratch_chunks * self.passes.chunk) * self.numbers.item_bytes
+        declared = (part.input_chunks + part.output_chunks + part.scratch_chunks) * self.passes.chunk
+        return (both + declared) * self.numbers.item_bytes
 
 
 def program_job(program: Program, wishes: Wishes) -> Job:
@@ -97,17 +110,40 @@ def program_job(program: Program, wishes: Wishes) -> Job:
     return job
 
 
+def plan_job(plan: Plan, wishes: Wishes) -> Job:
+    """The job of a plan. HetesynthError as for a program; plans have no passes and no slots (HS703)."""
+    name, ranks = _known(plan.collective), plan.ranks
+    if wishes.message_bytes or wishes.slots:
+        raise HetesynthError(
+            "a plan writes whole chunks into its peers: there are no messages", code="HS703",
+            help="leave out --pass-size and --slots",
+        )  # fmt: skip
+    root = checked_root(name, ranks, None, wishes)
+    gpu = plan.gpus[root or 0]
+    block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
+    block = block // ranks if name == "alltoall" else block
+    numbers = Arithmetic(wishes.reduction, wishes.dtype, ranks, wishes.seed, name in REDUCING)
+    whole = block * ranks if name in PER_RANK else block
+    chunk = chunk_elements(whole, numbers, wishes.size, plan.alignment)
+    reference = Reference(name, ranks, root, block * chunk)
+    job = Job(reference, numbers, Passes(chunk, chunk, 1), (plan.in_place,), wishes.repeat, wishes.timeout)
+    check_memory(job, max(plan.gpus, key=job.memory_bytes))
+    return job
+
+
 def own_part(program: Program, rank: int) -> GpuProgram:
     """What ``rank`` executes: nothing when the program does not mention it."""
     return next((g for g in program.gpus if g.rank == rank), GpuProgram(rank, 0, 0, 0, ()))
 
 
-def _known(collective: str) -> None:
-    if collective not in COLLECTIVE_NAMES:
-        raise HetesynthError(
-            f"nothing says what {collective!r} must end with", code="HS701",
-            help=f"run checks data of {', '.join(COLLECTIVE_NAMES)}",
-        )  # fmt: skip
+def _known(collective: str) -> CollectiveName:
+    for name in COLLECTIVE_NAMES:
+        if collective == name:
+            return name
+    raise HetesynthError(
+        f"nothing says what {collective[:40]!r} must end with", code="HS701",
+        help=f"run checks data of {', '.join(COLLECTIVE_NAMES)}",
+    )  # fmt: skip
 
 
 def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: Wishes) -> int | None:
@@ -137,22 +173,27 @@ def _cut(program: Program) -> tuple[int, int]:
     return chunks, chunks // ranks
 
 
-def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None) -> int:
-    """Elements of a chunk when ``size`` bytes are cut into ``chunks``; as the runtimes ask, without remainder."""
-    unit = chunks * numbers.item_bytes
+def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment: int = 1) -> int:
+    """Elements of a chunk when ``size`` bytes are cut into ``chunks``; as the runtimes ask, without remainder.
+
+    ``alignment``: bytes that a chunk is a multiple of.
+    """
+    grain = math.lcm(numbers.item_bytes, alignment)
+    unit = chunks * grain
     if size is None:
-        return DEFAULT_CHUNK_BYTES // numbers.item_bytes
+        return -(-DEFAULT_CHUNK_BYTES // grain) * grain // numbers.item_bytes
     if size < 1 or size % unit:
         below, above = size // unit * unit, (size // unit + 1) * unit
+        what = numbers.dtype if grain == numbers.item_bytes else f"{grain}-byte units"
         near = f"{below} or {above}" if below > 0 else f"{above}"
         raise HetesynthError(
-            f"{size} bytes are no whole number of {numbers.dtype} in each of {chunks} chunks", code="HS703",
+            f"{size} bytes are no whole number of {what} in each of {chunks} chunks", code="HS703",
             help=f"use --size {near} (a multiple of {unit})",
         )  # fmt: skip
-    return size // unit
+    return size // chunks // numbers.item_bytes
 
 
-def check_memory(job: Job, largest: GpuProgram) -> None:
+def check_memory(job: Job, largest: Part) -> None:
     """Refuses what no machine here holds."""
     need = job.memory_bytes(largest)
     if need > MAX_MEMORY:

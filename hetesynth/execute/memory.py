@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from hetesynth.execute.arithmetic import POISON, Arithmetic
-from hetesynth.execute.collective import Reference
+from hetesynth.execute.collective import Buffers, Reference
 from hetesynth.execute.outcome import Fault, RankCheck, WrongBytes
 
 if TYPE_CHECKING:
@@ -20,16 +20,23 @@ SHOWN_BYTES = 16
 
 
 class Memory:
-    """``chunk``: elements of a chunk. ``scratch``: chunks."""
+    """``chunk``: elements of a chunk. ``scratch``: chunks. ``buffers``: where input and output stand."""
 
     def __init__(
-        self, reference: Reference, numbers: Arithmetic, rank: int, *, chunk: int, scratch: int, in_place: bool
+        self,
+        reference: Reference,
+        numbers: Arithmetic,
+        rank: int,
+        buffers: Buffers,
+        *,
+        chunk: int,
+        scratch: int,
+        in_place: bool,
     ) -> None:
         import numpy as np
 
         self.chunk = chunk
         self._reference, self._numbers, self._rank, self._in_place = reference, numbers, rank, in_place
-        buffers = reference.buffers(rank, in_place)
         width = numbers.item_bytes
         bytes_of = np.full((buffers.memory + scratch * chunk) * width, POISON, dtype=np.uint8)
         memory = bytes_of.view(numbers.type)
@@ -39,14 +46,28 @@ class Memory:
             self._input[:] = numbers.contribution(rank, 0, buffers.input[1])
         parts = {"i": self._input, "o": self._output, "s": memory[buffers.memory :]}
         self._chunks = {name: part.reshape(-1, chunk) for name, part in parts.items()}
+        self._both = memory[: buffers.memory].reshape(-1, chunk)
 
     def view(self, buffer: Buffer, offset: int, count: int, elements: slice) -> Elements:
         """``elements`` of each of ``count`` chunks, shape (count, elements). Fault: outside the buffer."""
-        chunks = self._chunks[buffer]
+        return self._slice(buffer, self._chunks[buffer], offset, count)[:, elements]
+
+    def seen_from(self, rank: int, buffer: Buffer, offset: int, count: int) -> Elements:
+        """What ``rank`` reaches as chunks of this rank's ``buffer``: it takes its own offsets to hold here too.
+
+        In place, the input of an allgather begins elsewhere on every rank, and it misses by the difference.
+        """
+        if not self._in_place or buffer == "s":
+            return self._slice(buffer, self._chunks[buffer], offset, count)
+        buffers = self._reference.buffers(rank, True)
+        first = (buffers.input if buffer == "i" else buffers.output)[0] // self.chunk
+        return self._slice(buffer, self._both[first:], offset, count)
+
+    def _slice(self, buffer: Buffer, chunks: Elements, offset: int, count: int) -> Elements:
         if offset < 0 or count < 1 or offset + count > len(chunks):
             last = f"..{offset + count - 1}" if count > 1 else ""
             raise Fault(f"{buffer}[{offset}{last}] is outside the buffer, which has {len(chunks)} chunks")
-        return chunks[offset : offset + count, elements]
+        return chunks[offset : offset + count]
 
     def check(self, seconds: float) -> RankCheck:
         """Compares every byte of the output and, out of place, of the input."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.files import leave_result, leave_start, result_directory
-from hetesynth.execute.job import Job, Part, Wishes, own_part, program_job
+from hetesynth.execute.job import Job, Part, Wishes, own_part, plan_job, program_job
 from hetesynth.execute.launch import launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import ROOTED
-from hetesynth.verify.msccl_xml import ReadResult
+from hetesynth.model.verdict import Violation
 
 MAX_LOCAL_RANKS = 512
 MAX_GUESSED_ROOTS = 64
@@ -71,30 +71,42 @@ def run_file(request: Request) -> Report | None:
         return _as_rank(request)
     job, parts = prepare(request)
     _fits_here(job, parts)
-    return _received(launch(_command(request), job.ranks))
+    report = _received(launch(_command(request, job), job.ranks))
+    return replace(report, file=str(request.path))
 
 
 def prepare(request: Request) -> tuple[Job, list[Part]]:
-    """Reads and judges. HetesynthError: HS709 refused by the judge (exit code 1)."""
+    """Reads and judges an XML or a plan. HetesynthError: HS709 refused by the judge (exit code 1)."""
+    if request.path.suffix.lower() == ".json":
+        return _prepare_plan(request)
     from hetesynth.verify.msccl_xml import load_program
+    from hetesynth.verify.program import program_violations
 
     read = load_program(request.path)
-    wishes = request.wishes
-    program = read.program
-    if program is not None and program.collective in ROOTED and program.root is None and wishes.root is None:
-        wishes = replace(wishes, root=_fitting_root(read))
-    _judge(request, read, wishes.root)
+    program, wishes = read.program, request.wishes
     if program is None:
+        _refuse(request, program_violations(read))
         raise HetesynthError(f"{request.path} cannot be read as a program", code="HS709", exit_code=1)
+    if program.collective in ROOTED and program.root is None and wishes.root is None:
+        wishes = _with_root(wishes, program.ranks, lambda root: program_violations(read, root=root))
+    if not request.unchecked:
+        _refuse(request, program_violations(read, root=wishes.root))
     return program_job(program, wishes), [own_part(program, rank) for rank in range(program.ranks)]
 
 
-def _judge(request: Request, read: ReadResult, root: int | None) -> None:
-    from hetesynth.verify.program import program_violations
+def _prepare_plan(request: Request) -> tuple[Job, list[Part]]:
+    from hetesynth.verify.mscclpp import plan_violations
+    from hetesynth.verify.mscclpp_json import load_plan
 
-    if request.unchecked and read.program is not None:
-        return
-    found = program_violations(read, root=root)
+    plan, wishes = load_plan(request.path), request.wishes
+    if plan.collective in ROOTED and wishes.root is None:
+        wishes = _with_root(wishes, plan.ranks, lambda root: plan_violations(plan, root=root))
+    if not request.unchecked:
+        _refuse(request, plan_violations(plan, root=wishes.root))
+    return plan_job(plan, wishes), list(plan.gpus)
+
+
+def _refuse(request: Request, found: Sequence[Violation]) -> None:
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise HetesynthError(
@@ -103,15 +115,12 @@ def _judge(request: Request, read: ReadResult, root: int | None) -> None:
         )  # fmt: skip
 
 
-def _fitting_root(read: ReadResult) -> int | None:
-    """The root for which the program is right, where the file does not say."""
-    from hetesynth.verify.program import program_violations
-
-    ranks = read.program.ranks if read.program is not None else 0
+def _with_root(wishes: Wishes, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> Wishes:
+    """The root for which the program is right, where the file does not say; else none."""
     for root in range(min(ranks, MAX_GUESSED_ROOTS)):
-        if not program_violations(read, root=root, max_findings=1):
-            return root
-    return None
+        if not judge(root):
+            return replace(wishes, root=root)
+    return wishes
 
 
 def _fits_here(job: Job, parts: Sequence[Part]) -> None:
@@ -200,9 +209,9 @@ def _report(request: Request, job: Job, transport: Transport, runs: list[Run]) -
     )  # fmt: skip
 
 
-def _command(request: Request) -> list[str]:
-    """How a rank is started: this command again; the judge has spoken."""
-    wishes = request.wishes
+def _command(request: Request, job: Job) -> list[str]:
+    """How a rank is started: this command again; the judge has spoken, and the root is known."""
+    wishes = replace(request.wishes, root=job.reference.root)
     options: dict[str, object] = {
         "--op": wishes.reduction, "--dtype": wishes.dtype, "--size": wishes.size,
         "--pass-size": wishes.message_bytes, "--slots": wishes.slots, "--root": wishes.root,
