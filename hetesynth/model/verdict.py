@@ -23,7 +23,8 @@ ViolationKind = Literal[
 class Violation:
     """One thing that is wrong, with the evidence: where, and what was found.
 
-    Fields that do not apply are None. ``message`` is one sentence; the rest is for programs.
+    Fields that do not apply are None. ``message`` is one sentence; the rest is for programs. ``rule``: the stable
+    id of the check (docs/verify.md), where there is one.
     """
 
     kind: ViolationKind
@@ -35,6 +36,7 @@ class Violation:
     resource: str | None = None
     thread_block: int | None = None
     line: int | None = None
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

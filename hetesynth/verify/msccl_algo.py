@@ -32,14 +32,18 @@ def algorithm(
     low, high = root.optional("minBytes", 0), root.optional("maxBytes", 0)
     stated = values.integer(attributes, "algo", "root", line) if "root" in attributes else None
     if "name" not in attributes:
-        root.minor("attribute `name` is missing on <algo>; the research runtime refuses the file")
+        root.minor(
+            "metadata-missing", "attribute `name` is missing on <algo>; the research runtime refuses the file"
+        )
     root.in_range("ngpus", ranks, MAX_RANKS)
     root.in_range("nchunksperloop", chunks, MAX_CHUNKS)
     if channels < 1 and "nchannels" in attributes:
-        values.report("attribute", f"nchannels={channels}: at least one channel is needed", line)
+        values.report("no-channels", f"nchannels={channels}: at least one channel is needed", line)
     root.flags(inplace, outofplace)
     if high and low > high:
-        root.minor(f"minBytes={low} exceeds maxBytes={high}: the file is refused or never selected")
+        root.minor(
+            "min-above-max", f"minBytes={low} exceeds maxBytes={high}: the file is refused or never selected"
+        )
     if values.unreadable or collective is None or protocol is None:
         return None
     return Program(
@@ -55,8 +59,8 @@ class _Root:
     line: int
     values: Values
 
-    def minor(self, message: str) -> None:
-        self.values.report("attribute", message, self.line, minor=True)
+    def minor(self, rule: str, message: str) -> None:
+        self.values.report(rule, message, self.line, minor=True)
 
     def required(self, name: str) -> int:
         return self.values.integer(self.attributes, "algo", name, self.line)
@@ -65,7 +69,9 @@ class _Root:
         """An attribute that the research runtime does without."""
         if name in self.attributes:
             return self.required(name)
-        self.minor(f"attribute `{name}` is missing on <algo>; RCCL and the executor refuse the file")
+        self.minor(
+            "metadata-missing", f"attribute `{name}` is missing on <algo>; RCCL and the executor refuse the file"
+        )
         return default
 
     def in_range(self, name: str, value: int, top: int) -> None:
@@ -73,14 +79,16 @@ class _Root:
             return
         self.values.unreadable = True
         if name in self.attributes:
-            self.values.report("attribute", f"{name}={value} is out of range, 1 to {top}", self.line)
+            self.values.report("out-of-range", f"{name}={value} is out of range, 1 to {top}", self.line)
 
     def flags(self, inplace: int, outofplace: int) -> None:
         for name, value in (("inplace", inplace), ("outofplace", outofplace)):
             if value not in (0, 1):
-                self.values.report("attribute", f"{name}={value} is neither 0 nor 1", self.line)
+                self.values.report("bad-mode", f"{name}={value} is neither 0 nor 1", self.line)
         if inplace == 0 and outofplace == 0:
-            self.minor("neither inplace nor outofplace is 1: no runtime can ever select this file")
+            self.minor(
+                "never-selected", "neither inplace nor outofplace is 1: no runtime can ever select this file"
+            )
 
     def protocol(self) -> Protocol | None:
         """A protocol in the wrong case is reported, and understood."""
@@ -88,23 +96,23 @@ class _Root:
         protocol = _PROTOCOLS.get((text or "").lower())
         expected = "exactly Simple, LL or LL128 (case counts)"
         if protocol is None:
-            self.values.bad("algo", "proto", text, expected, self.line)
+            self.values.bad("bad-protocol", "algo", "proto", text, expected, self.line)
         elif text != protocol:
-            self.values.report("attribute", f'proto="{text}" is not {expected}', self.line)
+            self.values.report("bad-protocol", f'proto="{text}" is not {expected}', self.line)
         return protocol
 
     def collective(self) -> CollectiveName | None:
         text = self.attributes.get("coll")
         if text == "reduce_scatter":
-            self.minor(
-                'coll="reduce_scatter" is for the research runtime; RCCL and the executor read reducescatter'
-            )
+            text = 'coll="reduce_scatter" is for the research runtime; RCCL and the executor read reducescatter'
+            self.minor("collective-refused", text)
             return "reducescatter"
         if text in _OTHER_COLLECTIVES:
-            self.minor(
-                f'coll="{text}" does not say what the final data must be: it is executed, the data is not checked'
-            )
+            what = f'coll="{text}" does not say what the final data must be'
+            self.minor("collective-unchecked", f"{what}: it is executed, the data is not checked")
         elif text not in COLLECTIVE_NAMES:
-            self.values.bad("algo", "coll", text, f"one of {' '.join(COLLECTIVE_NAMES)}", self.line)
+            self.values.bad(
+                "unknown-collective", "algo", "coll", text, f"one of {' '.join(COLLECTIVE_NAMES)}", self.line
+            )
             return None
         return cast(CollectiveName, text)

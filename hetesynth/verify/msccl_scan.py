@@ -43,8 +43,9 @@ class Tag:
 
 @dataclass(slots=True)
 class Defect:
-    """A lexical defect: where it is first seen, how often, and whether every reader refuses the file for it."""
+    """A lexical defect: its rule, where it is first seen, how often, and whether it matters to every reader."""
 
+    rule: str
     message: str
     line: int
     fatal: bool
@@ -88,18 +89,20 @@ class Scanner:
     def _is_text(self) -> bool:
         source = self._source
         if not source.strip():
-            self._defect("the file is empty", 0)
+            self._defect("empty-file", "the file is empty", 0)
             return False
         found = _NOT_TEXT.search(source)
         if found:
-            self._defect(f"not a text file: it holds the control byte 0x{found.group()[0]:02x}", found.start())
+            text = f"not a text file: it holds the control byte 0x{found.group()[0]:02x}"
+            self._defect("not-text", text, found.start())
             return False
         if source.startswith(b"\xef\xbb\xbf"):
-            self._defect("a byte order mark stands before the first element; every runtime's reader refuses it", 0)
+            text = "a byte order mark stands before the first element; every runtime's reader refuses it"
+            self._defect("byte-order-mark", text, 0)
         elif not source.isascii():
             found = _NOT_ASCII.search(source)
             at = found.start() if found else 0
-            self._defect("the file holds bytes that are not ASCII; write plain ASCII", at, fatal=False)
+            self._defect("not-ascii", "the file holds bytes that are not ASCII; write plain ASCII", at, False)
         return True
 
     def _line_at(self, position: int) -> int:
@@ -110,13 +113,13 @@ class Scanner:
         self._counted = position
         return self._line
 
-    def _defect(self, message: str, position: int, fatal: bool = True) -> None:
+    def _defect(self, rule: str, message: str, position: int, fatal: bool = True) -> None:
         known = self._defects.get(message)
         if known is not None:
             known.count += 1
         elif len(self._defects) < MAX_DEFECTS:
             line = self._source.count(b"\n", 0, position) + 1
-            self._defects[message] = Defect(message, line, fatal)
+            self._defects[message] = Defect(rule, message, line, fatal)
 
     def _between(self, start: int, end: int) -> None:
         """Only blanks and line ends may stand between two tags."""
@@ -128,9 +131,11 @@ class Scanner:
         if rest.strip(b"\t \r\n"):
             shown = rest.strip()[:20].decode("ascii", "replace")
             where = "between the elements" if self._tags else "before the first element"
-            self._defect(f"text content {shown!r} stands {where}; every runtime's reader refuses it", at)
+            message = f"text content {shown!r} stands {where}; every runtime's reader refuses it"
+            self._defect("text-content", message, at)
         else:
-            self._defect("a tab stands between the elements; every runtime's reader takes only blanks", at)
+            message = "a tab stands between the elements; every runtime's reader takes only blanks"
+            self._defect("tab-between", message, at)
 
     def _tag_at(self, start: int) -> tuple[int, Tag | None]:
         """The end of the markup at ``start`` (-1: no way on) and the tag, if it is one."""
@@ -149,7 +154,7 @@ class Scanner:
             return self._declaration(start), None
         if opening.startswith(b"<!"):
             what = "a DOCTYPE" if opening.upper() == b"<!DOCTYPE" else "a `<!` declaration"
-            self._defect(f"{what} is refused by every runtime's reader; remove it", start)
+            self._defect("doctype", f"{what} is refused by every runtime's reader; remove it", start)
             return -1, None
         if opening.startswith(b"</"):
             return self._loose_close(start, limit)
@@ -157,45 +162,50 @@ class Scanner:
 
     def _start_tag(self, name: bytes, pairs: list[tuple[bytes, bytes]], empty: bool, start: int) -> Tag:
         attributes: dict[str, str] = {}
-        for key, value in pairs:
+        if len(name) >= MAX_VALUE_BYTES:
+            self._defect("long-name", "the name of an element is longer than readers take", start)
+        if len(pairs) > MAX_ATTRIBUTES:
+            message = f"an element has more than {MAX_ATTRIBUTES} attributes; readers drop the rest"
+            self._defect("many-attributes", message, start, fatal=False)
+        for key, value in pairs[:MAX_ATTRIBUTES]:
             text = key.decode("ascii", "replace")
             if text in attributes:
-                self._defect(f"attribute `{text[:40]}` stands twice in one element", start, fatal=False)
-                continue
-            if len(value) > MAX_VALUE_BYTES or len(key) >= MAX_VALUE_BYTES:
-                message = (
-                    f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters: readers overflow"
+                self._defect(
+                    "attribute-twice", f"attribute `{text[:40]}` stands twice in one element", start, False
                 )
-                self._defect(message, start, fatal=False)
+                continue
+            if len(value) > MAX_VALUE_BYTES:
+                what = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters"
+                self._defect("long-value", f"{what}: readers overflow", start)
+            if len(key) >= MAX_VALUE_BYTES:
+                self._defect("long-name", "the name of an attribute is longer than readers take", start)
             attributes[text] = value.decode("utf-8", "replace")
-        if len(attributes) > MAX_ATTRIBUTES:
-            message = f"an element has more than {MAX_ATTRIBUTES} attributes; readers drop the rest"
-            self._defect(message, start, fatal=False)
         return Tag(name.decode(), attributes, empty, self._line_at(start))
 
     def _comment(self, start: int) -> int:
         end = self._source.find(b"-->", start + 4)
         if end < 0:
-            self._defect("a comment is not closed", start)
+            self._defect("open-comment", "a comment is not closed", start)
             return -1
         first = self._source[start:end].split(None, 1)[0]
         if b"=" in first:
             message = "a comment whose first word holds `=` is refused by every reader; put a blank after `<!--`"
-            self._defect(message, start)
+            self._defect("comment-equals", message, start)
         return end + 3
 
     def _declaration(self, start: int) -> int:
         message = "a `<?xml` declaration or processing instruction is refused by every runtime's reader; remove it"
-        self._defect(message, start)
+        self._defect("declaration", message, start)
         end = self._source.find(b"?>", start)
         return end + 2 if end >= 0 else -1
 
     def _loose_close(self, start: int, limit: int) -> tuple[int, Tag | None]:
         close = _LOOSE_CLOSE.match(self._source, start, limit)
         if close is None:
-            self._defect("a closing tag is broken", start)
+            self._defect("broken-close", "a closing tag is broken", start)
             return -1, None
-        self._defect("a closing tag holds more than the name; readers refuse a blank before `>`", start)
+        message = "a closing tag holds more than the name; readers refuse a blank before `>`"
+        self._defect("broken-close", message, start)
         return close.end(), Tag(close.group(1).decode(), None, False, self._line_at(start))
 
     def _loose_tag(self, start: int, limit: int) -> tuple[int, Tag | None]:
@@ -203,7 +213,7 @@ class Scanner:
         name = _LOOSE_NAME.match(self._source, start, limit)
         whole = _LOOSE_END.match(self._source, start, limit)
         if name is None or whole is None:
-            self._defect("a tag is broken or never closed by `>`", start)
+            self._defect("broken-tag", "a tag is broken or never closed by `>`", start)
             return -1, None
         inside = self._source[name.end() : whole.end() - 1]
         empty = inside.endswith(b"/")
@@ -219,23 +229,26 @@ class Scanner:
             if blank is not None:
                 self._blank_defects(blank, start)
             elif junk is not None or quoted is None:
-                self._defect('an element holds something that is not name="value"', start)
+                self._defect("no-attribute", 'an element holds something that is not name="value"', start)
             else:
                 if before or after:
-                    self._defect("a blank stands beside `=`; every runtime's reader refuses it", start)
+                    message = "a blank stands beside `=`; every runtime's reader refuses it"
+                    self._defect("blank-equals", message, start)
                 if quoted.startswith(b"'"):
-                    self._defect('a value stands in single quotes; every runtime\'s reader takes only ""', start)
+                    message = "a value stands in single quotes; every runtime's reader takes only double ones"
+                    self._defect("single-quotes", message, start)
                 if b"&" in quoted:
-                    self._defect(
-                        "an entity (`&...;`) is not decoded by the runtimes and stays as it is", start, False
-                    )
+                    message = "an entity (`&...;`) is not decoded by the runtimes and stays as it is"
+                    self._defect("entity", message, start, fatal=False)
                 if b"<" in quoted:
-                    self._defect("`<` stands inside a value", start)
+                    self._defect("less-than", "`<` stands inside a value", start)
                 pairs.append((key, quoted[1:-1]))
         return pairs
 
     def _blank_defects(self, blank: bytes, start: int) -> None:
         if b"\n" in blank or b"\r" in blank:
-            self._defect("a newline stands between attributes; every runtime's reader takes only blanks", start)
+            message = "a newline stands between attributes; every runtime's reader takes only blanks"
+            self._defect("newline-in-tag", message, start)
         if b"\t" in blank:
-            self._defect("a tab stands between attributes; every runtime's reader takes only blanks", start)
+            message = "a tab stands between attributes; every runtime's reader takes only blanks"
+            self._defect("tab-in-tag", message, start)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 
-from hetesynth.model.verdict import Violation, ViolationKind
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.lint_rules import RULES
 from hetesynth.verify.program_findings import MAX_FINDINGS
 
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
 _STRTOL = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|0[0-7]{1,17}|[1-9][0-9]{0,17}|0)\Z")
+MAX_PER_RULE = 50
 _LARGE = frozenset({"minBytes", "maxBytes"})
 
 
@@ -30,28 +32,37 @@ class Values:
         self.block: int | None = None
         self.step: int | None = None
         self._integers: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
-    def report(self, kind: ViolationKind, message: str, line: int | None, minor: bool = False) -> None:
-        """Keeps a finding about the place where the reader stands."""
+    def report(self, rule: str, message: str, line: int | None, minor: bool = False) -> None:
+        """Keeps a finding about the place where the reader stands; of each rule at most MAX_PER_RULE."""
         found = self.minor if minor else self.fatal
-        if len(found) >= MAX_FINDINGS:
+        seen = self._counts.get(rule, 0)
+        if seen >= MAX_PER_RULE or (seen and len(found) >= MAX_FINDINGS):
             return
+        self._counts[rule] = seen + 1
         parts = (("gpu", self.rank), ("thread block", self.block), ("step", self.step))
         where = " ".join(f"{word} {number}" for word, number in parts if number is not None)
         text = f"{where}: {message}" if where else message
-        found.append(Violation(kind, text, rank=self.rank, thread_block=self.block, step=self.step, line=line))
+        checked = RULES[rule]
+        found.append(
+            Violation(
+                checked.kind, text, rank=self.rank, thread_block=self.block, step=self.step, line=line,
+                rule=checked.id,
+            )
+        )  # fmt: skip
 
     def missing(self, element: str, name: str, line: int) -> None:
         """An attribute that every reader requires is not there."""
-        self.report("attribute", f"attribute `{name}` is missing on <{element}>", line)
+        self.report("missing-attribute", f"attribute `{name}` is missing on <{element}>", line)
         self.unreadable = True
 
-    def bad(self, element: str, name: str, value: str | None, expected: str, line: int) -> None:
+    def bad(self, rule: str, element: str, name: str, value: str | None, expected: str, line: int) -> None:
         """A value that means nothing, or an attribute that is not there."""
         if value is None:
             self.missing(element, name, line)
             return
-        self.report("attribute", f'{name}="{value[:40]}" on <{element}> is not {expected}', line)
+        self.report(rule, f'{name}="{value[:40]}" on <{element}> is not {expected}', line)
         self.unreadable = True
 
     def integer(self, attributes: dict[str, str], element: str, name: str, line: int) -> int:
@@ -71,10 +82,10 @@ class Values:
                 return value
             if name in _LARGE:
                 return value
-            self.bad(element, name, text, "a number below 2^31", line)
+            self.bad("bad-integer", element, name, text, "a number below 2^31", line)
             return 0
         if not _STRTOL.match(text):
-            self.bad(element, name, text, "a plain decimal integer", line)
+            self.bad("bad-integer", element, name, text, "a plain decimal integer", line)
             return 0
         return self._strtol(text, name, line)
 
@@ -84,8 +95,8 @@ class Values:
         value = int(digits, base) * (-1 if text.startswith("-") else 1)
         how = {16: "hexadecimal", 8: "octal", 10: "with a sign"}[base]
         note = f'{name}="{text}" is written {how}; readers take it for {value}, write plain decimal'
-        self.report("attribute", note, line, minor=True)
+        self.report("odd-integer", note, line, minor=True)
         if abs(value) >= 2**31:
-            self.bad("element", name, text, "a number below 2^31", line)
+            self.bad("bad-integer", "element", name, text, "a number below 2^31", line)
             return 0
         return value

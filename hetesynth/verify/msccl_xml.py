@@ -26,6 +26,7 @@ from hetesynth.model.program import (
     ThreadBlock,
 )
 from hetesynth.model.verdict import Violation
+from hetesynth.verify.lint_rules import RULES
 from hetesynth.verify.msccl_algo import MAX_CHUNKS, algorithm
 from hetesynth.verify.msccl_scan import Scanner, Tag
 from hetesynth.verify.msccl_values import Values
@@ -42,6 +43,9 @@ _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 class ReadResult:
     """What a file says. ``lines``: see ``program_findings.Lines``. ``filename`` is only for messages.
 
+    ``algo``: the attributes of the root element as they stand there, and its line. ``numbers``: what ``s`` says,
+    by (position of the GPU, of the thread block, of the step), where it differs from the position of the step.
+
     For a ``coll`` outside the eight collectives (``custom`` and the like) the program carries that word as its
     collective: it can be executed, but nothing says what its final data must be.
     """
@@ -51,13 +55,16 @@ class ReadResult:
     portability: tuple[Violation, ...] = ()
     lines: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     filename: str = ""
+    algo: dict[str, str] = field(default_factory=dict)
+    algo_line: int | None = None
+    numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
 
 def read_program(source: bytes, filename: str) -> ReadResult:
     """Reads an MSCCL XML file. Never raises for bad content: everything wrong is in the result."""
     if len(source) > MAX_FILE_BYTES:
         size = f"the file has {len(source)} bytes; at most {MAX_FILE_BYTES} are read"
-        return ReadResult(None, (Violation("limit", size),), filename=filename)
+        return ReadResult(None, (Violation("limit", size, rule=RULES["too-large"].id),), filename=filename)
     scanner = Scanner(source)
     reader = _Reader()
     for tag in scanner.tags():
@@ -65,10 +72,15 @@ def read_program(source: bytes, filename: str) -> ReadResult:
             break
     reader.finish(empty=bool(scanner.defects))
     program = reader.program()
-    syntax = [(Violation("syntax", _counted(d.message, d.count), line=d.line), d.fatal) for d in scanner.defects]
+    syntax = [
+        (Violation("syntax", _counted(d.message, d.count), line=d.line, rule=RULES[d.rule].id), d.fatal)
+        for d in scanner.defects
+    ]
     fatal = [v for v, is_fatal in syntax if is_fatal] + reader.values.fatal
     minor = [v for v, is_fatal in syntax if not is_fatal] + reader.values.minor
-    return ReadResult(program, tuple(fatal), tuple(minor), reader.lines, filename)
+    return ReadResult(
+        program, tuple(fatal), tuple(minor), reader.lines, filename, reader.algo, reader.algo_line, reader.numbers
+    )
 
 
 def load_program(path: Path) -> ReadResult:
@@ -118,12 +130,13 @@ class _Reader:
     def __init__(self) -> None:
         self.values = Values()
         self.lines: dict[tuple[int, int], list[int]] = {}
+        self.numbers: dict[tuple[int, int, int], int] = {}
         self._stack: list[str] = []
         self._ignored = 0
         self._elements = 0
         self._seen_root = False
-        self._algo: dict[str, str] = {}
-        self._algo_line = 1
+        self.algo: dict[str, str] = {}
+        self.algo_line = 1
         self._gpus: list[GpuProgram] = []
         self._gpu: _OpenGpu | None = None
         self._block: _OpenBlock | None = None
@@ -137,7 +150,7 @@ class _Reader:
         self._elements += 1
         if self._elements > MAX_ELEMENTS or len(self._stack) >= MAX_DEPTH:
             what = f"{MAX_ELEMENTS} elements" if self._elements > MAX_ELEMENTS else f"{MAX_DEPTH} nested elements"
-            self.values.report("limit", f"more than {what}; reading stops here", tag.line)
+            self.values.report("too-deep", f"more than {what}; reading stops here", tag.line)
             self.values.unreadable = True
             return False
         self._start(tag, tag.attributes)
@@ -156,7 +169,7 @@ class _Reader:
             self._open_gpu(attributes, tag.line)
         else:
             self._seen_root = True
-            self._algo, self._algo_line = attributes, tag.line
+            self.algo, self.algo_line = attributes, tag.line
         if tag.empty:
             self._close(tag.name)
         else:
@@ -166,13 +179,17 @@ class _Reader:
         if not self._ignored:
             if not parent:
                 what = "a second root element" if self._seen_root else "the root element is not <algo> but"
-                self.values.report("syntax", f"{what} <{tag.name[:40]}>: this is no MSCCL algorithm", tag.line)
+                self.values.report(
+                    "second-root" if self._seen_root else "wrong-root",
+                    f"{what} <{tag.name[:40]}>: this is no MSCCL algorithm",
+                    tag.line,
+                )
             elif tag.name not in self._strange:
                 self._strange.add(tag.name)
                 text = (
                     f"element <{tag.name[:40]}> under <{parent}> is ignored by every runtime: it is not executed"
                 )
-                self.values.report("attribute", text, tag.line, minor=True)
+                self.values.report("unknown-element", text, tag.line, minor=True)
         if not tag.empty:
             self._ignored += 1
             self._stack.append(tag.name)
@@ -180,7 +197,7 @@ class _Reader:
     def _end(self, tag: Tag) -> bool:
         if not self._stack or self._stack[-1] != tag.name:
             opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
-            self.values.report("syntax", f"closing tag </{tag.name[:40]}> does not match: {opened}", tag.line)
+            self.values.report("wrong-close", f"closing tag </{tag.name[:40]}> does not match: {opened}", tag.line)
             if tag.name not in self._stack:
                 if self._stack and tag.name not in _PARENT:
                     self._pop()  # a misspelt closing tag: take it for the one that is open
@@ -214,16 +231,16 @@ class _Reader:
         """The program, or None when some value that it needs could not be read."""
         if not self._seen_root:
             return None
-        return algorithm(self._algo, self._algo_line, tuple(self._gpus), self.values)
+        return algorithm(self.algo, self.algo_line, tuple(self._gpus), self.values)
 
     def finish(self, empty: bool) -> None:
         """Called once, after the last tag. ``empty``: why there may be no element is already reported."""
         if self._stack:
-            self.values.report("syntax", f"<{self._stack[-1][:40]}> is never closed", None)
+            self.values.report("never-closed", f"<{self._stack[-1][:40]}> is never closed", None)
             while self._stack:
                 self._pop()
         if not (self._seen_root or self.values.fatal or empty):
-            self.values.report("syntax", "there is no <algo> element: this is no MSCCL algorithm", None)
+            self.values.report("no-algo", "there is no <algo> element: this is no MSCCL algorithm", None)
 
     # -- elements
 
@@ -234,7 +251,11 @@ class _Reader:
         ]
         for name, size in zip(("i_chunks", "o_chunks", "s_chunks"), sizes, strict=True):
             if not 0 <= size <= MAX_CHUNKS:
-                self.values.report("attribute", f"{name}={size} is out of range, 0 to {MAX_CHUNKS}", line)
+                self.values.report(
+                    "negative-size" if size < 0 else "huge-size",
+                    f"{name}={size} is out of range, 0 to {MAX_CHUNKS}",
+                    line,
+                )
                 self.values.unreadable = True
         self._gpu = _OpenGpu(rank, (sizes[0], sizes[1], sizes[2]))
         self.lines[len(self._gpus), -1] = [line]
@@ -250,10 +271,10 @@ class _Reader:
         for name, peer in (("send", send), ("recv", recv)):
             if peer < -1:
                 text = f"{name}={peer} is no peer: a rank or -1"
-                self.values.report("attribute", text, line)
+                self.values.report("bad-peer", text, line)
         if channel < 0:
             text = f"chan={channel} is no channel; even a thread block that only copies needs chan >= 0"
-            self.values.report("attribute", text, line)
+            self.values.report("negative-channel", text, line)
         self._block = _OpenBlock(number, send, recv, channel)
         self.lines[len(self._gpus), len(gpu.blocks)] = [line]
 
@@ -268,10 +289,12 @@ class _Reader:
             for name in ("s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep")
         )
         op = attributes.get("type")
-        if s != position and not block.renumbered:
-            block.renumbered = True
-            text = f"s={s} stands at position {position}; runtimes number steps by position"
-            self.values.report("attribute", text, line, minor=True)
+        if s != position:
+            self.numbers[len(self._gpus), len(gpu.blocks), position] = s
+            if not block.renumbered:
+                block.renumbered = True
+                text = f"s={s} stands at position {position}; runtimes number steps by position"
+                self.values.report("step-order", text, line, minor=True)
         self._check_step(attributes, op, hasdep, depid, line)
         nop = op == "nop"
         if op not in _OPS:
@@ -285,14 +308,15 @@ class _Reader:
     def _check_step(self, attributes: dict[str, str], op: str | None, hasdep: int, depid: int, line: int) -> None:
         for name in ("srcbuf", "dstbuf"):
             if attributes.get(name) not in ("i", "o", "s"):
-                self.values.bad("step", name, attributes.get(name), "i, o or s", line)
+                self.values.bad("unknown-buffer", "step", name, attributes.get(name), "i, o or s", line)
         if op not in _OPS:
             more = "; `ra` is read by the research runtime and executed by none" if op == "ra" else ""
-            self.values.bad("step", "type", op, f"one of {' '.join(get_args(Op))}{more}", line)
+            rule = "residual-add" if op == "ra" else "unknown-op"
+            self.values.bad(rule, "step", "type", op, f"one of {' '.join(get_args(Op))}{more}", line)
         if hasdep not in (0, 1) and op != "nop":
-            self.values.report("attribute", f"hasdep={hasdep} is neither 0 nor 1", line)
+            self.values.report("bad-hasdep", f"hasdep={hasdep} is neither 0 nor 1", line)
         if depid < -1:
-            self.values.report("dependence", f"depid={depid} is no thread block; -1 means none", line)
+            self.values.report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
 
     def _slice(self, buffer: str | None, offset: int) -> BufferSlice:
         key = (buffer or "i", offset)

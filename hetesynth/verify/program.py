@@ -3,11 +3,12 @@
 In: what msccl_xml.read_program returns, or a Program. Out: Violations. It derives buffers, aliasing and the
 expected data itself and shares no code with what made the program.
 
-Two questions, two functions:
+Three questions, three functions:
 
 - ``program_violations``: what makes every runtime refuse the file, or hangs, crashes or corrupts when it runs:
   malformed XML, missing attributes, limits that no runtime exceeds, connections, ranges, dependences, deadlock,
   races, wrong data.
+- ``large_message_violations``: what hangs or races only where large chunks split messages.
 - ``profile_violations``: what only some runtime minds: the limits, instructions and spellings of the portable
   profile. A production file with fused receives is correct in the first sense and has findings here.
 """
@@ -20,11 +21,13 @@ from pathlib import Path
 from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
+from hetesynth.verify.lint_limits import limits
+from hetesynth.verify.lint_readers import ANY
 from hetesynth.verify.msccl_xml import ReadResult, load_program
 from hetesynth.verify.program_checks import RECEIVES, SENDS, structure
 from hetesynth.verify.program_findings import MAX_FINDINGS, Findings, Lines
 from hetesynth.verify.program_layout import ROOTED, Layout, buffer_sizes
-from hetesynth.verify.program_profile import exceeded_everywhere, portable_violations
+from hetesynth.verify.program_profile import portable_violations
 from hetesynth.verify.program_run import Execution, buffers_touched
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
@@ -52,28 +55,52 @@ def program_violations(
     if program is None:
         return known[:max_findings]
     findings = Findings(program, lines, max_findings, found=known[:max_findings])
-    exceeded_everywhere(findings)
+    limits(findings, ANY, {} if isinstance(source, Program) else source.numbers)
     before = len(findings.found)
     structure(findings, links)
-    if len(findings.found) > before or findings.full:
-        return findings.found
+    if len(findings.found) == before and not findings.full:
+        execute(findings, slots, root)
+    return findings.found
+
+
+def large_message_violations(
+    source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None
+) -> list[Violation]:
+    """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
+
+    For programs without program_violations; empty too when every message has one chunk.
+    """
+    program, lines, _ = _parts(source)
+    if program is None or not _has_long_messages(program):
+        return []
+    findings = Findings(program, lines)
+    root = program.root if root is None else root
+    if program.collective in ROOTED:
+        root = _root(findings, program, lines, slots, root)
+    if not findings.found:
+        _execute(findings, slots, root, split=True)
+    return findings.found
+
+
+def execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
+    """Runs a program that passed ``structure``: deadlock, races, data. ``slots``, ``root``: as above."""
+    program = findings.program
     if root is None:
         root = program.root
     if program.collective in ROOTED:
-        root = _root(findings, program, lines, slots, root)
+        root = _root(findings, program, findings.lines, slots, root)
         if root is None:
-            return findings.found
+            return
     _execute(findings, slots, root)
-    return findings.found
 
 
 def profile_violations(source: ReadResult | Program) -> list[Violation]:
     """What the portable profile forbids but some runtime accepts; empty means that every runtime reads it."""
     if isinstance(source, Program):
-        return portable_violations(source, {})
+        return portable_violations(source, {}, {})
     found = list(source.portability)
     if source.program is not None:
-        found += portable_violations(source.program, source.lines)
+        found += portable_violations(source.program, source.lines, source.numbers)
     return found
 
 
@@ -98,18 +125,25 @@ def _parts(source: ReadResult | Program) -> tuple[Program | None, Lines, list[Vi
     return source.program, source.lines, list(source.violations)
 
 
-def _execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
-    """One run per aliasing the file claims (out of place when it claims none)."""
+def _execute(findings: Findings, slots: int | None, root: Rank | None, split: bool = False) -> None:
+    """One run per aliasing the file claims (out of place when it claims none). ``split``: in single chunks."""
     program = findings.program
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     for in_place in claims or [False]:
         layout = Layout(program, buffer_sizes(program), in_place, root)
         findings.context = "" if len(claims) < 2 else "in place: " if in_place else "out of place: "
+        if split:
+            findings.context += "once chunks are too large for one message: "
         before = len(findings.found)
         buffers_touched(layout, findings)
         if len(findings.found) == before:
-            Execution(layout, slots or SLOTS[program.protocol], findings).run()
+            Execution(layout, slots or SLOTS[program.protocol], findings, split).run()
     findings.context = ""
+
+
+def _has_long_messages(program: Program) -> bool:
+    instructions = (x for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
+    return any(x.count > 1 and (x.op in SENDS or x.op in RECEIVES) for x in instructions)
 
 
 def _root(findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None) -> Rank | None:
@@ -117,7 +151,7 @@ def _root(findings: Findings, program: Program, lines: Lines, slots: int | None,
     if root is not None:
         if 0 <= root < program.ranks:
             return root
-        findings.add("attribute", f"root {root} is no rank: there are {program.ranks}")
+        findings.add("bad-root", f"root {root} is no rank: there are {program.ranks}")
         return None
     instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
     trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // max(1, instructions))
@@ -128,7 +162,7 @@ def _root(findings: Findings, program: Program, lines: Lines, slots: int | None,
         if not trial.found:
             return candidate
     text = f"{program.collective}: no root is stated and the program is right for none; taken: {candidates[0]}"
-    findings.add("attribute", text)
+    findings.add("no-right-root", text)
     return candidates[0]
 
 

@@ -19,6 +19,12 @@ RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 READS_SRC = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 WRITES_DST = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 
+READER_CHECKS: dict[str, tuple[str, ...]] = {
+    "s": ("src",), "r": ("dst",), "rcs": ("dst",), "rrs": ("src",), "rrc": (), "rrcs": ("src", "dst"),
+    "cpy": ("src", "dst"), "re": ("src", "dst"),
+}  # fmt: skip
+"""The sides whose first chunk readers hold against the buffer's size; -1 passes."""
+
 Connection = tuple[Rank, Rank, int]
 """(sender, receiver, channel)."""
 
@@ -43,9 +49,9 @@ def _gpus(findings: Findings) -> None:
     seen: set[Rank] = set()
     for g, gpu in enumerate(program.gpus):
         if gpu.rank in seen:
-            findings.add("attribute", f"gpu id {gpu.rank} stands twice", Place(g))
+            findings.add("gpu-twice", f"gpu id {gpu.rank} stands twice", Place(g))
         elif not 0 <= gpu.rank < program.ranks:
-            findings.add("attribute", f"gpu id {gpu.rank} is out of range: ngpus={program.ranks}", Place(g))
+            findings.add("gpu-unknown", f"gpu id {gpu.rank} is out of range: ngpus={program.ranks}", Place(g))
         seen.add(gpu.rank)
     for rank in range(program.ranks):
         if rank not in seen:
@@ -61,7 +67,7 @@ def _declared_sizes(findings: Findings) -> None:
     sizes = buffer_sizes(program)
     if sizes is None:
         text = f"nchunksperloop={program.chunks_per_loop} is no multiple of ngpus={program.ranks}"
-        findings.add("attribute", f"{text}: {program.collective} cuts its buffer into one block per rank")
+        findings.add("not-divisible", f"{text}: {program.collective} cuts its buffer into one block per rank")
         return
     for g, gpu in enumerate(program.gpus):
         _size(findings, g, "i_chunks", gpu.input_chunks, sizes.input, sizes)
@@ -76,7 +82,7 @@ def _size(findings: Findings, g: int, name: str, declared: int, wanted: int, siz
     if program.collective in ROOTED and declared in (sizes.block, sizes.input, sizes.output):
         return
     text = f"{name}={declared} does not fit nchunksperloop={program.chunks_per_loop}"
-    findings.add("attribute", f"{text}: {program.collective} on {program.ranks} ranks has {wanted}", Place(g))
+    findings.add("declared-size", f"{text}: {program.collective} on {program.ranks} ranks has {wanted}", Place(g))
 
 
 def _thread_blocks(findings: Findings, g: int, gpu: GpuProgram) -> None:
@@ -84,10 +90,10 @@ def _thread_blocks(findings: Findings, g: int, gpu: GpuProgram) -> None:
     count = len(gpu.thread_blocks)
     for t, block in enumerate(gpu.thread_blocks):
         if block.id in seen:
-            findings.add("attribute", f"thread block id {block.id} stands twice in gpu {gpu.rank}", Place(g, t))
+            findings.add("block-twice", f"thread block id {block.id} stands twice in gpu {gpu.rank}", Place(g, t))
         elif not 0 <= block.id < count:
             text = f"thread block id {block.id} leaves a gap: {count} thread blocks need the ids 0 to {count - 1}"
-            findings.add("attribute", text, Place(g, t))
+            findings.add("block-gap", text, Place(g, t))
         seen.add(block.id)
 
 
@@ -96,13 +102,13 @@ def _peers(findings: Findings, place: Place, block: ThreadBlock) -> None:
     rank = program.gpus[place.gpu].rank
     for word, peer in (("send", block.send_peer), ("recv", block.recv_peer)):
         if peer is not None and not 0 <= peer < program.ranks:
-            findings.add("connection", f"{word} peer {peer} is no rank: ngpus={program.ranks}", place)
+            findings.add("peer-unknown", f"{word} peer {peer} is no rank: ngpus={program.ranks}", place)
         elif peer == rank:
-            findings.add("connection", f"{word} peer {peer} is the own rank of gpu {rank}", place)
+            findings.add("own-peer", f"{word} peer {peer} is the own rank of gpu {rank}", place)
     used = block.send_peer is not None or block.recv_peer is not None
     if block.channel < 0 or (used and block.channel >= program.channels):
         text = f"channel {block.channel} is never connected: nchannels={program.channels}"
-        findings.add("connection", text, place)
+        findings.add("channel-unconnected", text, place)
 
 
 def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Instruction) -> None:
@@ -111,11 +117,12 @@ def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Inst
         return
     block = gpu.thread_blocks[place.block or 0]
     if op in SENDS and block.send_peer is None:
-        findings.add("connection", f"`{op}` sends, but the thread block has no send peer", place)
+        findings.add("no-peer", f"`{op}` sends, but the thread block has no send peer", place)
     if op in RECEIVES and block.recv_peer is None:
-        findings.add("connection", f"`{op}` receives, but the thread block has no recv peer", place)
+        findings.add("no-peer", f"`{op}` receives, but the thread block has no recv peer", place)
     if count < 1:
-        findings.add("range", f"cnt={count}: an instruction moves at least one chunk", place)
+        rule = "zero-count" if count == 0 else "negative-count"
+        findings.add(rule, f"cnt={count}: an instruction moves at least one chunk", place)
         return
     sizes = {"i": gpu.input_chunks, "o": gpu.output_chunks, "s": gpu.scratch_chunks}
     sides: list[tuple[Literal["src", "dst"], bool]] = [("src", op in READS_SRC), ("dst", op in WRITES_DST)]
@@ -124,10 +131,11 @@ def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Inst
         if not matters:
             continue
         if part is None:
-            findings.add("range", f"`{op}` has no {side} buffer", place)
+            findings.add("no-buffer", f"`{op}` has no {side} buffer", place)
         elif part.offset < 0 or part.offset + count > sizes[part.buffer]:
             text = f"`{op}` touches {shown(part, count)} as {side}, but {part.buffer}_chunks={sizes[part.buffer]}"
-            findings.add("range", text, place)
+            outside = part.offset < -1 or part.offset >= sizes[part.buffer]
+            findings.add("offset-refused" if outside and side in READER_CHECKS[op] else "range", text, place)
 
 
 def publisher(block: ThreadBlock, step: int) -> int | None:
@@ -142,18 +150,22 @@ def _dependences(findings: Findings, g: int, t: int) -> None:
     gpu = findings.program.gpus[g]
     block = gpu.thread_blocks[t]
     blocks = {b.id: b for b in gpu.thread_blocks}
+    pending = False
     for s, instruction in enumerate(block.instructions):
+        place, last = Place(g, t, s), s + 1 == len(block.instructions)
         if instruction.depends is not None:
-            _dependence(findings, Place(g, t, s), block, blocks, instruction.depends)
-        if instruction.op == "nop":
-            following = block.instructions[s + 1] if s + 1 < len(block.instructions) else None
-            if instruction.depends is None:
-                findings.add("dependence", "a nop without a dependence shifts the step numbers", Place(g, t, s))
-            if following is None:
-                findings.add("dependence", "a nop stands last: its dependence is lost", Place(g, t, s))
-            elif following.depends is None and following.op != "nop":
+            _dependence(findings, place, block, blocks, instruction.depends)
+        if instruction.op != "nop":
+            if pending and instruction.depends is None:
                 text = "the step after a nop has no dependence of its own: it must carry the last one"
-                findings.add("dependence", text, Place(g, t, s + 1))
+                findings.add("nop-dependence-lost", text, place)
+            pending = False
+            continue
+        pending = pending or instruction.depends is not None
+        if instruction.depends is None:
+            findings.add("nop-without-dependence", "a nop without a dependence shifts the step numbers", place)
+        if last:
+            findings.add("nop-last", "a nop stands last: its dependence is lost", place)
 
 
 def _dependence(
@@ -162,16 +174,27 @@ def _dependence(
     number, step = on
     target = blocks.get(number)
     if target is None:
+        rule = "missing-block"
         text = f"depends on thread block {number}, which gpu {findings.program.gpus[place.gpu].rank} does not have"
     elif number == block.id:
+        rule = "own-block"
         text = f"depends on its own thread block {number}: steps of a thread block are in order anyway"
     elif not 0 <= step < len(target.instructions):
+        rule = "missing-step"
         text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
     elif publisher(target, step) is None:
+        rule = "never-published"
         text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
     else:
         return
-    findings.add("dependence", text, place)
+    findings.add(rule, text, place)
+
+
+def continues(a: Instruction, b: Instruction) -> bool:
+    """Whether `re` ``b`` right after `re` ``a`` adds to the same place from the same buffer."""
+    if not (a.op == b.op == "re" and a.dst == b.dst) or a.src is None or b.src is None:
+        return False
+    return a.src.buffer == b.src.buffer
 
 
 def _chained_reductions(findings: Findings, g: int, t: int) -> None:
@@ -179,12 +202,9 @@ def _chained_reductions(findings: Findings, g: int, t: int) -> None:
     instructions = findings.program.gpus[g].thread_blocks[t].instructions
     for s in range(1, len(instructions)):
         a, b = instructions[s - 1], instructions[s]
-        merged = a.op == b.op == "re" and a.dst == b.dst and b.depends is None and not a.has_dependents
-        if not merged or a.src is None or b.src is None or a.src.buffer != b.src.buffer:
-            continue
-        if a.count != b.count:
+        if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
             text = f"runtimes merge this `re` with the one before it, and cnt={b.count} replaces cnt={a.count}"
-            findings.add("wrong-data", text, Place(g, t, s))
+            findings.add("reduction-count", text, Place(g, t, s))
 
 
 def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
@@ -212,7 +232,7 @@ def _claim(findings: Findings, taken: dict[Connection, Place], key: Connection, 
     if first != place:
         other = findings.program.gpus[first.gpu].thread_blocks[first.block or 0].id
         text = f"duplicate connection: thread block {other} already has the {what} on channel {key[2]}"
-        findings.add("connection", f"{text}; both would share one FIFO", place)
+        findings.add("duplicate-connection", f"{text}; both would share one FIFO", place)
 
 
 def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: Place | None) -> None:
@@ -222,18 +242,18 @@ def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: P
     name = f"from gpu {src} to gpu {dst} on channel {channel}"
     if sender is None and got:
         text = f"unpaired connection: messages {name} are received, but gpu {src} never sends there"
-        findings.add("connection", text, receiver)
+        findings.add("unpaired-connection", text, receiver)
     elif receiver is None and sent:
         text = f"unpaired connection: messages {name} are sent, but gpu {dst} never receives there"
-        findings.add("connection", text, sender)
+        findings.add("unpaired-connection", text, sender)
     elif len(sent) != len(got):
         text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
-        findings.add("connection", text, sender if len(sent) > len(got) else receiver)
+        findings.add("message-count", text, sender if len(sent) > len(got) else receiver)
     else:
         for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
             if a != b and receiver is not None:
                 text = f"message {k} {name} is sent with cnt={a} but received with cnt={b}"
-                findings.add("connection", text, Place(receiver.gpu, receiver.block, step))
+                findings.add("message-size", text, Place(receiver.gpu, receiver.block, step))
                 return
 
 

@@ -1,7 +1,7 @@
 """Where in a program something stands, and the list of findings about it.
 
-In: a kind, a sentence and a place. Out: Violations that name gpu, thread block, step and, when the program was
-read from a file, the line. Knows nothing of what is checked.
+In: the name of a rule, a sentence and a place. Out: Violations that name gpu, thread block, step and, when the
+program was read from a file, the line. Knows nothing of what is checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hetesynth.model.program import BufferSlice, Program
-from hetesynth.model.verdict import Violation, ViolationKind
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.lint_rules import RULES
 
 MAX_FINDINGS = 50
 
@@ -31,31 +32,43 @@ The position -1 for the thread block stands for the GPU itself."""
 
 @dataclass(slots=True)
 class Findings:
-    """Collects at most ``limit`` violations; ``context`` and the place are put before each message."""
+    """Collects at most ``limit`` violations, and at most ``per_rule`` of each rule.
+
+    ``context`` and the place are put before each message.
+    """
 
     program: Program
     lines: Lines
     limit: int = MAX_FINDINGS
     context: str = ""
     found: list[Violation] = field(default_factory=list)
+    per_rule: int = MAX_FINDINGS
+    _counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
         """Whether further findings are dropped."""
         return len(self.found) >= self.limit
 
-    def add(self, kind: ViolationKind, message: str, place: Place | None = None) -> None:
-        """Keeps the finding, unless there are enough already."""
-        if self.full:
+    def add(self, rule: str, message: str, place: Place | None = None) -> None:
+        """Keeps the finding, unless there are enough already. ``rule``: a name in lint_rules.RULES."""
+        seen = self._counts.get(rule, 0)
+        if self.full or seen >= self.per_rule:
             return
+        self._counts[rule] = seen + 1
+        checked = RULES[rule]
         if place is None:
-            self.found.append(Violation(kind, self.context + message))
+            self.found.append(Violation(checked.kind, self.context + message, rule=checked.id))
             return
         text = f"{self.context}{self.where(place)}: {message}"
         gpu = self.program.gpus[place.gpu]
         block = None if place.block is None else gpu.thread_blocks[place.block].id
-        line = self._line(place)
-        self.found.append(Violation(kind, text, step=place.step, rank=gpu.rank, thread_block=block, line=line))
+        self.found.append(
+            Violation(
+                checked.kind, text, step=place.step, rank=gpu.rank, thread_block=block, line=self._line(place),
+                rule=checked.id,
+            )
+        )  # fmt: skip
 
     def _line(self, place: Place) -> int | None:
         lines = self.lines.get((place.gpu, -1 if place.block is None else place.block))

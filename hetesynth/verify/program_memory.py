@@ -19,7 +19,7 @@ from hetesynth.model.program import GpuProgram
 from hetesynth.verify.program_findings import Findings, Place
 from hetesynth.verify.program_layout import BROKEN, Layout, Value, named
 
-Clock = npt.NDArray[np.int32]
+Clock = npt.NDArray[np.int16] | npt.NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -46,11 +46,20 @@ class _Cell:
 class Memory:
     """The cells of one GPU."""
 
-    def __init__(self, layout: Layout, gpu: GpuProgram, findings: Findings, places: list[Place]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        gpu: GpuProgram,
+        findings: Findings,
+        places: list[Place],
+        steps: list[list[int]] | None,
+    ) -> None:
+        """``steps``: by thread block, the step of each message, where steps are split into messages."""
         self._layout = layout
         self._gpu = gpu
         self._findings = findings
         self._places = places
+        self._steps = steps
         self._values: dict[int, Value] = {}
         self._cells: dict[int, _Cell] = {}
         self._raced: set[tuple[int, int]] = set()
@@ -109,8 +118,10 @@ class Memory:
         self._raced.add(pair)
         place = self._places[other]
         blocks = self._findings.program.gpus[place.gpu].thread_blocks
-        text = f"{does} {name} while thread block {blocks[place.block or 0].id} step {stamp - 1} {did} it"
-        self._findings.add("race", f"{text}: no dependence or message orders them", access.place)
+        step = stamp - 1 if self._steps is None else self._steps[other][stamp - 1]
+        text = f"{does} {name} while thread block {blocks[place.block or 0].id} step {step} {did} it"
+        rule = "race" if self._steps is None else "split-race"
+        self._findings.add(rule, f"{text}: no dependence or message orders them", access.place)
 
 
 def added(a: list[Value], b: list[Value], findings: Findings, place: Place) -> list[Value]:
@@ -120,11 +131,11 @@ def added(a: list[Value], b: list[Value], findings: Findings, place: Place) -> l
         if x == BROKEN or y == BROKEN:
             total.append(BROKEN)
         elif x[0] != y[0]:
-            findings.add("wrong-data", f"adds {named(x)} to {named(y)}: different chunks", place)
+            findings.add("different-chunks", f"adds {named(x)} to {named(y)}: different chunks", place)
             total.append(BROKEN)
         elif x[1] & y[1]:
             twice = named((x[0], x[1] & y[1]))
-            findings.add("wrong-data", f"contribution added twice: both sides already hold {twice}", place)
+            findings.add("added-twice", f"contribution added twice: both sides already hold {twice}", place)
             total.append(BROKEN)
         else:
             total.append((x[0], x[1] | y[1]))

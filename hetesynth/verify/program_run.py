@@ -15,19 +15,25 @@ k + slots.
 
 Large buffers: the runtime repeats the whole program over slices of every chunk of all three buffers. Slices
 are disjoint (scratch has full chunks too), flags carry the loop number, FIFOs keep their order: loops that overlap
-touch different memory, and one loop without deadlock means that no number of them deadlocks. Not covered:
-a runtime splits ``cnt`` > 1 into several messages when a chunk is large, which fills slots faster.
+touch different memory, and one loop without deadlock means that no number of them deadlocks.
+
+Large chunks: a runtime splits ``cnt`` chunks into messages of k chunks, k from 71 down to 1 as chunks grow. With
+``split`` every message has one chunk (k = 1). That is the worst case for deadlock: where a send of k chunks waits
+for the receive two messages back, the first of the same chunks sent singly waits for a receive that is there or
+later in the receiver's order, so every circle of waits for some k is one for k = 1. Races are judged for whole
+messages (the fewest waits for slots) and for single chunks (the least that one message orders).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
-from hetesynth.model.program import BufferSlice, Instruction
+from hetesynth.model.program import BufferSlice, Instruction, ThreadBlock
 from hetesynth.verify.program_checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publisher
 from hetesynth.verify.program_findings import Findings, Place, shown
 from hetesynth.verify.program_layout import BROKEN, Layout, Value, named
@@ -61,7 +67,8 @@ class _Publication:
 
 @dataclass(slots=True)
 class _Code:
-    """One instruction, ready to run: cells instead of offsets, a dependence as (thread block, publishing step)."""
+    """One instruction, or one message of it, ready to run: cells instead of offsets, a dependence as (thread
+    block, position in its code of what publishes)."""
 
     op: str
     count: int
@@ -72,6 +79,7 @@ class _Code:
     wait: tuple[int, int] | None
     receives: bool
     sends: bool
+    step: int
 
 
 @dataclass(slots=True)
@@ -91,14 +99,16 @@ class _Block:
 class Execution:
     """One run of ``layout.program``; ``run`` reports to ``findings``."""
 
-    def __init__(self, layout: Layout, slots: int, findings: Findings) -> None:
+    def __init__(self, layout: Layout, slots: int, findings: Findings, split: bool = False) -> None:
         self._layout = layout
         self._slots = slots
         self._findings = findings
         places = [Place(g, t) for g, gpu in enumerate(layout.program.gpus) for t in range(len(gpu.thread_blocks))]
-        self._memory = [Memory(layout, gpu, findings, places) for gpu in layout.program.gpus]
+        self._split = split
         self._published: dict[tuple[int, int], _Publication] = {}
         self._blocks = self._compiled(places)
+        steps = [[code.step for code in block.code] for block in self._blocks] if split else None
+        self._memory = [Memory(layout, gpu, findings, places, steps) for gpu in layout.program.gpus]
         self._connect()
 
     def run(self) -> None:
@@ -123,23 +133,56 @@ class Execution:
 
     def _compiled(self, places: list[Place]) -> list[_Block]:
         index_of = {(p.gpu, p.block): k for k, p in enumerate(places)}
-        start = np.zeros(len(places), dtype=np.int32)
+        ends = [self._ends(b) for gpu in self._layout.program.gpus for b in gpu.thread_blocks]
+        longest = max((e[-1] for e in ends if e), default=0)
+        start: Clock = np.zeros(len(places), dtype=np.int32)
+        if longest < 2**15 - 1:
+            start = start.astype(np.int16)
         blocks: list[_Block] = []
         for k, place in enumerate(places):
             gpu = self._layout.program.gpus[place.gpu]
             bases = self._layout.bases(gpu)
             position = {b.id: t for t, b in enumerate(gpu.thread_blocks)}
             code: list[_Code] = []
-            for x in gpu.thread_blocks[place.block or 0].instructions:
+            for s, x in enumerate(gpu.thread_blocks[place.block or 0].instructions):
                 wait = None
                 if x.depends is not None:
                     t = position[x.depends[0]]
                     step = publisher(gpu.thread_blocks[t], x.depends[1])
-                    wait = (index_of[place.gpu, t], -1 if step is None else step)
+                    other = index_of[place.gpu, t]
+                    wait = (other, -1 if step is None else ends[other][step] - 1)
                     self._published.setdefault(wait, _Publication()).waiting += 1
-                code.append(_code(x, {str(b): at for b, at in bases.items()}, wait))
+                code += self._messages(x, _code(x, {str(b): at for b, at in bases.items()}, wait, s))
             blocks.append(_Block(k, place, code, start))
         return blocks
+
+    def _ends(self, block: ThreadBlock) -> list[int]:
+        """How much code the thread block has up to each step, that step included."""
+        return list(accumulate(self._parts(x) for x in block.instructions))
+
+    def _parts(self, x: Instruction) -> int:
+        return x.count if self._split and (x.op in SENDS or x.op in RECEIVES) else 1
+
+    def _messages(self, x: Instruction, whole: _Code) -> list[_Code]:
+        """The instruction, or its messages of one chunk each: only the first waits."""
+        if self._parts(x) == 1:
+            return [whole]
+        return [
+            replace(
+                whole,
+                count=1,
+                src=whole.src + k if whole.src >= 0 else -1,
+                dst=whole.dst + k if whole.dst >= 0 else -1,
+                src_name=_shifted(whole.src_name, k),
+                dst_name=_shifted(whole.dst_name, k),
+                wait=whole.wait if k == 0 else None,
+            )
+            for k in range(x.count)
+        ]
+
+    def _here(self, block: _Block) -> Place:
+        """The step that the thread block is at."""
+        return Place(block.place.gpu, block.place.block, block.code[block.done].step)
 
     def _connect(self) -> None:
         channels: dict[tuple[int, int, int], _Channel] = {}
@@ -223,7 +266,7 @@ class Execution:
 
     def _move(self, block: _Block, code: _Code, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
-        place = Place(block.place.gpu, block.place.block, block.done)
+        place = self._here(block)
         access = Access(block.index, block.done + 1, block.clock, place)
         memory = self._memory[place.gpu]
         data = incoming
@@ -237,7 +280,7 @@ class Execution:
             data = added(held, data, self._findings, place)
         if code.dst >= 0:
             if code.src >= 0 and 0 < abs(code.src - code.dst) < code.count:
-                self._findings.add("race", f"`{code.op}` reads and writes overlapping chunks", place)
+                self._findings.add("overlap", f"`{code.op}` reads and writes overlapping chunks", place)
             memory.write(access, code.dst, data, code.dst_name)
         return data
 
@@ -265,17 +308,18 @@ class Execution:
             waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
         text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
         block = self._blocks[cycle[0]]
-        self._findings.add("deadlock", text, Place(block.place.gpu, block.place.block, block.done))
+        rule = "split-deadlock" if self._split else "deadlock"
+        self._findings.add(rule, text, self._here(block))
 
     def _wait_text(self, block: _Block) -> str:
         code = block.code[block.done]
-        who = self._findings.where(Place(block.place.gpu, block.place.block, block.done))
+        who = self._findings.where(self._here(block))
         blocked = self._blocked_on(block, code)
         if blocked is None:
             return who
         on = self._findings.where(self._blocks[blocked[1]].place)
         if blocked[0] == "dependence" and code.wait is not None:
-            return f"{who} waits for step {code.wait[1]} of {on}"
+            return f"{who} waits for step {self._blocks[blocked[1]].code[code.wait[1]].step} of {on}"
         if blocked[0] == "message":
             return f"{who} waits for a message from {on}"
         return f"{who} waits for {on} to take one of the {self._slots} messages under way"
@@ -300,15 +344,20 @@ class Execution:
                     break
             if first:
                 more = f" ({wrong} of its {sizes.output} output chunks are wrong)" if wrong > 1 else ""
-                self._findings.add("wrong-data", first + more, Place(g))
+                self._findings.add("final-data", first + more, Place(g))
 
 
-def _code(x: Instruction, bases: dict[str, int], wait: tuple[int, int] | None) -> _Code:
+def _shifted(name: str, by: int) -> str:
+    buffer, _, offset = name.partition(":")
+    return f"{buffer}:{int(offset) + by}" if name else ""
+
+
+def _code(x: Instruction, bases: dict[str, int], wait: tuple[int, int] | None, step: int) -> _Code:
     src = x.src if x.op in READS_SRC else None
     dst = x.dst if x.op in WRITES_DST else None
     return _Code(
         x.op, x.count, _cell(src, bases), _cell(dst, bases), _name(src), _name(dst), wait,
-        x.op in RECEIVES, x.op in SENDS,
+        x.op in RECEIVES, x.op in SENDS, step,
     )  # fmt: skip
 
 
@@ -331,7 +380,7 @@ def buffers_touched(layout: Layout, findings: Findings) -> None:
                         continue
                     if layout.missing_buffer(gpu.rank, part.buffer):
                         text = f"touches {shown(part, x.count)}, but only the root has that buffer"
-                        findings.add("range", text, Place(g, t, s))
+                        findings.add("root-only-buffer", text, Place(g, t, s))
                     elif writes and part.buffer == "i" and not layout.in_place:
                         text = f"writes {shown(part, x.count)}: out of place the input buffer must stay as it is"
-                        findings.add("wrong-data", text, Place(g, t, s))
+                        findings.add("input-overwritten", text, Place(g, t, s))

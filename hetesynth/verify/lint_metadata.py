@@ -1,0 +1,63 @@
+"""What one reader makes of the attributes of <algo>: which it demands, which values it knows, what it selects.
+
+In: the attributes as they stand in the file, the program read from them, and a target. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hetesynth.model.program import Program
+from hetesynth.model.target import Target
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.lint_readers import metadata_required, reader_of
+from hetesynth.verify.lint_rules import RULES
+
+COMMON = frozenset({"proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace"})
+"""What every reader demands: missing, it is reported when the file is read."""
+
+
+def metadata(
+    attributes: Mapping[str, str], program: Program | None, line: int | None, target: Target
+) -> list[Violation]:
+    """Findings of ``target``'s reader about <algo> on ``line``."""
+    found: list[Violation] = []
+
+    def add(rule: str, message: str) -> None:
+        found.append(Violation(RULES[rule].kind, message, line=line, rule=RULES[rule].id))
+
+    for name in sorted(metadata_required(target) - COMMON - attributes.keys()):
+        add("metadata-missing", f"attribute `{name}` is missing on <algo>; {target.runtime} refuses the file")
+    word = attributes.get("coll")
+    words = reader_of(target).words
+    if word is not None and word not in words:
+        known = ", ".join(sorted(words))
+        add("collective-refused", f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {known}')
+    if program is not None:
+        for rule, message in _selection(attributes, program, target):
+            add(rule, message)
+    return found
+
+
+def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
+    """Sizes and flags by which a call selects the file."""
+    reader, found = reader_of(target), []
+    low = program.min_bytes
+    high = program.max_bytes if "maxBytes" in attributes else reader.default_max_bytes
+    unlimited = high == 0 and target.open_max_bytes == 0
+    if reader.checks_order and low > high and not unlimited:
+        found.append(
+            ("min-above-max", f"minBytes={low} exceeds maxBytes={high}; {target.runtime} refuses the file")
+        )
+    elif not unlimited and (low > high or (low == high and not target.max_bytes_inclusive)):
+        text = f"minBytes={low}, maxBytes={high}: {target.runtime} selects the file for no size"
+        found.append(("never-selected", text))
+    elif high == 0 and not unlimited:
+        found.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
+    if not program.in_place and not program.out_of_place:
+        text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
+        found.append(("never-selected", text))
+    threads = attributes.get("nthreads", "0")
+    if threads.isdecimal() and len(threads) < 10 and int(threads) % reader.thread_multiple:
+        found.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
+    return found

@@ -1,0 +1,85 @@
+"""How each reader of MSCCL XML goes about a file, beyond the limits that stand in the table of targets.
+
+In: a target. Out: its Reader. Only facts; whoever writes files needs none of them, so they stand beside the judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.model.target import ALL_OPS, Target
+
+_COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
+_VENDOR = _COMMON | {"reducescatter", "send", "recv", "gather", "scatter", "alltoallv"}
+_RESEARCH = _COMMON | {"reduce_scatter", "custom"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """``words``: values of ``coll``. ``takes_channel``: the highest channel that passes the reader, which may be
+    one more than the runtime has. ``checks_peers``: refuses peers that are no rank. ``checks_sizes``: holds
+    i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
+    ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: what a
+    missing maxBytes means. ``thread_multiple``: what ``nthreads`` must be a multiple of. ``sms``: multiprocessors
+    (compute units) of the smallest usual GPU, for thread blocks that must all run at once.
+    """
+
+    words: frozenset[str] = _VENDOR
+    required: frozenset[str] = frozenset()
+    takes_channel: int = 31
+    checks_peers: bool = False
+    checks_sizes: bool = False
+    checks_order: bool = False
+    idle_peers_crash: bool = True
+    default_max_bytes: int = 0
+    thread_multiple: int = 1
+    sms: int = 104
+
+
+SMS_SAID = {"rccl-6": "MI250, one die", "rccl-5": "MI250, one die", "msccl-executor": "A100", "msccl": "A100"}
+"""Which GPU the default number of multiprocessors is of."""
+
+READERS: dict[str, Reader] = {
+    "rccl-6": Reader(takes_channel=127),
+    "rccl-5": Reader(takes_channel=32),
+    "msccl-executor": Reader(takes_channel=32, sms=108),
+    "msccl": Reader(
+        words=_RESEARCH,
+        takes_channel=32,
+        checks_peers=True,
+        checks_sizes=True,
+        checks_order=True,
+        idle_peers_crash=False,
+        default_max_bytes=2**27,
+        thread_multiple=32,
+        sms=108,
+    ),
+    "portable": Reader(
+        words=_COMMON | {"reducescatter", "gather", "scatter"},
+        required=frozenset({"name"}),
+        takes_channel=31,
+        checks_peers=True,
+        checks_sizes=True,
+        checks_order=True,
+        thread_multiple=32,
+        sms=104,
+    ),
+}
+
+ANY = Target(
+    "any", "any reader of MSCCL XML", ops=ALL_OPS, max_steps=256, max_thread_blocks=1024, max_channel=127,
+    resident_thread_blocks=1024, written_channels=128,
+)  # fmt: skip
+"""What no runtime exceeds."""
+
+XML_TARGETS: tuple[str, ...] = ("portable", "rccl-6", "rccl-5", "msccl-executor", "msccl")
+
+
+def reader_of(target: Target) -> Reader:
+    """The facts about ``target``'s reader; those of ``ANY`` for a target that is not in the table."""
+    return READERS.get(target.name, Reader(takes_channel=target.max_channel, idle_peers_crash=False))
+
+
+def metadata_required(target: Target) -> frozenset[str]:
+    """The attributes of <algo> without which the reader refuses the file."""
+    return frozenset(target.required_attributes) | reader_of(target).required
