@@ -251,8 +251,7 @@ class _Assembly:
     # -- synchronization
 
     def _phase(self, items: list[_Item], landing: bool = False) -> None:
-        """Append ``items``, after whatever orders them behind the past. ``landing``: their writes are the
-        peers'."""
+        """Append ``items`` and before them what orders them. ``landing``: peers made the writes."""
         if not items:
             return
         before = [[] for _ in self.teams] if landing else self._ordering(items)

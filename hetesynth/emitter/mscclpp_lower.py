@@ -112,8 +112,8 @@ def _fitted(share: Share) -> tuple[PlanBlock, ...]:
             return blocks
     messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
     raise HetesynthError(
-        f"rank {share.rank} moves {len(messages)} messages: they do not fit into {RESIDENT_BLOCKS} thread blocks of "
-        "64 operations with 16 barriers, what MSCCL++ can hold",
+        f"rank {share.rank} moves {len(messages)} messages: they do not fit into {RESIDENT_BLOCKS} thread blocks "
+        "of 64 operations and 16 barriers, all that MSCCL++ holds",
         code="HS508",
         help="use fewer chunks per rank, or a schedule with fewer steps",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import LocalSlice, Plan, RemoteSlice
+from hetesynth.model.plan import Plan, RemoteSlice
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.mscclpp_checks import MAX_FINDINGS, PlanFindings, plan_structure
@@ -113,12 +113,10 @@ def _bounded(plan: Plan) -> None:
                 if operation.op in ("wait", "rlxwait", "barrier", "sem_acquire", "flush", "pwsf"):
                     learned += 1
                 else:
-                    moved += sum(
-                        p.size for p in (*operation.src, *operation.dst) if isinstance(p, LocalSlice | RemoteSlice)
-                    )
+                    moved += sum(p.size for p in (*operation.src, *operation.dst))
     if cells > MAX_CELLS or moved > MAX_MOVED or entries * (learned + blocks) > MAX_KNOWLEDGE:
         raise HetesynthError(
-            f"the plan is too large to execute: {cells} chunks of memory, {moved} chunks moved, {blocks} thread blocks",
+            f"the plan is too large to execute: {cells} chunks of memory, {moved} moved, {blocks} thread blocks",
             code="HS532",
             exit_code=3,
             help="judge a plan with fewer chunks or thread blocks",

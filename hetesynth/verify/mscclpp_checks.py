@@ -1,5 +1,4 @@
-"""Everything about an MSCCL++ plan that shows without running it: ids, limits, channels, ranges, forms of
-operations.
+"""What shows of an MSCCL++ plan without running it: ids, limits, channels, ranges, forms of operations.
 
 In: a plan and where to report. Out: findings. After a plan passes, ``mscclpp_run`` may follow every index in it.
 The limits are those of the runtime's kernel, whose loader checks few of them: what it does not check overwrites
@@ -232,17 +231,15 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
         if not _has_shape(parts, wanted):
             yield "range", f"`{op}` does not take these {word}_buff: {wanted} (L local, R remote) is what it takes"
             return
-    sizes = {part.size for part in (*operation.src, *operation.dst)}
     if op in _PUTS or op == "get":
         if len(operation.src) != len(operation.dst):
             yield "range", f"`{op}` has {len(operation.src)} sources and {len(operation.dst)} targets"
             return
-        sizes = set()
-        for a, b in zip(operation.src, operation.dst, strict=True):
-            if a.size != b.size:
-                sizes = {a.size, b.size}
-    if len(sizes) > 1:
-        yield "range", f"`{op}` moves slices of different sizes: {sorted(sizes)}"
+        unequal = any(a.size != b.size for a, b in zip(operation.src, operation.dst, strict=True))
+    else:
+        unequal = len({part.size for part in (*operation.src, *operation.dst)}) > 1
+    if unequal:
+        yield "range", f"`{op}` moves between slices of different sizes"
     if op == "get" and any(a.index != b.index for a, b in zip(operation.src, operation.dst, strict=True)):
         yield "wrong-data", "`get` between different indices: the runtime exchanges the two offsets"
     if (

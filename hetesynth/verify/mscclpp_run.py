@@ -1,5 +1,4 @@
-"""Executes an MSCCL++ plan: thread blocks, one-sided writes, signals, barriers, semaphores, values, races,
-deadlock.
+"""Executes an MSCCL++ plan: one-sided writes, signals, barriers, semaphores; values, races, deadlock.
 
 In: a plan that passed ``mscclpp_checks`` and a layout. Out: findings.
 
@@ -21,66 +20,21 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
-from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, PlanBlock, PlanOperation, Slice
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, PlanOperation, Slice
 from hetesynth.model.topology import Rank
 from hetesynth.verify.mscclpp_checks import PlanFindings, PlanPlace
 from hetesynth.verify.mscclpp_layout import PlanLayout
-from hetesynth.verify.mscclpp_memory import Clock, PlanAccess, PlanMemory, added
+from hetesynth.verify.mscclpp_memory import PlanAccess, PlanMemory, added
+from hetesynth.verify.mscclpp_state import BlockState, ChannelEnd, Event, SemaphoreState, meet_all
 from hetesynth.verify.program_layout import BROKEN, Value, named
 
 MAX_SHOWN_WAITS = 6
 MAX_COUNTED_WRONG = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What a signal, release or barrier passes on. ``puts``: (engine, number) that have arrived with it."""
-
-    clock: Clock
-    block: int
-    stamp: int
-    puts: tuple[int, int] | None = None
-    relaxed: bool = False
-
-
-@dataclass(slots=True)
-class _End:
-    """One end of a channel. ``engine``: the actor of its port puts. ``fresh``: puts not yet behind a nop."""
-
-    gpu: Rank
-    kind: ChannelType
-    far: int | None = None
-    engine: int = -1
-    inbox: deque[_Event] = field(default_factory=deque)
-    issued: int = 0
-    fresh: list[tuple[int, int, int, int]] = field(default_factory=list)  # (put, block, segment, thread)
-    last: dict[str, tuple[int, int]] = field(default_factory=dict)  # use -> (block, segment)
-
-
-@dataclass(slots=True)
-class _Semaphore:
-    value: int
-    start: int
-    releases: list[_Event] = field(default_factory=list)
-    acquired: Counter[int] = field(default_factory=Counter)
-
-
-@dataclass(slots=True, eq=False)
-class _Block:
-    """A thread block while it runs. ``done``: operations finished; ``pending``: learned at the next nop."""
-
-    index: int
-    place: PlanPlace
-    code: PlanBlock
-    clock: Clock
-    segment: int = 1
-    done: int = 0
-    pending: list[_Event] = field(default_factory=list)
-    arrived: bool = False
 
 
 class PlanExecution:
@@ -95,19 +49,21 @@ class PlanExecution:
         for gpu in plan.gpus:
             begin = self._own[-1].stop if self._own else 0
             self._own.append(range(begin, begin + len(gpu.blocks)))
-        self._ends: list[_End] = []
+        self._ends: list[ChannelEnd] = []
         self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
         self._connect(names)
         self._started = len(names)
         self._memory = [PlanMemory(layout, g, findings, names) for g in range(plan.ranks)]
-        self._semaphores = [[_Semaphore(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
+        self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
         self._releasers = self._count_releases()
-        self._barriers: dict[tuple[Rank, int], list[_Block]] = {}
-        self._blocks: list[_Block] = []
+        self._barriers: dict[tuple[Rank, int], list[BlockState]] = {}
+        self._blocks: list[BlockState] = []
         for k, place in enumerate(places):
             clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
             clock[self._started + place.gpu] = 1
-            self._blocks.append(_Block(k, place, plan.gpus[place.gpu].blocks[place.block or 0], clock))
+            self._blocks.append(
+                BlockState(k, place, plan.gpus[place.gpu].blocks[place.block or 0], clock, self._started)
+            )
         self._woken: list[int] = []
 
     def run(self) -> None:
@@ -139,7 +95,7 @@ class PlanExecution:
         for g, gpu in enumerate(self._plan.gpus):
             for kind in CHANNEL_TYPES:
                 for c, peer in enumerate(gpu.peers(kind)):
-                    end = _End(g, kind)
+                    end = ChannelEnd(g, kind)
                     if kind == "port":
                         end.engine = len(names)
                         names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
@@ -162,14 +118,14 @@ class PlanExecution:
 
     # -- running
 
-    def _advance(self, block: _Block) -> None:
+    def _advance(self, block: BlockState) -> None:
         operations = block.code.operations
         while block.done < len(operations) and not self._blocked(block, operations[block.done]):
             operation = operations[block.done]
             self._execute(block, operation, PlanPlace(block.place.gpu, block.place.block, block.done))
             block.done += 1
 
-    def _blocked(self, block: _Block, operation: PlanOperation) -> bool:
+    def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
         gpu = block.place.gpu
         match operation.op:
             case "wait" | "rlxwait":
@@ -180,7 +136,7 @@ class PlanExecution:
                 return not self._arrive(block, operation)
         return False
 
-    def _arrive(self, block: _Block, operation: PlanOperation) -> bool:
+    def _arrive(self, block: BlockState, operation: PlanOperation) -> bool:
         """Whether all have come to the barrier; the last to come lets everybody go on."""
         here = self._barriers.setdefault((block.place.gpu, operation.barrier or 0), [])
         if block.arrived:
@@ -192,53 +148,18 @@ class PlanExecution:
         here.append(block)
         if len(here) < (operation.blocks or 1):
             return False
+        meet_all(here)
         for member in here:
-            self._synchronize(member)
-        clock = np.maximum.reduce([member.clock for member in here])
-        for member in here:
-            clock[member.index] = max(int(clock[member.index]), member.segment - 1)
-        for member in here:
-            member.clock = clock
             if member is not block:
                 self._woken.append(member.index)
         here.clear()
         block.arrived = False
         return True
 
-    def _synchronize(self, block: _Block) -> None:
-        """The threads of the block meet: what some learned all know, and what they did is done."""
-        for event in block.pending:
-            self._learn(block, event)
-        block.pending.clear()
-        block.segment += 1
-
-    def _learn(self, block: _Block, event: _Event) -> None:
-        if event.relaxed:
-            gpu = self._blocks[event.block].place.gpu
-            known = block.clock[self._started :]
-            told = np.maximum(known, event.clock[self._started :])
-            told[gpu] = 1
-            if not np.array_equal(known, told):
-                block.clock = block.clock.copy()
-                block.clock[self._started :] = told
-            return
-        puts = event.puts
-        if block.clock[event.block] >= event.stamp and (puts is None or block.clock[puts[0]] >= puts[1]):
-            if event.stamp or block.clock[self._started + self._blocks[event.block].place.gpu]:
-                return
-        block.clock = np.maximum(block.clock, event.clock)
-        if event.block != block.index:
-            block.clock[event.block] = max(event.stamp, int(block.clock[event.block]))
-        if puts is not None:
-            block.clock[puts[0]] = max(puts[1], int(block.clock[puts[0]]))
-
-    def _event(self, block: _Block, puts: tuple[int, int] | None = None, relaxed: bool = False) -> _Event:
-        return _Event(block.clock, block.index, block.segment - 1, puts, relaxed)
-
-    def _execute(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+    def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         match operation.op:
             case "nop":
-                self._synchronize(block)
+                block.meet()
             case "barrier":
                 pass  # the last to arrive did it for all
             case "signal" | "rlxsignal":
@@ -248,13 +169,10 @@ class PlanExecution:
                 for end in self._ends_of(block, operation):
                     self._uses(block, end, "wait", place)
                     event = end.inbox.popleft()
-                    if relaxed and not event.relaxed:
-                        event = _Event(event.clock, event.block, event.stamp, None, True)
-                    block.pending.append(event)
+                    block.pending.append(replace(event, relaxed=True) if relaxed else event)
             case "flush":
                 for end in self._ends_of(block, operation):
-                    nothing = np.zeros_like(block.clock)
-                    block.pending.append(_Event(nothing, block.index, 0, (end.engine, end.issued)))
+                    block.await_puts(end.engine, end.issued)
             case "sem_acquire" | "sem_release":
                 self._semaphore(block, operation)
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
@@ -262,12 +180,12 @@ class PlanExecution:
             case _:
                 self._move(block, operation, place)
 
-    def _ends_of(self, block: _Block, operation: PlanOperation) -> list[_End]:
+    def _ends_of(self, block: BlockState, operation: PlanOperation) -> list[ChannelEnd]:
         kind = operation.channel_type or "memory"
         known = block.code.channels(kind)
         return [self._ends[self._end_of[block.place.gpu, kind, known[c]]] for c in operation.channels]
 
-    def _uses(self, block: _Block, end: _End, use: str, place: PlanPlace) -> None:
+    def _uses(self, block: BlockState, end: ChannelEnd, use: str, place: PlanPlace) -> None:
         """A channel's counters belong to one thread block at a time."""
         who, segment = end.last.get(use, (block.index, 0))
         if who != block.index and block.clock[who] < segment:
@@ -275,15 +193,15 @@ class PlanExecution:
             self._findings.add("race", f"uses a channel that {other} uses too: nothing orders the two", place)
         end.last[use] = block.index, block.segment
 
-    def _signal(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+    def _signal(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
             self._uses(block, end, "signal", place)
             puts = None
             if end.engine >= 0 and operation.op == "signal":
                 puts = end.engine, self._sure_puts(block, end, thread)
-            self._deliver(end, self._event(block, puts, operation.op == "rlxsignal"), place)
+            self._deliver(end, block.event(puts, operation.op == "rlxsignal"), place)
 
-    def _sure_puts(self, block: _Block, end: _End, thread: int) -> int:
+    def _sure_puts(self, block: BlockState, end: ChannelEnd, thread: int) -> int:
         """How many puts of a port channel surely go before a signal that ``thread`` gives now."""
         end.fresh = [
             put
@@ -293,7 +211,7 @@ class PlanExecution:
         ]
         return end.fresh[0][0] - 1 if end.fresh else end.issued
 
-    def _deliver(self, end: _End, event: _Event, place: PlanPlace) -> None:
+    def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
         if end.far is None:
             self._findings.add("connection", "signals on a channel that has no far end", place)
             return
@@ -301,27 +219,20 @@ class PlanExecution:
         far.inbox.append(event)
         self._woken.extend(self._own[far.gpu])
 
-    def _semaphore(self, block: _Block, operation: PlanOperation) -> None:
+    def _semaphore(self, block: BlockState, operation: PlanOperation) -> None:
         gpu = block.place.gpu
         for s in operation.semaphores:
             semaphore = self._semaphores[gpu][s]
             if operation.op == "sem_release":
                 semaphore.value += 1
-                semaphore.releases.append(self._event(block))
+                semaphore.releases.append(block.event())
                 self._woken.extend(self._own[gpu])
                 continue
-            semaphore.value -= 1
-            semaphore.acquired[block.index] += 1
-            needed = semaphore.acquired[block.index] - semaphore.start
-            releasers = self._releasers.get((gpu, s), Counter())
-            if needed >= 1 and needed == sum(releasers.values()):
-                block.pending += semaphore.releases
-            elif needed >= 1 and len(releasers) == 1:
-                block.pending.append(semaphore.releases[needed - 1])
+            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, s), Counter()))
 
     # -- data
 
-    def _move(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+    def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         """Everything that the threads of the block copy and add themselves."""
         access = PlanAccess(block.index, block.segment, block.index, block.segment, block.done, block.clock, place)
         if operation.op in ("put", "get", "copy"):
@@ -334,7 +245,7 @@ class PlanExecution:
         for part in operation.dst:
             self._write(block, operation, access, part, total)
 
-    def _port_puts(self, block: _Block, operation: PlanOperation, place: PlanPlace) -> None:
+    def _port_puts(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
             end.issued += 1
             end.fresh.append((end.issued, block.index, block.segment, thread))
@@ -346,12 +257,11 @@ class PlanExecution:
             if operation.op in ("pws", "pwsf"):
                 self._uses(block, end, "signal", place)
                 puts = end.engine, self._sure_puts(block, end, thread)
-                self._deliver(end, self._event(block, puts), place)
+                self._deliver(end, block.event(puts), place)
             if operation.op == "pwsf":
-                nothing = np.zeros_like(block.clock)
-                block.pending.append(_Event(nothing, block.index, 0, (end.engine, end.issued)))
+                block.await_puts(end.engine, end.issued)
 
-    def _located(self, block: _Block, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
+    def _located(self, block: BlockState, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
         """(owner, first cell, name) of a slice."""
         gpu = block.place.gpu
         if isinstance(part, LocalSlice):
@@ -371,13 +281,13 @@ class PlanExecution:
             text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
             self._findings.add("race", text, access.place)
 
-    def _read(self, block: _Block, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
+    def _read(self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
         owner, first, name = self._located(block, operation, part)
         self._reached(access, owner, name)
         return self._memory[owner].read(access, first, part.size, name)
 
     def _write(
-        self, block: _Block, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
+        self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
     ) -> None:
         owner, first, name = self._located(block, operation, part)
         self._reached(access, owner, name)
@@ -396,7 +306,7 @@ class PlanExecution:
         place = stuck[0].place
         self._findings.add("deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
 
-    def _waits_for(self, block: _Block) -> str:
+    def _waits_for(self, block: BlockState) -> str:
         operation = block.code.operations[block.done]
         who = str(PlanPlace(block.place.gpu, block.place.block, block.done))
         if operation.op == "barrier":
@@ -428,34 +338,24 @@ class PlanExecution:
         for g, own in enumerate(self._own):
             clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
             for index in own:
-                self._synchronize(self._blocks[index])
+                self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
             self._memory[g].outlived(clock, own)
 
     def _final_data(self) -> None:
-        for g, gpu in enumerate(self._plan.gpus):
+        for g in range(self._plan.ranks):
             if self._findings.full:
                 return
-            wrong = list(self._wrong(g, gpu.output_chunks))
-            if wrong and wrong[0]:
-                more = (
-                    f" ({len(wrong)} of its {gpu.output_chunks} output chunks are wrong)" if len(wrong) > 1 else ""
-                )
+            wrong = list(islice(self._wrong(g), MAX_COUNTED_WRONG))
+            if wrong:
+                chunks = self._plan.gpus[g].output_chunks
+                more = f" ({len(wrong)} of its {chunks} output chunks are wrong)" if len(wrong) > 1 else ""
                 self._findings.add("wrong-data", wrong[0] + more, PlanPlace(g))
 
-    def _wrong(self, g: Rank, chunks: int) -> Iterator[str]:
-        """One sentence per wrong chunk; those that follow from a finding before say nothing."""
-        silent = 0
-        found = 0
-        for chunk in range(chunks):
+    def _wrong(self, g: Rank) -> Iterator[str]:
+        """One sentence per wrong chunk, except for those that follow from a finding before."""
+        for chunk in range(self._plan.gpus[g].output_chunks):
             expected = self._layout.expected(g, chunk)
             held = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
-            if expected is None or held == expected:
-                continue
-            if held == BROKEN:
-                silent += 1
-                continue
-            yield f"o[{chunk}] ends with {named(held)}, not {named(expected)}"
-            found += 1
-            if found >= MAX_COUNTED_WRONG:
-                return
+            if expected is not None and held not in (expected, BROKEN):
+                yield f"o[{chunk}] ends with {named(held)}, not {named(expected)}"

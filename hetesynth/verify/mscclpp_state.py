@@ -1,0 +1,135 @@
+"""What thread blocks, channels and semaphores of a running MSCCL++ plan know and hold.
+
+In: events that signals, releases and barriers pass on. Out: clocks (see ``mscclpp_memory``). Knows no data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetesynth.model.plan import ChannelType, PlanBlock
+from hetesynth.model.topology import Rank
+from hetesynth.verify.mscclpp_checks import PlanPlace
+from hetesynth.verify.mscclpp_memory import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a signal passes on: all that ``block`` of ``gpu`` knew at the end of segment ``stamp``.
+
+    ``puts``: (engine, number) that have arrived with it. ``relaxed``: only that kernels run.
+    """
+
+    clock: Clock
+    gpu: Rank
+    block: int
+    stamp: int
+    puts: tuple[int, int] | None = None
+    relaxed: bool = False
+
+
+@dataclass(slots=True)
+class ChannelEnd:
+    """One end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
+
+    ``fresh``: puts that a signal may still overtake, as (number, thread block, segment, thread). ``last``: who
+    signalled and who waited last, as (thread block, segment).
+    """
+
+    gpu: Rank
+    kind: ChannelType
+    far: int | None = None
+    engine: int = -1
+    inbox: deque[Event] = field(default_factory=deque)
+    issued: int = 0
+    fresh: list[tuple[int, int, int, int]] = field(default_factory=list)
+    last: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SemaphoreState:
+    """A semaphore: its value now and at the start, what releases passed on, who acquired how often."""
+
+    value: int
+    start: int
+    releases: list[Event] = field(default_factory=list)
+    acquired: Counter[int] = field(default_factory=Counter)
+
+    def acquire(self, block: int, releasers: Counter[int]) -> list[Event]:
+        """What thread block ``block`` surely learns; ``releasers``: all releases of the plan by thread block."""
+        self.value -= 1
+        self.acquired[block] += 1
+        needed = self.acquired[block] - self.start
+        if needed >= 1 and needed == sum(releasers.values()):
+            return list(self.releases)
+        return [self.releases[needed - 1]] if needed >= 1 and len(releasers) == 1 else []
+
+
+@dataclass(slots=True, eq=False)
+class BlockState:
+    """A thread block while it runs.
+
+    ``kernels``: where the entries of the GPUs begin in a clock. ``done``: operations finished. ``pending``: what
+    single threads have learned since the threads last met. ``arrived``: whether it stands at a barrier.
+    """
+
+    index: int
+    place: PlanPlace
+    code: PlanBlock
+    clock: Clock
+    kernels: int
+    segment: int = 1
+    done: int = 0
+    pending: list[Event] = field(default_factory=list)
+    arrived: bool = False
+
+    def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
+        """What a signal given now passes on."""
+        return Event(self.clock, self.place.gpu, self.index, self.segment - 1, puts, relaxed)
+
+    def await_puts(self, engine: int, number: int) -> None:
+        """A flush: the puts of a channel up to ``number`` are known to be done."""
+        nothing = np.zeros_like(self.clock)
+        self.pending.append(Event(nothing, self.place.gpu, self.index, 0, (engine, number)))
+
+    def meet(self) -> None:
+        """The threads of the block meet: what some learned all know, and what they did is done."""
+        for event in self.pending:
+            self._learn(event)
+        self.pending.clear()
+        self.segment += 1
+
+    def _learn(self, event: Event) -> None:
+        if event.relaxed:
+            self._hear(event)
+            return
+        puts = event.puts
+        heard = bool(self.clock[self.kernels + event.gpu]) and bool(self.clock[event.block] >= event.stamp)
+        if heard and (puts is None or self.clock[puts[0]] >= puts[1]):
+            return
+        self.clock = np.maximum(self.clock, event.clock)
+        if event.block != self.index:
+            self.clock[event.block] = max(event.stamp, int(self.clock[event.block]))
+        if puts is not None:
+            self.clock[puts[0]] = max(puts[1], int(self.clock[puts[0]]))
+
+    def _hear(self, event: Event) -> None:
+        """Kernels that run, and no more."""
+        known = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
+        if not np.array_equal(known, self.clock[self.kernels :]):
+            self.clock = self.clock.copy()
+            self.clock[self.kernels :] = known
+
+
+def meet_all(blocks: list[BlockState]) -> None:
+    """A barrier: afterwards each knows what any knew."""
+    for block in blocks:
+        block.meet()
+    clock: Clock = np.maximum.reduce([block.clock for block in blocks])
+    for block in blocks:
+        clock[block.index] = max(int(clock[block.index]), block.segment - 1)
+    for block in blocks:
+        block.clock = clock
