@@ -4,8 +4,8 @@ In: moves with their waits, and a problem with links and capacities. Out: a sche
 
 Serial schedule generation (Kolisch 1996): moves in the order of a priority, each at the earliest tick at which
 what it waits for is over and some link of its pair has room. Generated from the starts of a schedule that keeps
-all waits and capacities, no move starts later than there. Then double justification (Valls, Ballestin and Quintanilla
-2005): the same backwards and forwards again, which never takes longer.
+all waits and capacities, no move starts later than there. Then double justification (Valls, Ballestin and
+Quintanilla 2005): the same backwards and forwards again, which never takes longer.
 
 Moves that must start together (each has to leave before the other's arrival changes what it sends) are one
 group: they get ticks together or not at all.
@@ -13,6 +13,7 @@ group: they get ticks together or not at all.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from hetesynth.lifting.accumulation import Move, Moves
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 
-ROUNDS = 3
-MANY_MOVES = 50_000
+ROUNDS = 60
+WORK = 60_000  # moves placed again in all rounds together
+SHAKE = 2.0  # ticks
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,17 @@ def placed(graph: Moves, groups: Groups, problem: Problem) -> Schedule:
     for moves that must start together and exceed a capacity."""
     placer = _Placer(graph.moves, problem)
     keys = _priorities(graph.moves, groups)
-    found = [placer.forward(groups, key) for key in (keys if len(graph.moves) <= MANY_MOVES else keys[:1])]
-    best = min(found, key=lambda plan: plan.length)
+    least = max(1 + max(_rest(groups), default=0), placer.busiest()) if graph.moves else 0
+    best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
     backwards = groups.turned()
-    for _ in range(ROUNDS):
-        late = placer.forward(backwards, [-best.starts[g] for g in range(len(groups.members))])
-        early = placer.forward(groups, [late.length - 1 - start for start in late.starts])
-        if early.length >= best.length:
+    rng = random.Random(0)
+    for _ in range(min(ROUNDS, WORK // (len(graph.moves) + 1))):
+        if best.length <= least:
             break
-        best = early
+        late = placer.forward(backwards, [-start - rng.random() * SHAKE for start in best.starts])
+        early = placer.forward(groups, [-start for start in late.starts])
+        if early.length <= best.length:
+            best = early
     return placer.schedule(best, groups)
 
 
@@ -139,6 +143,7 @@ class _Placer:
         for r, resource in enumerate(problem.binding_resources):
             for a in resource.arcs:
                 self.of_link[a].append(r)
+        self.alone = self._exclusions(problem)
         self.links: dict[tuple[int, int], list[int]] = defaultdict(list)
         for a in sorted(range(len(problem.arcs)), key=lambda a: (-problem.arcs[a].capacity, a)):
             self.links[problem.arcs[a].src, problem.arcs[a].dst].append(a)
@@ -150,7 +155,31 @@ class _Placer:
                     help="give the cluster that the program was made for, or none",
                 )
 
-    def forward(self, groups: Groups, priority: list[int]) -> _Plan:
+    def _exclusions(self, problem: Problem) -> list[list[int]]:
+        """Eq. 8, where the problem asks for it: additions to one chunk at a rank share a resource."""
+        found: dict[tuple[int, int], int] = {}
+        alone: list[list[int]] = [[] for _ in self.moves]
+        for i, move in enumerate(self.moves):
+            if problem.exclusive_reduction and move.reduce:
+                here = found.setdefault((move.dst, move.chunk), len(self.capacity))
+                self.capacity += [1] * (here == len(self.capacity))
+                alone[i].append(here)
+        return alone
+
+    def _needs(self, i: int, link: int) -> list[int]:
+        """The resources that move ``i`` draws from on ``link``."""
+        return self.of_link[link] + self.alone[i] if self.alone[i] else self.of_link[link]
+
+    def busiest(self) -> int:
+        """The ticks that the most loaded resource needs at least, counting moves that have no other link."""
+        load = [0] * len(self.capacity)
+        for i, move in enumerate(self.moves):
+            links = self.links[move.src, move.dst]
+            for r in self._needs(i, links[0]) if len(links) == 1 else ():
+                load[r] += 1
+        return max((-(-n // c) for n, c in zip(load, self.capacity, strict=True)), default=0)
+
+    def forward(self, groups: Groups, priority: Sequence[float]) -> _Plan:
         """Serial generation in the order of ``priority``."""
         room = _Room(self.capacity)
         starts = [0] * len(groups.members)
@@ -177,10 +206,11 @@ class _Placer:
 
     def _place(self, members: tuple[int, ...], earliest: int, room: _Room, links: dict[int, int]) -> int:
         if len(members) == 1:
-            candidates = self.links[self.moves[members[0]].src, self.moves[members[0]].dst]
-            tick, _, link = min((room.first(self.of_link[a], earliest), n, a) for n, a in enumerate(candidates))
-            room.take(self.of_link[link], tick)
-            links[members[0]] = link
+            (i,) = members
+            candidates = self.links[self.moves[i].src, self.moves[i].dst]
+            tick, _, link = min((room.first(self._needs(i, a), earliest), n, a) for n, a in enumerate(candidates))
+            room.take(self._needs(i, link), tick)
+            links[i] = link
             return tick
         tick = earliest
         while not self._together(members, tick, room, links):
@@ -191,16 +221,16 @@ class _Placer:
 
     def _together(self, members: Iterable[int], tick: int, room: _Room, links: dict[int, int]) -> bool:
         """Take room for all of ``members`` in ``tick``, or for none."""
-        taken: list[int] = []
+        taken: list[list[int]] = []
         for i in members:
             move = self.moves[i]
-            link = next((a for a in self.links[move.src, move.dst] if room.has(self.of_link[a], tick)), None)
+            link = next((a for a in self.links[move.src, move.dst] if room.has(self._needs(i, a), tick)), None)
             if link is None:
                 for other in taken:
-                    room.give_back(self.of_link[other], tick)
+                    room.give_back(other, tick)
                 return False
-            room.take(self.of_link[link], tick)
-            taken.append(link)
+            taken.append(self._needs(i, link))
+            room.take(taken[-1], tick)
             links[i] = link
         return True
 
