@@ -16,7 +16,15 @@ import click
 from hetesynth import __version__
 from hetesynth.errors import HetesynthError, InternalError
 
-COMMANDS = {"synth": "synth", "verify": "verify", "bounds": "bounds", "topo": "topo", "bench": "bench"}
+COMMANDS = {
+    "synth": "synth",
+    "verify": "verify",
+    "run": "run",
+    "import": "import_",
+    "bounds": "bounds",
+    "topo": "topo",
+    "bench": "bench",
+}
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"
 
 
