@@ -32,6 +32,7 @@ class LoweringOptions:
     """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
 
     ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
+    ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LoweringOptions:
     min_bytes: int = 0
     max_bytes: int = 0
     passes: Passes = OPTIMIZED
+    servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

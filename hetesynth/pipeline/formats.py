@@ -82,13 +82,24 @@ def _judge_xml(data: bytes, name: str, problem: Problem, target: Target) -> list
 
 
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
-    raise HetesynthError(
-        "plans for MSCCL++ are not written yet", code="HS509", help="use another target, such as portable"
-    )
+    from hetesynth.emitter.mscclpp_json import write_plan_json
+    from hetesynth.emitter.mscclpp_lower import PlanOptions, lower_plan
+    from hetesynth.emitter.mscclpp_summary import plan_summary
+
+    servers = options.servers or ("",) * problem.ranks
+    wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    plan = lower_plan(problem, schedule, wanted, servers)
+    notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
+    return Emitted(options.profile, options.in_place, write_plan_json(plan), plan_summary(plan), notes)
 
 
 def _judge_plan(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
-    raise HetesynthError("plans for MSCCL++ are not judged yet", code="HS509", help="use another target")
+    from hetesynth.verify.mscclpp import plan_violations
+    from hetesynth.verify.mscclpp_json import read_plan_json
+
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    plan = read_plan_json(data, f"{name}.json")
+    return plan_violations(plan, root=problem.collective.root, links=links)
 
 
 FORMATS: dict[Format, Backend] = {
