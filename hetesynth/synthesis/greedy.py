@@ -12,6 +12,7 @@ In: a copying problem. Out: schedules that keep every capacity, better and bette
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +22,7 @@ from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
-from hetesynth.synthesis.greedy_kernel import Bools, Floats, Ints, compiled, run_round
+from hetesynth.synthesis.greedy_kernel import Bools, Floats, Ints, compiled, kept, run_round
 from hetesynth.synthesis.search import Search
 
 HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
@@ -33,8 +34,11 @@ MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
-COMPILE_FROM = 16_000  # deliveries x ranks of one round from which compiling pays at once
-INTERPRETED = 8  # rounds after which it pays in any case
+COMPILE_FROM = (300_000, 1_500_000)  # deliveries x ranks of a round from which machine code pays at once,
+INTERPRETED = (
+    0.5,
+    4.0,
+)  # CPU seconds of interpreted rounds after which it does: when it is on disk, when it is not
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -46,20 +50,24 @@ def improve(search: Search, rounds: int | None = None) -> None:
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
     price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
-    large = _deliveries(search.problem) * search.problem.ranks >= COMPILE_FROM
+    fresh = not kept()
+    large = _deliveries(search.problem) * search.problem.ranks >= COMPILE_FROM[fresh]
+    interpreted = 0.0
     stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
     last = 0.0  # seconds of the last round; no round is begun that would not end in time
     for number in range(rounds or _rounds(search.problem)):
         if search.done or stale >= patience or (number and search.out_of_time(last)):
             return
-        began = search.elapsed()
+        began, computed = search.elapsed(), time.process_time()
         limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
         urgency = URGENCY[number % len(URGENCY)]
-        style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large or number >= INTERPRETED)
+        large = large or interpreted >= INTERPRETED[fresh]
+        style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large)
         schedule, used = _round(arrays, price, rng, style)
         better = schedule is not None and search.offer(schedule, "greedy")
         stale = 0 if better else stale + 1
         last = search.elapsed() - began
+        interpreted += 0.0 if large else time.process_time() - computed
         price = _repriced(price, used / arrays.capacity, arrays.capacity)
 
 

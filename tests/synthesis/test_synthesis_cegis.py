@@ -98,7 +98,7 @@ def test_compiled_and_interpreted_rounds_give_one_schedule(monkeypatch: pytest.M
     for wanted in (problem(servers([4, 4, 8]), "allgather"), problem(fig10(), "alltoall", 2)):
         found = []
         for threshold in (0, 10**12):
-            monkeypatch.setattr(greedy, "COMPILE_FROM", threshold)
+            monkeypatch.setattr(greedy, "COMPILE_FROM", (threshold, threshold))
             search = search_from(wanted)
             improve(search, rounds=6)
             found.append(search.best)
