@@ -6,7 +6,6 @@ proves nothing. Capacities are those of the laws that the judge of schedules enf
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -134,20 +133,24 @@ def _across(problem: Problem, side: list[set[int]], steps: int) -> Iterator[int]
 def _wires(problem: Problem) -> Iterator[tuple[int, int, int | None, str]]:
     """Wires in use and links without wires: ends, chunks a step, name. Each link is a path of wires, so what
     crosses on a link crosses on a wire. A wire of one link carries what that link may carry."""
-    users: Counter[int] = Counter()
-    alone: dict[int, int] = {}
+    users: list[int] = [0] * len(problem.segments)
+    alone: list[int] = [0] * len(problem.segments)
     segments = problem.segments
+    starts, ends = [s.src for s in segments], [s.dst for s in segments]
     for a, arc in enumerate(problem.arcs):
         if not arc.segments:
             yield arc.src, arc.dst, arc.capacity, f"link {a}"
             continue
         at = arc.src
         for s in arc.segments:
-            demand(segments[s].src == at, f"the wires of link {a} are no path")
-            at = segments[s].dst
+            if starts[s] != at:
+                raise Refuted(f"the wires of link {a} are no path")
+            at = ends[s]
             users[s] += 1
             alone[s] = arc.capacity
-        demand(at == arc.dst, f"the wires of link {a} do not end at rank {arc.dst}")
-    for s in sorted(users):
-        segment = segments[s]
-        yield segment.src, segment.dst, alone[s] if users[s] == 1 else segment.capacity, segment.name
+        if at != arc.dst:
+            raise Refuted(f"the wires of link {a} do not end at rank {arc.dst}")
+    for s, segment in enumerate(segments):
+        if users[s]:
+            capacity = alone[s] if users[s] == 1 else segment.capacity
+            yield segment.src, segment.dst, capacity, segment.name

@@ -1,0 +1,94 @@
+"""The quick look at large schedules passes what the replay passes, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from support.graphs import Graph, dgx1, fig10, problem, ring, servers, star
+from support.replay import accepts
+from support.solving import solve
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.verify import schedule as judge
+from hetesynth.verify.schedule_arrays import surely_clean
+
+GRAPHS = {"ring5": ring(5), "star4": star(4), "fig10": fig10(), "dgx1": dgx1(), "2+3": servers([2, 3], 2, 3)}
+COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "scatter")
+
+
+def mutant(rng: random.Random, wanted: Problem, schedule: Schedule) -> Schedule:
+    """One or two transfers moved, lost, doubled, swapped in time, or over another link."""
+    moved = list(schedule.transfers)
+    for _ in range(rng.randint(1, 2)):
+        i = rng.randrange(len(moved))
+        t = moved[i]
+        match rng.randrange(6):
+            case 0:
+                del moved[i]
+                if not moved:
+                    return Schedule.of([], schedule.makespan)
+            case 1:
+                start = rng.randrange(schedule.makespan)
+                moved[i] = replace(t, start=start, end=start + 1)
+            case 2:
+                moved[i] = replace(t, chunk=rng.randrange(len(wanted.collective.chunks)))
+            case 3:
+                moved[i] = replace(t, link=rng.randrange(len(wanted.arcs)))
+            case 4:
+                moved.append(t)
+            case _:
+                j = rng.randrange(len(moved))
+                u = moved[j]
+                moved[i] = replace(t, start=u.start, end=u.end)
+                moved[j] = replace(u, start=t.start, end=t.end)
+    return Schedule.of(moved, schedule.makespan)
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_it_judges_as_the_replay_does(graph: str, name: CollectiveName) -> None:
+    wanted = problem(GRAPHS[graph], name, 2)
+    good = solve(wanted, "greedy").schedule
+    assert surely_clean(wanted, good)
+    rng = random.Random(f"{graph} {name}")
+    mutants = [mutant(rng, wanted, good) for _ in range(150)]
+    verdicts = [accepts(wanted, m) for m in mutants]
+    assert [surely_clean(wanted, m) for m in mutants] == verdicts
+    assert not all(verdicts)
+
+
+def test_laws_that_few_problems_have() -> None:
+    wanted = problem(ring(4), "broadcast")
+    good = solve(wanted, "greedy").schedule
+    first = [t for t in good.transfers if t.start == 0]
+    assert len(first) == 2  # both ways at once
+    assert not surely_clean(replace(wanted, exclusive_reduction=True), good)
+    assert surely_clean(replace(wanted, max_peers=2), good)
+    assert not surely_clean(replace(wanted, max_peers=1), good)
+    bus = Resource("bus", tuple(t.link for t in first), 1)
+    assert not surely_clean(replace(wanted, groups=(bus,)), good)
+
+
+def test_what_it_does_not_look_at_is_left_to_the_replay() -> None:
+    wanted = problem(ring(4), "allreduce")
+    assert not surely_clean(wanted, solve(wanted, "greedy").schedule)
+    slow = problem(ring(2), "allgather")
+    held = Schedule.of([Transfer(0, 2, t.chunk, t.link) for t in solve(slow, "greedy").schedule.transfers])
+    assert not surely_clean(slow, held)
+    assert not surely_clean(slow, Schedule.of([Transfer(0, 1, 7, 0)]))
+    assert not surely_clean(slow, Schedule.of([Transfer(0, 1, 0, 70)]))
+    assert not surely_clean(slow, Schedule.of([]))
+
+
+def test_the_judge_says_what_is_wrong_with_a_large_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "MANY", 1)
+    graph: Graph = ring(4)
+    wanted = problem(graph, "allgather")
+    good = solve(wanted, "greedy").schedule
+    assert judge.schedule_violations(wanted, good) == []
+    lost = Schedule.of(good.transfers[1:], good.makespan)
+    assert {v.kind for v in judge.schedule_violations(wanted, lost)} >= {"not-delivered"}
