@@ -166,12 +166,18 @@ TARGETS: dict[str, Target] = {
             format="mscclpp-json",
             max_thread_blocks=1024,
             install=(
-                "Register FILE with the Python or C++ API (world size, ranks per node, sizes); select it there.",
-                "Only four fixed names under MSCCLPP_CACHE_DIR/default are loaded without registration: "
+                "On every rank make mscclpp.Algorithm of ExecutionPlan(FILE, rank), with a constraint on world "
+                "size and ranks per node, and give it to AlgorithmCollectionBuilder().add_algorithm_builder.",
+                "Choose it with set_algorithm_selector: a function of the known algorithms, by collective and "
+                "plan name, and of the request (collective, message size, buffers); C++ has the same calls.",
+                "NCCL calls arrive there by LD_PRELOAD, for allreduce, allgather, reducescatter and broadcast; "
+                "plans of the other collectives run through mscclpp's Executor.execute only.",
+                "Without registration only four fixed names under MSCCLPP_CACHE_DIR/default are loaded: "
                 "allreduce_2nodes_1K_64K, allreduce_2nodes_128K_2M, allreduce_4nodes_1K_64K and "
                 "allreduce_4nodes_128K_2M, all .json.",
+                "Bytes must be a multiple of 16 per chunk, and buffers stand at the same offset on every rank.",
             ),
-            environment=(("MSCCLPP_CACHE_DIR", "DIRECTORY"), ("LD_PRELOAD", "libmscclpp_nccl.so")),
+            environment=(("LD_PRELOAD", "libmscclpp_nccl.so"), ("MSCCLPP_NCCL_LIB_PATH", "libnccl.so")),
         ),
     )
 }
