@@ -1,65 +1,141 @@
-"""``hetesynth verify``: judge any MSCCL XML."""
+"""``hetesynth verify``: judge any MSCCL XML or MSCCL++ plan."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option
+from hetesynth.cli.options import TOPOLOGY, json_option, targets_of
+
+if TYPE_CHECKING:
+    from hetesynth.model.verdict import Violation
+    from hetesynth.pipeline.judging import Finding, Judged
 
 SHOWN = 50
 
 
-@click.command(name="verify", short_help="Execute and judge an MSCCL XML file.")
+@click.command(name="verify", short_help="Execute and judge an MSCCL XML file or an MSCCL++ plan.")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
 @click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
-@click.option("--portable", is_flag=True, help="Findings that only some runtimes refuse count as well.")
+@click.option(
+    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
+    help="Judge as this runtime would: portable, rccl-6, rccl-5, msccl-executor, msccl; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--sms", type=click.IntRange(1), metavar="N",
+    help="Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's].",
+)  # fmt: skip
+@click.option(
+    "--portable", is_flag=True,
+    help="Findings that only some runtimes refuse, or that show only with large chunks, count as well.",
+)  # fmt: skip
 @json_option
-def command(program: Path, topology: Path | None, root: int | None, portable: bool, as_json: bool) -> int:
+@click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
+def command(
+    program: Path,
+    topology: Path | None,
+    root: int | None,
+    targets: tuple[str, ...],
+    sms: int | None,
+    portable: bool,
+    as_json: bool,
+    as_sarif: bool,
+) -> int:
     """Execute PROGRAM symbolically and report what is wrong with it. Exits 0 when nothing is, 1 otherwise.
 
     Checks connections, dependences, deadlock with the FIFO slots a runtime has, races, ranges, and that every
-    rank ends with the right data, in place and out of place as the file claims. What only breaks the limits that
-    all runtimes share is listed apart and does not fail the file unless --portable is given.
+    rank ends with the right data, in place and out of place as the file claims. With --target: whether that
+    runtime's reader takes the file, and all that goes wrong there. Without: what goes wrong on every runtime; what
+    only breaks the limits that all share is listed apart and does not fail the file unless --portable is given.
+    docs/verify.md lists the rules.
     """
     from hetesynth.pipeline import judging
 
-    fatal, unportable = judging.verify_program(program, topology, root)
-    bad = bool(fatal) or (portable and bool(unportable))
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "file": str(program),
-                    "ok": not bad,
-                    "violations": [_plain(v) for v in fatal],
-                    "portability": [_plain(v) for v in unportable],
-                },
-                indent=2,
-            )
-        )
-        return int(bad)
-    for label, findings in (("error", fatal), ("portability", unportable)):
-        for finding in findings[:SHOWN]:
-            line = f":{finding.line}" if finding.line is not None else ""
-            click.echo(f"{program}{line}: {label}: {finding.kind}: {finding.message}")
-        if len(findings) > SHOWN:
-            click.echo(f"  and {len(findings) - SHOWN} more of kind {label}")
-    click.echo(_verdict(program, fatal_count=len(fatal), other_count=len(unportable)))
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif exclude each other")
+    asked = targets_of(targets) if targets else ()
+    judged = judging.judge_file(program, judging.Question(topology, root, asked, sms))
+    bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
+    if as_sarif:
+        click.echo(json.dumps(judging.sarif(program, judged), indent=2))
+    elif as_json:
+        click.echo(json.dumps(_document(program, judged, ok=not bad), indent=2))
+    else:
+        _print(program, judged)
     return int(bad)
 
 
-def _plain(violation: object) -> dict[str, object]:
-    fields = dataclasses.asdict(violation)  # type: ignore[call-overload]
-    return {k: v for k, v in fields.items() if v is not None}
+def _document(program: Path, judged: Judged, *, ok: bool) -> dict[str, Any]:
+    def of(level: str) -> list[dict[str, Any]]:
+        return [_plain(f) for f in judged.findings if f.level == level]
+
+    document: dict[str, Any] = {
+        "file": str(program),
+        "ok": ok,
+        "violations": of("error"),
+        "portability": of("portability"),
+        "warnings": of("warning"),
+        "notes": of("note"),
+    }
+    if judged.acceptance:
+        wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
+        document["targets"] = {
+            name: {"reader": acceptance, "ok": name not in wrong} for name, acceptance in judged.acceptance
+        }
+    return document
 
 
-def _verdict(program: Path, *, fatal_count: int, other_count: int) -> str:
-    portable = "" if not other_count else f"; {other_count} findings for runtimes with stricter limits"
-    if fatal_count:
-        return f"{program}: {fatal_count} violations{portable}"
-    return f"{program}: ok{portable}"
+def _plain(finding: Finding) -> dict[str, Any]:
+    fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
+    if finding.help:
+        fields["help"] = finding.help
+    return {**fields, "targets": list(finding.targets)} if finding.targets else fields
+
+
+def _print(program: Path, judged: Judged) -> None:
+    helped: set[str] = set()
+    for label in ("error", "portability", "warning", "note"):
+        findings = [f for f in judged.findings if f.level == label]
+        for finding in findings[:SHOWN]:
+            click.echo(_line(program, label, finding, several=len(judged.acceptance) > 1))
+            if finding.help and finding.help not in helped:
+                helped.add(finding.help)
+                click.echo(f"  help: {finding.help}")
+        if len(findings) > SHOWN:
+            click.echo(f"  and {len(findings) - SHOWN} more of kind {label}")
+    for target, acceptance in judged.acceptance:
+        wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
+        click.echo(f"{program}: {target}: {_fate(acceptance, wrong)}")
+    click.echo(_verdict(program, judged))
+
+
+def _line(program: Path, label: str, finding: Finding, *, several: bool) -> str:
+    v: Violation = finding.violation
+    line = f":{v.line}" if v.line is not None else ""
+    rule = f" [{v.rule}]" if v.rule is not None else ""
+    whose = f" ({', '.join(finding.targets)})" if several and finding.targets else ""
+    return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
+
+
+def _fate(acceptance: str, wrong: int) -> str:
+    words = {
+        "accepted": "the reader takes the file",
+        "refused": "the reader refuses the file",
+        "crashes": "the reader crashes",
+    }
+    if not wrong:
+        return "ok"
+    return f"{words[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}"
+
+
+def _verdict(program: Path, judged: Judged) -> str:
+    stricter, large = judged.count("portability"), judged.count("warning")
+    more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
+    more += "" if not large else f"; {large} findings that show only with large chunks"
+    errors = judged.count("error")
+    return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"

@@ -1,23 +1,178 @@
-"""Judging files that others made."""
+"""Judging files that others made: which judge a file needs, and what it says, target by target.
+
+In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
+from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
+from hetesynth.model.target import Format, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
+Level = Literal["error", "portability", "warning", "note"]
+"""Wrong; refused by some runtime (without a target); wrong once chunks are large; good to know."""
 
-def verify_program(
-    path: Path, topology: Path | None, root: Rank | None
-) -> tuple[list[Violation], list[Violation]]:
-    """Judge any MSCCL XML: what kills or corrupts, and what the portable profile forbids."""
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation, how much it weighs, and for which of the targets asked for (none asked: empty)."""
+
+    level: Level
+    violation: Violation
+    targets: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """What to do about it; empty where there is no rule."""
+        from hetesynth.verify.lint_rules import BY_ID
+
+        rule = self.violation.rule
+        return BY_ID[rule].help if rule in BY_ID else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All about one file. ``acceptance``: per target asked for, what its reader does with the file."""
+
+    findings: tuple[Finding, ...]
+    acceptance: tuple[tuple[str, str], ...] = ()
+
+    def count(self, *levels: Level) -> int:
+        """Findings of these levels."""
+        return sum(f.level in levels for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has."""
+
+    topology: Path | None = None
+    root: Rank | None = None
+    targets: tuple[Target, ...] = ()
+    sms: int | None = None
+
+    def links(self) -> set[tuple[int, int]] | None:
+        """The (source, destination) pairs of the topology; None when there is none to check against."""
+        if self.topology is None:
+            return None
+        return {(link.src, link.dst) for link in load_topology(self.topology).links}
+
+
+def judge_file(path: Path, question: Question) -> Judged:
+    """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
+    kind = format_of(path)
+    for target in question.targets:
+        if target.format != kind:
+            raise HetesynthError(
+                f"{path} is {_KINDS[kind]}, which {target.name} does not read",
+                code="HS603",
+                help=f"{target.name} reads {_KINDS[target.format]}",
+            )
+    return _JUDGES[kind](path, question)
+
+
+def format_of(path: Path) -> Format:
+    """What kind of file it is, by the name's extension or else by how the content begins."""
+    if path.suffix.lower() == ".json":
+        return "mscclpp-json"
+    if path.suffix.lower() != ".xml" and path.is_file():
+        try:
+            with path.open("rb") as stream:
+                return "mscclpp-json" if stream.read(256).lstrip()[:1] == b"{" else "msccl-xml"
+        except OSError:
+            pass  # the reader says why
+    return "msccl-xml"
+
+
+def _judge_xml(path: Path, question: Question) -> Judged:
+    from hetesynth.verify.lint import lint_targets
     from hetesynth.verify.msccl_xml import load_program
-    from hetesynth.verify.program import profile_violations, program_violations
+    from hetesynth.verify.program import notes, profile_violations, program_violations
 
-    links = None
-    if topology is not None:
-        links = {(link.src, link.dst) for link in load_topology(topology).links}
+    links = question.links()
     read = load_program(path)
-    return program_violations(read, links=links, root=root), profile_violations(read)
+    if question.targets:
+        verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
+        findings = _merged((v.target, v.violations) for v in verdicts)
+        acceptance = tuple((v.target, v.acceptance) for v in verdicts)
+    else:
+        errors = program_violations(read, root=question.root, links=links, sms=question.sms)
+        findings = [Finding("error", v) for v in errors]
+        findings += [Finding("portability", v) for v in profile_violations(read)]
+        acceptance = ()
+    return Judged((*findings, *_size_warnings(read, findings, question), *_notes(notes(read))), acceptance)
+
+
+def _size_warnings(read: Any, findings: list[Finding], question: Question) -> list[Finding]:
+    """Only for programs that run right: whatever stops them stops them at every size."""
+    from hetesynth.verify.program import large_message_violations
+
+    stops = ("deadlock", "race", "undefined-data", "wrong-data")
+    if any(f.level == "error" and f.violation.kind in stops for f in findings):
+        return []
+    return [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
+
+
+def _notes(found: Iterable[Violation]) -> list[Finding]:
+    return [Finding("note", v) for v in found]
+
+
+def _merged(found: Iterable[tuple[str, tuple[Violation, ...]]]) -> list[Finding]:
+    """The same finding for several targets is one."""
+    known: dict[Violation, list[str]] = {}
+    for target, violations in found:
+        for violation in violations:
+            known.setdefault(violation, []).append(target)
+    return [Finding("error", violation, tuple(targets)) for violation, targets in known.items()]
+
+
+def _judge_plan(path: Path, question: Question) -> Judged:
+    from hetesynth.verify.mscclpp import plan_violations
+    from hetesynth.verify.mscclpp_json import load_plan
+
+    found = plan_violations(load_plan(path), root=question.root, links=question.links())
+    names = tuple(target.name for target in question.targets)
+    return Judged(tuple(Finding("error", v, names) for v in found))
+
+
+_JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}
+_KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL++ plan"}
+
+
+def sarif(path: Path, judged: Judged) -> dict[str, Any]:
+    """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
+    from hetesynth import __version__
+    from hetesynth.report.sarif import Level as SarifLevel
+    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+    from hetesynth.verify.lint_rules import BY_ID
+
+    levels: dict[Level, SarifLevel] = {
+        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
+    }  # fmt: skip
+    named = sorted({_rule_id(f.violation) for f in judged.findings})
+    known = {name: BY_ID[name] for name in named if name in BY_ID}
+    rules = [
+        SarifRule(name, known[name].name, known[name].summary, known[name].help)
+        if name in known
+        else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
+        for name in named
+    ]
+    results = []
+    for f in judged.findings:
+        v = f.violation
+        parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
+        place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
+        properties = (("targets", list(f.targets)),) if f.targets else ()
+        results.append(SarifResult(_rule_id(v), levels[f.level], v.message, v.line, place or None, properties))
+    return sarif_log(str(path), rules, results, __version__)
+
+
+def _rule_id(violation: Violation) -> str:
+    return violation.rule or violation.kind

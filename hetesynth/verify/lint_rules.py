@@ -212,6 +212,8 @@ _TABLE = (
     Rule("HX605", "undefined-data", "undefined-data", "run",
          "It reads what nothing has written.", "Write it first."),
     Rule("HX606", "split-race", "race", "run", "A race that shows once messages are split.", "Use cnt=1 there."),
+    Rule("HX607", "too-much-work", "limit", "run", "The program is too large to execute here.",
+         "Nothing is known of it; use fewer thread blocks."),
     # -- data
     Rule("HX701", "root-only-buffer", "range", "run", "Only the root has the buffer.", "Use scratch elsewhere."),
     Rule("HX702", "input-overwritten", "wrong-data", "run",

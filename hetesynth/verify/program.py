@@ -27,11 +27,15 @@ from hetesynth.verify.msccl_xml import ReadResult, load_program
 from hetesynth.verify.program_checks import RECEIVES, SENDS, structure
 from hetesynth.verify.program_findings import MAX_FINDINGS, Findings, Lines
 from hetesynth.verify.program_layout import ROOTED, Layout, buffer_sizes
-from hetesynth.verify.program_profile import portable_violations
+from hetesynth.verify.program_profile import notes_of, portable_violations
 from hetesynth.verify.program_run import Execution, buffers_touched
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
 """Messages that one connection holds, by protocol."""
+MAX_BLOCKS = 32768
+"""Thread blocks of a program that is executed, all GPUs together: 64 on each of 512."""
+MAX_WORK = 3 * 10**10
+"""Thread blocks times chunks moved."""
 MAX_GUESSED_ROOTS = 64
 MAX_GUESSED_WORK = 1_000_000
 """Instructions executed in search of a root that is not stated."""
@@ -43,19 +47,21 @@ def program_violations(
     slots: int | None = None,
     root: Rank | None = None,
     links: Collection[tuple[int, int]] | None = None,
+    sms: int | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
     """What kills or corrupts at run time, at most ``max_findings``; empty means correct.
 
     ``slots``: messages a connection holds (2 for Simple, 8 for LL and LL128 unless given). ``root``: overrides
     what the program says; when neither says, the root for which the data is right. ``links``: (source,
-    destination) pairs that exist. Both aliasings are executed when the program claims both.
+    destination) pairs that exist. ``sms``: multiprocessors of a GPU, if known. Both aliasings are executed when
+    the program claims both.
     """
     program, lines, known = _parts(source)
     if program is None:
         return known[:max_findings]
     findings = Findings(program, lines, max_findings, found=known[:max_findings])
-    limits(findings, ANY, {} if isinstance(source, Program) else source.numbers)
+    limits(findings, ANY, {} if isinstance(source, Program) else source.numbers, sms)
     before = len(findings.found)
     structure(findings, links)
     if len(findings.found) == before and not findings.full:
@@ -68,12 +74,15 @@ def large_message_violations(
 ) -> list[Violation]:
     """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
 
-    For programs without program_violations; empty too when every message has one chunk.
+    Empty when every message has one chunk, and when what shows without running forbids to execute it.
     """
     program, lines, _ = _parts(source)
     if program is None or not _has_long_messages(program):
         return []
     findings = Findings(program, lines)
+    structure(findings, None)
+    if findings.found or _too_large(findings):
+        return []
     root = program.root if root is None else root
     if program.collective in ROOTED:
         root = _root(findings, program, lines, slots, root)
@@ -82,9 +91,26 @@ def large_message_violations(
     return findings.found
 
 
+def _too_large(findings: Findings) -> bool:
+    """Whether executing would take more memory (square of the thread blocks) or time than a judge should."""
+    blocks = sum(len(gpu.thread_blocks) for gpu in findings.program.gpus)
+    chunks = sum(
+        max(1, x.count) for gpu in findings.program.gpus for b in gpu.thread_blocks for x in b.instructions
+    )
+    if blocks <= MAX_BLOCKS and blocks * chunks <= MAX_WORK:
+        return False
+    text = (
+        f"{blocks} thread blocks that move {chunks} chunks are more than is executed here: nothing is known of it"
+    )
+    findings.add("too-much-work", text)
+    return True
+
+
 def execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
     """Runs a program that passed ``structure``: deadlock, races, data. ``slots``, ``root``: as above."""
     program = findings.program
+    if _too_large(findings):
+        return
     if root is None:
         root = program.root
     if program.collective in ROOTED:
@@ -102,6 +128,12 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     if source.program is not None:
         found += portable_violations(source.program, source.lines, source.numbers)
     return found
+
+
+def notes(source: ReadResult | Program) -> list[Violation]:
+    """Good to know, and harmless."""
+    program, lines, _ = _parts(source)
+    return [] if program is None else notes_of(program, lines)
 
 
 def verify_file(

@@ -25,6 +25,7 @@ READER_CHECKS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The sides whose first chunk readers hold against the buffer's size; -1 passes."""
 
+Blocks = dict[int, ThreadBlock]
 Connection = tuple[Rank, Rank, int]
 """(sender, receiver, channel)."""
 
@@ -35,11 +36,13 @@ def structure(findings: Findings, links: Collection[tuple[int, int]] | None) -> 
     _declared_sizes(findings)
     for g, gpu in enumerate(findings.program.gpus):
         _thread_blocks(findings, g, gpu)
+        blocks = {b.id: b for b in gpu.thread_blocks}
+        published = {b.id: publishers(b) for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
             _peers(findings, Place(g, t), block)
             for s, instruction in enumerate(block.instructions):
                 _ranges(findings, Place(g, t, s), gpu, instruction)
-            _dependences(findings, g, t)
+            _dependences(findings, Place(g, t), block, blocks, published)
             _chained_reductions(findings, g, t)
     _connections(findings, links)
 
@@ -138,23 +141,25 @@ def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Inst
             findings.add("offset-refused" if outside and side in READER_CHECKS[op] else "range", text, place)
 
 
-def publisher(block: ThreadBlock, step: int) -> int | None:
-    """The first step from ``step`` on that publishes its number (hasdep, and no nop), or None."""
-    for s in range(max(step, 0), len(block.instructions)):
+def publishers(block: ThreadBlock) -> list[int | None]:
+    """For each step, the first from there on that publishes its number (hasdep, and no nop), or None."""
+    found: list[int | None] = [None] * len(block.instructions)
+    following: int | None = None
+    for s in range(len(block.instructions) - 1, -1, -1):
         if block.instructions[s].has_dependents and block.instructions[s].op != "nop":
-            return s
-    return None
+            following = s
+        found[s] = following
+    return found
 
 
-def _dependences(findings: Findings, g: int, t: int) -> None:
-    gpu = findings.program.gpus[g]
-    block = gpu.thread_blocks[t]
-    blocks = {b.id: b for b in gpu.thread_blocks}
+def _dependences(
+    findings: Findings, of: Place, block: ThreadBlock, blocks: Blocks, published: dict[int, list[int | None]]
+) -> None:
     pending = False
     for s, instruction in enumerate(block.instructions):
-        place, last = Place(g, t, s), s + 1 == len(block.instructions)
+        place, last = Place(of.gpu, of.block, s), s + 1 == len(block.instructions)
         if instruction.depends is not None:
-            _dependence(findings, place, block, blocks, instruction.depends)
+            _dependence(findings, place, block, blocks, published, instruction.depends)
         if instruction.op != "nop":
             if pending and instruction.depends is None:
                 text = "the step after a nop has no dependence of its own: it must carry the last one"
@@ -169,8 +174,9 @@ def _dependences(findings: Findings, g: int, t: int) -> None:
 
 
 def _dependence(
-    findings: Findings, place: Place, block: ThreadBlock, blocks: dict[int, ThreadBlock], on: tuple[int, int]
-) -> None:
+    findings: Findings, place: Place, block: ThreadBlock, blocks: Blocks,
+    published: dict[int, list[int | None]], on: tuple[int, int],
+) -> None:  # fmt: skip
     number, step = on
     target = blocks.get(number)
     if target is None:
@@ -182,7 +188,7 @@ def _dependence(
     elif not 0 <= step < len(target.instructions):
         rule = "missing-step"
         text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
-    elif publisher(target, step) is None:
+    elif published[number][step] is None:
         rule = "never-published"
         text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
     else:

@@ -25,8 +25,9 @@ def portable_violations(program: Program, lines: Lines, numbers: Numbers) -> lis
     _whole(findings)
     _limits(findings, numbers)
     for g, gpu in enumerate(program.gpus):
+        blocks = {b.id: b for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            _thread_block(findings, Place(g, t), block)
+            _thread_block(findings, Place(g, t), block, blocks)
     _mirrored(findings)
     return findings.found
 
@@ -51,7 +52,7 @@ def _whole(findings: Findings) -> None:
         findings.add("root-unstated", f"the root of the {program.collective} is not stated (attribute `root`)")
 
 
-def _thread_block(findings: Findings, place: Place, block: ThreadBlock) -> None:
+def _thread_block(findings: Findings, place: Place, block: ThreadBlock, blocks: dict[int, ThreadBlock]) -> None:
     sends = any(x.op in SENDS for x in block.instructions)
     receives = any(x.op in RECEIVES for x in block.instructions)
     idle = (block.send_peer is not None and not sends) or (block.recv_peer is not None and not receives)
@@ -60,17 +61,16 @@ def _thread_block(findings: Findings, place: Place, block: ThreadBlock) -> None:
         findings.add("idle-connection", text, place)
     for s, x in enumerate(block.instructions):
         if x.depends is not None:
-            _relaxed_dependence(findings, Place(place.gpu, place.block, s), x.depends)
+            _relaxed_dependence(findings, Place(place.gpu, place.block, s), x.depends, blocks.get(x.depends[0]))
 
 
-def _relaxed_dependence(findings: Findings, place: Place, on: tuple[int, int]) -> None:
+def _relaxed_dependence(findings: Findings, place: Place, on: tuple[int, int], target: ThreadBlock | None) -> None:
     """A dependence met only because a later step publishes works on GPUs, but not in every simulator."""
-    for target in findings.program.gpus[place.gpu].thread_blocks:
-        if target.id == on[0] and 0 <= on[1] < len(target.instructions):
-            if not target.instructions[on[1]].has_dependents:
-                text = f"depends on step {on[1]} of thread block {on[0]}, which lacks hasdep=1"
-                findings.add("published-later", text, place)
-            return
+    if target is None or not 0 <= on[1] < len(target.instructions):
+        return
+    if not target.instructions[on[1]].has_dependents:
+        text = f"depends on step {on[1]} of thread block {on[0]}, which lacks hasdep=1"
+        findings.add("published-later", text, place)
 
 
 def _mirrored(findings: Findings) -> None:
@@ -98,7 +98,7 @@ def _mirror(findings: Findings, sender: ThreadBlock, g: int, t: int, receiver: T
             return
 
 
-def notes(program: Program, lines: Lines) -> list[Violation]:
+def notes_of(program: Program, lines: Lines) -> list[Violation]:
     """Where readers merge reductions otherwise than one may think; nothing is wrong with such a program."""
     findings = Findings(program, lines, MAX_FINDINGS)
     for g, gpu in enumerate(program.gpus):

@@ -34,7 +34,7 @@ from itertools import accumulate
 import numpy as np
 
 from hetesynth.model.program import BufferSlice, Instruction, ThreadBlock
-from hetesynth.verify.program_checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publisher
+from hetesynth.verify.program_checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
 from hetesynth.verify.program_findings import Findings, Place, shown
 from hetesynth.verify.program_layout import BROKEN, Layout, Value, named
 from hetesynth.verify.program_memory import Access, Clock, Memory, added
@@ -59,10 +59,12 @@ class _Channel:
 
 @dataclass(slots=True)
 class _Publication:
-    """A published step: how many instructions still wait for it, and what they learn from it."""
+    """A published step: how many instructions still wait for it, which thread blocks stand still for it, and what
+    they learn from it."""
 
     waiting: int = 0
     event: _Event | None = None
+    sleepers: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -93,7 +95,6 @@ class _Block:
     done: int = 0
     inbound: _Channel | None = None
     outbound: _Channel | None = None
-    waiters: list[int] = field(default_factory=list)
 
 
 class Execution:
@@ -139,16 +140,18 @@ class Execution:
         if longest < 2**15 - 1:
             start = start.astype(np.int16)
         blocks: list[_Block] = []
+        gpus = self._layout.program.gpus
+        positions = [{b.id: t for t, b in enumerate(gpu.thread_blocks)} for gpu in gpus]
+        published = {(p.gpu, p.block): publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places}
         for k, place in enumerate(places):
-            gpu = self._layout.program.gpus[place.gpu]
+            gpu, position = gpus[place.gpu], positions[place.gpu]
             bases = self._layout.bases(gpu)
-            position = {b.id: t for t, b in enumerate(gpu.thread_blocks)}
             code: list[_Code] = []
             for s, x in enumerate(gpu.thread_blocks[place.block or 0].instructions):
                 wait = None
                 if x.depends is not None:
                     t = position[x.depends[0]]
-                    step = publisher(gpu.thread_blocks[t], x.depends[1])
+                    step = published[place.gpu, t][x.depends[1]]
                     other = index_of[place.gpu, t]
                     wait = (other, -1 if step is None else ends[other][step] - 1)
                     self._published.setdefault(wait, _Publication()).waiting += 1
@@ -214,8 +217,8 @@ class Execution:
             code = block.code[block.done]
             blocked = self._blocked_on(block, code)
             if blocked is not None:
-                if blocked[0] == "dependence":
-                    self._blocks[blocked[1]].waiters.append(block.index)
+                if blocked[0] == "dependence" and code.wait is not None:
+                    self._published[code.wait].sleepers.append(block.index)
                 return
             self._execute(block, code)
             block.done += 1
@@ -223,8 +226,8 @@ class Execution:
             publication = self._published.get((block.index, step))
             if publication is not None:
                 publication.event = (block.clock, block.index, block.done)
-                yield from block.waiters
-                block.waiters = []
+                sleepers, publication.sleepers = publication.sleepers, []
+                yield from sleepers
             if code.receives and block.inbound is not None:
                 yield block.inbound.sender
             if code.sends and block.outbound is not None:

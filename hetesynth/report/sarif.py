@@ -1,0 +1,94 @@
+"""Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file.
+
+In: rules and results, plain. Out: a SARIF log as a JSON-ready dict (OASIS standard "Static Analysis Results
+Interchange Format Version 2.1.0"). Knows nothing of what is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+Level = Literal["error", "warning", "note"]
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SarifRule:
+    """What a check is: a stable id, a name, one line, and what to do."""
+
+    id: str
+    name: str
+    summary: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class SarifResult:
+    """One finding. ``line`` is 1-based or None; ``place`` names the element, such as ``gpu 0/thread block 1``."""
+
+    rule: str
+    level: Level
+    message: str
+    line: int | None = None
+    place: str | None = None
+    properties: tuple[tuple[str, Any], ...] = ()
+
+
+def sarif_log(
+    path: str, rules: Sequence[SarifRule], results: Sequence[SarifResult], version: str
+) -> dict[str, Any]:
+    """A log with one run over the file ``path``. Every result's rule is among ``rules``."""
+    index = {rule.id: k for k, rule in enumerate(rules)}
+    driver = {
+        "name": "hetesynth",
+        "semanticVersion": version,
+        "rules": [_rule(rule) for rule in rules],
+    }
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(path, result, index[result.rule]) for result in results],
+            }
+        ],
+    }
+
+
+def _rule(rule: SarifRule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary},
+        "help": {"text": rule.help},
+    }
+
+
+def _result(path: str, result: SarifResult, index: int) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
+    if result.line is not None and result.line > 0:
+        physical["region"] = {"startLine": result.line}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if result.place is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": result.place}]
+    plain: dict[str, Any] = {
+        "ruleId": result.rule,
+        "ruleIndex": index,
+        "level": result.level,
+        "message": {"text": result.message},
+        "locations": [location],
+    }
+    if result.properties:
+        plain["properties"] = dict(result.properties)
+    return plain
+
+
+def _uri(path: str) -> str:
+    """A URI reference: relative stays relative, absolute becomes a file URI."""
+    quoted = quote(path.replace("\\", "/"), safe="/~")
+    return f"file://{quoted}" if quoted.startswith("/") else quoted
