@@ -167,8 +167,8 @@ class _Assembly:
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
                 operations += self._on_channels("wait", team, [p for p in mine if due[p] > step])
-            landed = [move for m in arriving if m.src in mine for move in m.moves]
-            if operations:
+            landed = [move for m in arriving if m.src in team.peers for move in m.moves]
+            if landed:
                 items.append(_Item(t, tuple(operations), writes=self._cells((d, n) for _, d, n in landed)))
         for peer, count in due.items():
             waited[peer] += max(count, 0)
