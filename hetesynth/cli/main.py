@@ -21,6 +21,7 @@ COMMANDS = {
     "verify": "verify",
     "run": "run",
     "import": "import_",
+    "simulate": "simulate",
     "bounds": "bounds",
     "topo": "topo",
     "bench": "bench",

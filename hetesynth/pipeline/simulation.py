@@ -7,20 +7,24 @@ In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costs
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import ResourceUse, Timeline
     from hetesynth.simulate.graph_builder import SizedTasks
+    from hetesynth.simulate.program import ProgramTasks
     from hetesynth.simulate.schedule import StepReading
 
 
@@ -35,7 +39,11 @@ class CostOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second."""
+    """What a collective of ``size`` bytes takes: seconds, and nccl-tests' two bandwidths in bytes per second.
+
+    ``unsteady``: where loops of a program were extrapolated, by how much the simulated ones differ from their mean
+    (0: the extrapolation is exact).
+    """
 
     collective: CollectiveName
     ranks: int
@@ -44,6 +52,7 @@ class Prediction:
     algorithm_bandwidth: float
     bus_bandwidth: float
     timeline: Timeline = field(repr=False)
+    unsteady: float = 0.0
 
     @property
     def bottleneck(self) -> ResourceUse | None:
@@ -61,7 +70,7 @@ class ScheduleClock:
 
         self.problem = problem
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
-        self.tasks: SizedTasks = schedule_tasks(problem, schedule, self.costs, options.steps)
+        self.tasks: SizedTasks = schedule_tasks(schedule, self.costs, options.steps)
 
     def timeline(self, size: int | Fraction) -> Timeline:
         """When each transfer runs for a buffer of ``size`` bytes; task i is transfer i of the schedule."""
@@ -74,6 +83,50 @@ class ScheduleClock:
         """The prediction for a buffer of ``size`` bytes."""
         asked = self.problem.collective
         return prediction(asked.name, asked.ranks, size, self.timeline(size))
+
+
+class ProgramClock:
+    """Predicts one program at any size, loops over slices of large buffers included."""
+
+    def __init__(self, topology: Topology, program: Program, options: CostOptions = CostOptions()) -> None:
+        from hetesynth.simulate.program import ProgramLoops
+
+        self.program = program
+        self.costs: Costs = costs(topology, options.calibration, options.alpha)
+        try:
+            self._loops = ProgramLoops(program, self.costs)
+        except ValueError as error:
+            raise _misfit(error) from error
+
+    def tasks(self, size: int | Fraction) -> ProgramTasks:
+        """What is simulated for a buffer of ``size`` bytes, and which instruction each task stands for."""
+        whole = Fraction(size) / (self.program.ranks if self.program.collective in ("gather", "scatter") else 1)
+        return self._loops.tasks(float(whole / self.program.chunks_per_loop))
+
+    def timeline(self, size: int | Fraction) -> Timeline:
+        """When each task runs; the makespan counts all loops, the arrays hold those that were simulated."""
+        return self._run(size)[0]
+
+    def _run(self, size: int | Fraction) -> tuple[Timeline, float]:
+        from hetesynth.simulate.engine import simulate
+
+        tasks = self.tasks(size)
+        try:
+            timeline = simulate(tasks.tasks.graph(1.0))
+        except ValueError as error:
+            raise _misfit(error) from error
+        makespan, unsteady = tasks.whole(timeline)
+        return replace(timeline, makespan=makespan), unsteady
+
+    def predict(self, size: int) -> Prediction:
+        """The prediction for a buffer of ``size`` bytes."""
+        timeline, unsteady = self._run(size)
+        found = prediction(self.program.collective, self.program.ranks, size, timeline)
+        return replace(found, unsteady=unsteady)
+
+
+def _misfit(error: ValueError) -> HetesynthError:
+    return HetesynthError(str(error), code="HS560", help="check the file: hetesynth verify FILE --topo TOPOLOGY")
 
 
 def prediction(name: CollectiveName, ranks: int, size: int, timeline: Timeline) -> Prediction:
@@ -89,11 +142,84 @@ def predict(
     return ScheduleClock(topology, problem, schedule, options).predict(size)
 
 
-def sizes_between(low: int, high: int, factor: int = 4) -> Sequence[int]:
+@dataclass(frozen=True, slots=True)
+class FilePredictions:
+    """What the file at ``path`` costs on ``topology`` at every size asked for."""
+
+    path: Path
+    kind: Literal["schedule", "program"]
+    topology: Topology
+    options: CostOptions
+    predictions: tuple[Prediction, ...]
+
+
+def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> FilePredictions:
+    """Predict a schedule JSON or an MSCCL XML at ``sizes``. Raises HetesynthError for what cannot be simulated."""
+    from hetesynth.frontend import load_topology
+
+    cluster = load_topology(topology)
+    is_schedule = path.suffix == ".json"
+    clock = _schedule_clock(path, cluster, options) if is_schedule else _program_clock(path, cluster, options)
+    found = tuple(clock.predict(size) for size in sizes)
+    return FilePredictions(path, "schedule" if is_schedule else "program", cluster, options, found)
+
+
+def _schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
+    from hetesynth.collectives.library import collective
+    from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
+
+    document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
+    ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
+    if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
+        raise HetesynthError(
+            f"{path} is not a schedule for {topology.name}: their ranks or links differ",
+            code="HS561",
+            help="give the topology it was synthesized for",
+        )
+    asked = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+    arcs = tuple(Arc(link.src, link.dst, 1) for link in topology.links)
+    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), asked)
+    return ScheduleClock(topology, problem, document.schedule, options)
+
+
+def _program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
+    from hetesynth.verify.msccl_xml import load_program
+    from hetesynth.verify.program import program_violations
+
+    read = load_program(path)
+    links = {(link.src, link.dst) for link in topology.links}
+    wrong = program_violations(read, links=links, max_findings=1)
+    if read.program is None or wrong:
+        raise HetesynthError(
+            f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
+            code="HS560",
+            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
+        )
+    if read.program.ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
+    return ProgramClock(topology, read.program, options)
+
+
+def _contents(path: Path, most: int) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        with path.open("rb") as file:
+            return file.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise HetesynthError(f"cannot read {path}: {reason}", code="HS562") from error
+
+
+def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
     """``low``, ``low`` x ``factor``, ... and ``high`` itself."""
     found = []
     at = low
     while at < high:
         found.append(at)
         at *= factor
-    return [*found, high]
+    return (*found, high)

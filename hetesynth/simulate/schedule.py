@@ -1,6 +1,6 @@
 """A schedule as tasks: every transfer is one, and waits for what it sends.
 
-In: a problem, one of its schedules, costs, what a step means. Out: tasks for any chunk size; task i is transfer i.
+In: a schedule, costs, what a step means. Out: tasks for any chunk size; task i is transfer i.
 Knows nothing of channels, thread blocks and FIFOs: simulate.program does.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
@@ -19,7 +18,7 @@ StepReading = Literal["data", "order", "barrier"]
 STEP_READINGS: tuple[StepReading, ...] = get_args(StepReading)
 
 
-def schedule_tasks(problem: Problem, schedule: Schedule, costs: Costs, steps: StepReading = "data") -> SizedTasks:
+def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "data") -> SizedTasks:
     """The tasks of ``schedule``; the first ``len(schedule.transfers)`` are its transfers in their order.
 
     A transfer waits for all that brought the chunk to its sender in earlier ticks. ``steps``: what more it waits
@@ -30,7 +29,7 @@ def schedule_tasks(problem: Problem, schedule: Schedule, costs: Costs, steps: St
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    reads = _Reads(problem)
+    reads = _Reads(costs)
     shared: dict[StepReading, Callable[[Transfer], Sequence[int]]] = {
         "data": lambda _: (),
         "order": lambda t: costs.link_resources[t.link],
@@ -39,7 +38,7 @@ def schedule_tasks(problem: Problem, schedule: Schedule, costs: Costs, steps: St
     order = _Order(len(schedule.transfers), shared[steps])
     tasks = TaskList(costs)
     for index, t in enumerate(schedule.transfers):
-        gamma = costs.gamma[problem.arcs[t.link].dst] if t.reduce else 0.0
+        gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
         tasks.send(t.link, 1.0, [*reads.before(t), *order.before(t)], after=gamma)
         reads.add(index, t)
         order.add(index, t)
@@ -50,8 +49,8 @@ def schedule_tasks(problem: Problem, schedule: Schedule, costs: Costs, steps: St
 class _Reads:
     """Which transfers have brought a chunk to a rank so far; transfers come by start, then end."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._ends = [(arc.src, arc.dst) for arc in problem.arcs]
+    def __init__(self, costs: Costs) -> None:
+        self._ends = costs.link_ends
         self._brought: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def before(self, t: Transfer) -> list[int]:

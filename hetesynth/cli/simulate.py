@@ -1,0 +1,79 @@
+"""``hetesynth simulate``: what a schedule or a program takes, size by size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetesynth.cli.options import TOPOLOGY, json_option
+from hetesynth.frontend.quantity import parse_quantity
+from hetesynth.model.calibration import CALIBRATION_NAMES
+from hetesynth.model.cost import ALPHA_READINGS
+
+MAX_SIZES = 256
+MAX_SIZE = 2**50
+
+
+@click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("topology", type=TOPOLOGY)
+@click.option(
+    "--size", "sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
+    help="Of the collective's buffer: 64MB, a list (1MB,64MB), or a range in steps of 4 (1KB..4GB).",
+)  # fmt: skip
+@click.option(
+    "--calibration", type=click.Choice(CALIBRATION_NAMES), default="spec", show_default=True,
+    help="spec: the figures of the topology; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
+)  # fmt: skip
+@click.option(
+    "--alpha", type=click.Choice(ALPHA_READINGS), default="overlap", show_default=True,
+    help="Whether alpha is a pure delay or holds the link.",
+)  # fmt: skip
+@click.option(
+    "--steps", type=click.Choice(["data", "order", "barrier"]), default="data", show_default=True,
+    help="What a transfer of a schedule waits for: its data, also earlier steps on its wires, or all of them.",
+)  # fmt: skip
+@json_option
+def command(
+    file: Path, topology: Path, sizes: str, calibration: str, alpha: str, steps: str, as_json: bool
+) -> None:
+    """Predict what FILE, a schedule JSON or an MSCCL XML, takes on the cluster in TOPOLOGY.
+
+    Links are shared max-min fairly on the physical graph. Of a program, thread blocks, channels, FIFO slots and
+    the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time, bus
+    bandwidth that times the collective's factor. Time is simulated, not measured.
+    """
+    wanted = _sizes(sizes)
+    from hetesynth.pipeline.simulation import CostOptions, simulate_file
+    from hetesynth.report.simulation import simulation_report, simulation_summary
+
+    options: Any = {"calibration": calibration, "alpha": alpha, "steps": steps}
+    found = simulate_file(file, topology, wanted, CostOptions(**options))
+    if as_json:
+        click.echo(json.dumps(simulation_summary(found), indent=2))
+    else:
+        click.echo(simulation_report(found))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """A size, several with commas, or a range."""
+    from hetesynth.pipeline.simulation import sizes_between
+
+    found: list[int] = []
+    for part in text.split(",")[: MAX_SIZES + 1]:
+        low, dots, high = part.partition("..")
+        first = _size(low)
+        found.extend(sizes_between(first, max(first, _size(high))) if dots else (first,))
+    if len(found) > MAX_SIZES:
+        raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint="--size")
+    return tuple(sorted(set(found)))
+
+
+def _size(text: str) -> int:
+    size = int(parse_quantity(text, "size", "--size"))
+    if not 1 <= size <= MAX_SIZE:
+        raise click.BadParameter("must be from one byte to 1024 TiB", param_hint="--size")
+    return size

@@ -1,0 +1,294 @@
+"""A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
+
+In: a program, costs, a size. Out: tasks, and which instruction each stands for. The rules are those of the
+runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a free slot of its connection
+and takes alpha + bytes x beta; a receive waits for the message and frees the slot when it is done; a step that
+others depend on publishes when it is done. A chunk larger than a message makes the whole program loop over slices
+of all chunks; loops follow each other without a barrier. Does not know whether the program is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hetesynth.model.cost import Costs
+from hetesynth.model.program import Instruction, Op, Program, Protocol, ThreadBlock
+from hetesynth.model.topology import Rank
+from hetesynth.simulate.graph_builder import SizedTasks
+
+if TYPE_CHECKING:
+    from hetesynth.model.timeline import Timeline
+
+SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
+
+MAX_COUNT = 71  # chunks that one message may carry
+MAX_LOOPS = 64  # simulated one by one; more are extrapolated
+MIN_LOOPS = 6  # whatever they cost
+MAX_TASKS = 300_000  # of all simulated loops
+MAX_WORK = 150_000_000  # tasks x thread blocks that send, which may all share one resource
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What a protocol puts on a link.
+
+    ``message``: most bytes of one chunk in a message. ``slots``: messages a connection holds. ``overhead``: bytes
+    on the wire for each byte of data.
+    """
+
+    message: int
+    slots: int
+    overhead: float
+
+
+WIRES: dict[Protocol, Wire] = {
+    "Simple": Wire(4 * 512 * 1024, 2, 1.0),  # 4 steps of 512 KiB a message, 8 steps a connection
+    "LL": Wire(32 * 1024, 8, 2.0),  # a 4-byte flag for every 4 bytes
+    "LL128": Wire(576_000, 8, 16 / 15),  # 8 bytes of flag for every 120
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The instruction that a task stands for, and which of its messages: indices, from ``program.gpus`` on."""
+
+    gpu: int
+    block: int
+    step: int
+    message: int
+
+
+@dataclass(frozen=True)
+class ProgramTasks:
+    """The tasks of ``simulated`` loops out of ``loops`` (the last one may be a part); a unit is one byte.
+
+    Task ``i`` is ``places[i % len(places)]`` in loop ``i // len(places)``.
+    """
+
+    tasks: SizedTasks
+    places: tuple[Place, ...]
+    simulated: int
+    loops: float
+
+    def whole(self, timeline: Timeline) -> tuple[float, float]:
+        """Seconds of all loops, and how far the loops are from a steady state (0: equally long).
+
+        With more loops than were simulated, each further one is taken to be as long as the middle half of the
+        simulated ones are on average. That is exact when these are equally long. Where loops overlap for long, it
+        can be too little, so the whole is never less than what the fullest resource needs for all loops.
+        """
+        if self.loops <= self.simulated:
+            return timeline.makespan, 0.0
+        ends = timeline.end.reshape(self.simulated, len(self.places)).max(axis=1)
+        first, last = self.simulated // 4, self.simulated - 1 - self.simulated // 4
+        lengths = np.diff(ends[first : last + 1])
+        period = float(lengths.mean())
+        unsteady = float(np.abs(lengths - period).max() / period) if period > 0 else 0.0
+        graph = timeline.graph
+        of_loop = int(graph.uses_start[len(self.places)])
+        task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
+        load = np.bincount(graph.uses[:of_loop], (graph.size + graph.held)[task], len(graph.rate))
+        fullest = float((load / graph.rate).max(initial=0.0))
+        longer = timeline.makespan + (self.loops - self.simulated) * period
+        return max(longer, self.loops * fullest), unsteady
+
+
+class ProgramLoops:
+    """A program on a topology, to be simulated at any chunk size; what sizes have in common is made once.
+
+    ``slots`` overrides the FIFO slots of the protocol. Raises ValueError when the program cannot run: it sends
+    where ``costs`` has no link, sends and receives do not match, or a step waits for one that is never published.
+    """
+
+    def __init__(self, program: Program, costs: Costs, *, slots: int | None = None) -> None:
+        self._program, self._costs = program, costs
+        self._wire = WIRES[program.protocol]
+        self._slots = slots or self._wire.slots
+        self._loops: dict[int, _Loop] = {}
+        self._loop(1)
+
+    def tasks(self, chunk_bytes: float) -> ProgramTasks:
+        """The tasks when a chunk has ``chunk_bytes``."""
+        message = self._wire.message
+        loop = self._loop(int(min(MAX_COUNT, max(1.0, message // chunk_bytes))))
+        loops = max(1.0, chunk_bytes / message)
+        tasks = max(1, len(loop.places))
+        affordable = min(MAX_TASKS // tasks, MAX_WORK // (tasks * max(1, loop.connections)))
+        most = min(MAX_LOOPS, max(MIN_LOOPS, affordable))
+        simulated = min(math.ceil(loops), most)
+        slices = [min(chunk_bytes, float(message))] * simulated
+        if 1 < math.ceil(loops) == simulated:
+            slices[-1] = chunk_bytes - (simulated - 1) * message
+        sized = loop.repeated(slices, self._wire.overhead)
+        return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated)
+
+    def _loop(self, together: int) -> _Loop:
+        if together not in self._loops:
+            self._loops[together] = _Loop(self._program, self._costs, together, self._slots)
+        return self._loops[together]
+
+
+@dataclass(slots=True)
+class _Connection:
+    """Tasks of one loop, in order: ``sends[k]`` puts message k on its way, ``takes[k]`` takes it."""
+
+    link: int
+    sends: list[int]
+    takes: list[int]
+
+
+class _Loop:
+    """The tasks of one loop; what they wait for may lie some loops back."""
+
+    def __init__(self, program: Program, costs: Costs, together: int, slots: int) -> None:
+        self.places: list[Place] = []
+        self._program, self._costs, self._together = program, costs, together
+        self._link: list[int] = []
+        self._chunks: list[int] = []
+        self._before: list[float] = []
+        self._after: list[float] = []
+        self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
+        self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
+        self._last: dict[tuple[int, int, int], int] = {}  # last task of each step
+        self._routes = _Routes(program, costs)
+        for g, gpu in enumerate(program.gpus):
+            for b, block in enumerate(gpu.thread_blocks):
+                self._add_block(g, b, block)
+        self._wait_for_messages(slots)
+        self._wait_for_steps()
+
+    @property
+    def connections(self) -> int:
+        """How many connections the program uses."""
+        return len(self._connections)
+
+    def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
+        first = len(self.places)
+        for step, x in enumerate(block.instructions):
+            left, message = x.count, 0
+            while message == 0 or left > 0:
+                chunks = min(left, self._together) if x.op in SENDS or x.op in RECEIVES else left
+                self._add(Place(g, b, step, message), block, x, chunks)
+                left -= max(1, chunks)
+                message += 1
+            self._last[g, b, step] = len(self.places) - 1
+        tasks = range(first, len(self.places))
+        self._waits.extend((task, task - 1, 0) for task in tasks[1:])
+        if tasks:
+            self._waits.append((first, tasks[-1], 1))
+
+    def _add(self, place: Place, block: ThreadBlock, x: Instruction, chunks: int) -> None:
+        rank, task = self._program.gpus[place.gpu].rank, len(self.places)
+        link, before, after = -1, 0.0, 0.0
+        work = self._costs.gamma[rank] if x.op in REDUCES else self._costs.copy[rank] if x.op == "cpy" else 0.0
+        if x.op in RECEIVES:
+            self._connection(block.recv_peer, rank, block.channel).takes.append(task)
+        if x.op in SENDS:
+            connection = self._connection(rank, block.send_peer, block.channel)
+            connection.sends.append(task)
+            link, before = connection.link, work
+        else:
+            after = work
+        self.places.append(place)
+        self._link.append(link)
+        self._chunks.append(chunks)
+        self._before.append(chunks * before)
+        self._after.append(chunks * after)
+
+    def _connection(self, src: Rank | None, dst: Rank | None, channel: int) -> _Connection:
+        if src is None or dst is None:
+            raise ValueError("a thread block sends or receives and has no peer for it")
+        key = (src, dst, channel)
+        if key not in self._connections:
+            self._connections[key] = _Connection(self._routes.link(src, dst, channel), [], [])
+        return self._connections[key]
+
+    def _wait_for_messages(self, slots: int) -> None:
+        for (src, dst, channel), connection in self._connections.items():
+            count = len(connection.sends)
+            if count != len(connection.takes):
+                raise ValueError(f"{src} sends {count} messages to {dst} on channel {channel}, which takes others")
+            for k, (sent, taken) in enumerate(zip(connection.sends, connection.takes, strict=True)):
+                self._waits.append((taken, sent, 0))
+                back, which = divmod(k - slots, count)
+                self._waits.append((sent, connection.takes[which], -back))
+
+    def _wait_for_steps(self) -> None:
+        first: dict[tuple[int, int, int], int] = {}
+        for task, place in enumerate(self.places):
+            first.setdefault((place.gpu, place.block, place.step), task)
+        for g, gpu in enumerate(self._program.gpus):
+            position = {block.id: b for b, block in enumerate(gpu.thread_blocks)}
+            for b, block in enumerate(gpu.thread_blocks):
+                for step, x in enumerate(block.instructions):
+                    if x.depends is None:
+                        continue
+                    other = position.get(x.depends[0], -1)
+                    published = -1 if other < 0 else _published(gpu.thread_blocks[other], x.depends[1])
+                    if published < 0:
+                        raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
+                    self._waits.append((first[g, b, step], self._last[g, other, published], 0))
+
+    def repeated(self, slices: list[float], overhead: float) -> SizedTasks:
+        """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
+        n = len(self.places)
+        chunks = np.asarray(self._chunks, dtype=np.float64)
+        size = np.outer(slices, np.ones(n)).ravel()
+        loops = len(slices)
+        waits = np.asarray(sorted(self._waits), dtype=np.int64).reshape(-1, 3)
+        loop = np.repeat(np.arange(loops), len(waits))
+        task, before, back = np.tile(waits, (loops, 1)).T
+        real = back <= loop
+        task, before, back, loop = task[real], before[real], back[real], loop[real]
+        starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
+        return SizedTasks(
+            self._costs,
+            np.tile(np.asarray(self._link, dtype=np.int64), loops),
+            np.tile(chunks * overhead, loops) * size,
+            np.tile(np.asarray(self._before), loops) * size,
+            np.tile(np.asarray(self._after), loops) * size,
+            before + (loop - back) * n,
+            starts.astype(np.int64),
+        )
+
+
+def _published(block: ThreadBlock, step: int) -> int:
+    """The step that tells the dependents of ``step``: the first from there on that publishes, -1 if none does."""
+    later = range(max(0, step), len(block.instructions))
+    return next((s for s in later if block.instructions[s].has_dependents), -1)
+
+
+class _Routes:
+    """Which link each connection uses.
+
+    The fastest of those that join its ranks; where several are equally fast and near, the channels of the pair
+    take them in turn.
+    """
+
+    def __init__(self, program: Program, costs: Costs) -> None:
+        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+        for i, ends in enumerate(costs.link_ends):
+            self._links[ends].append(i)
+        channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
+        for gpu in program.gpus:
+            for block in gpu.thread_blocks:
+                if block.send_peer is not None:
+                    channels[gpu.rank, block.send_peer].add(block.channel)
+        self._turn = {pair: {c: k for k, c in enumerate(sorted(used))} for pair, used in channels.items()}
+        self._costs = costs
+
+    def link(self, src: Rank, dst: Rank, channel: int) -> int:
+        links = self._links.get((src, dst))
+        if not links:
+            raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
+        rate, alpha = self._costs.link_rate, self._costs.link_alpha
+        best = max((rate[i], -alpha[i]) for i in links)
+        equal = [i for i in links if (rate[i], -alpha[i]) == best]
+        return equal[self._turn.get((src, dst), {}).get(channel, 0) % len(equal)]
