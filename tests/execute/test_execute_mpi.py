@@ -1,0 +1,165 @@
+"""Real processes: right programs, stalls, broken programs, crashes and interrupts. Nothing may stay behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from execute_cases import exchange, ring_allreduce
+
+from hetesynth.cli.main import run
+from hetesynth.emitter.msccl_xml import write_msccl_xml
+from hetesynth.execute.launch import available, mpiexec
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.program import Program
+from hetesynth.model.target import TARGETS
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = pytest.mark.skipif(available() is not None, reason=f"{available()}: pip install 'hetesynth[run]'")
+
+
+def file_of(program: Program, directory: Path) -> str:
+    path = directory / "program.xml"
+    path.write_bytes(write_msccl_xml(program, TARGETS["rccl-5"]))
+    return str(path)
+
+
+def report(capsys: pytest.CaptureFixture[str]) -> dict:  # type: ignore[type-arg]
+    return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
+
+
+def processes(word: str) -> list[int]:
+    """Living processes whose command line names ``word``, this one aside."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if word in line and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+def gone(word: str, seconds: float = 10.0) -> bool:
+    limit = time.monotonic() + seconds
+    while processes(word) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return not processes(word)
+
+
+def test_four_ranks_in_several_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(ring_allreduce(4), tmp_path)
+    assert run(["run", path, "--json", "--size", "40000", "--pass-size", "3000", "--slots", "4"]) == 0
+    found = report(capsys)
+    assert (found["ranks"], found["transport"], found["passes"], found["ok"]) == (4, "mpi", 4, True)
+    assert [(r["ending"], r["wrong"], r["checked"]) for r in found["runs"]] == [("done", 0, 4 * 2 * 40000)]
+    assert found["runs"][0]["seconds"] > 0
+    assert gone(path)
+
+
+def test_a_stall_is_diagnosed_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(exchange(3), tmp_path)
+    assert run(["run", path, "--unchecked", "--timeout", "0.5", "--json"]) == 1
+    (found,) = report(capsys)["runs"]
+    assert found["ending"] == "stall"
+    assert found["diagnosis"] == [
+        f"rank {r} thread block 0 step 2 (`s`) waits for rank {1 - r} to take one of 2 messages on channel 0"
+        for r in range(2)
+    ]
+    assert gone(path)
+
+
+@pytest.mark.slow
+def test_a_fault_on_one_rank_ends_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(ring_allreduce(3), tmp_path)
+    text = Path(path).read_text().replace('type="rrcs" srcbuf="i" srcoff="2"', 'type="rrcs" srcbuf="i" srcoff="7"')
+    Path(path).write_text(text)
+    assert run(["run", path, "--unchecked", "--json"]) == 1
+    (found,) = report(capsys)["runs"]
+    assert found["ending"] == "fault"
+    assert "rank 1 thread block 0 step 2 (`rrcs`): i[7] is outside" in found["diagnosis"][0]
+    assert gone(path)
+
+
+def _stalled(path: str) -> subprocess.Popen[str]:
+    """A run that waits for a minute, with its ranks up."""
+    command = [sys.executable, "-m", "hetesynth", "run", path, "--unchecked", "--timeout", "60"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    limit = time.monotonic() + 60
+    while len(processes(path)) < 4 and time.monotonic() < limit:  # mpiexec, itself and two ranks
+        time.sleep(0.1)
+    time.sleep(3)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_every_process(tmp_path: Path, number: signal.Signals) -> None:
+    path = file_of(exchange(3), tmp_path)
+    process = _stalled(path)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 3, errors
+    assert gone(path)
+
+
+@pytest.mark.slow
+def test_a_rank_that_dies_ends_all_with_a_message(tmp_path: Path) -> None:
+    path = file_of(exchange(3), tmp_path)
+    process = _stalled(path)
+    children = [pid for pid in processes(path) if pid != process.pid and _is_rank(pid)]
+    assert len(children) == 2
+    os.kill(children[1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "HS708" in errors and "signal 9" in errors
+    assert gone(path)
+
+
+def _is_rank(pid: int) -> bool:
+    return b"OMPI_COMM_WORLD_RANK" in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "code"), [(4, 0), (3, 2)])
+def test_under_a_launcher_it_is_a_rank(tmp_path: Path, ranks: int, code: int) -> None:
+    path = file_of(ring_allreduce(4), tmp_path)
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    command = [str(mpiexec()), "--oversubscribe", *as_root, "-n", str(ranks)]
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "hetesynth", "run", path], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    if code:
+        assert done.stderr.count("the program has 4 ranks, but 3 processes were started") == 1
+    else:
+        assert done.stdout.count("every byte is right") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["h20_4p8", "h20_4x2p8"])
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_all_collectives_on_12_and_16_ranks(
+    cluster: str, name: CollectiveName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Zero wrong bytes in several passes, each file within a minute."""
+    out = tmp_path / "made.xml"
+    made = ["synth", str(EXAMPLES / cluster / "topo.dsl"), "--coll", name, "--strategy", "greedy", "-o", str(out)]
+    assert run(made) == 0
+    ranks = {"h20_4p8": 12, "h20_4x2p8": 16}[cluster]
+    for path in sorted(tmp_path.glob("made*.xml")):
+        capsys.readouterr()
+        started = time.monotonic()
+        assert run(["run", str(path), "--json", "--pass-size", "1500"]) == 0
+        assert time.monotonic() - started < 60
+        found = report(capsys)
+        assert (found["ranks"], found["passes"], found["collective"]) == (ranks, 3, name)
+        assert [(r["ending"], r["wrong"]) for r in found["runs"]] == [("done", 0)]
+        assert found["runs"][0]["checked"] >= 4096
