@@ -33,8 +33,8 @@ MAX_SIZE = 2**50
     help="Whether alpha is a pure delay or holds the link.",
 )  # fmt: skip
 @click.option(
-    "--steps", type=click.Choice(["data", "order", "barrier"]), default="data", show_default=True,
-    help="What a transfer of a schedule waits for: its data, also earlier steps on its wires, or all of them.",
+    "--steps", type=click.Choice(["data", "order", "barrier"]), default="order", show_default=True,
+    help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
 )  # fmt: skip
 @json_option
 def command(
@@ -43,8 +43,8 @@ def command(
     """Predict what FILE, a schedule JSON or an MSCCL XML, takes on the cluster in TOPOLOGY.
 
     Links are shared max-min fairly on the physical graph. Of a program, thread blocks, channels, FIFO slots and
-    the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time, bus
-    bandwidth that times the collective's factor. Time is simulated, not measured.
+    the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time,
+    bus bandwidth that times the factor of the collective. Time is simulated, not measured.
     """
     wanted = _sizes(sizes)
     from hetesynth.pipeline.simulation import CostOptions, simulate_file

@@ -34,7 +34,7 @@ class CostOptions:
 
     calibration: CalibrationName = "spec"
     alpha: AlphaReading = "overlap"
-    steps: StepReading = "data"
+    steps: StepReading = "order"
 
 
 @dataclass(frozen=True, slots=True)

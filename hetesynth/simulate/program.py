@@ -248,14 +248,16 @@ class _Loop:
         real = back <= loop
         task, before, back, loop = task[real], before[real], back[real], loop[real]
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
+        link = np.tile(np.asarray(self._link, dtype=np.int64), loops)
         return SizedTasks(
-            self._costs,
-            np.tile(np.asarray(self._link, dtype=np.int64), loops),
-            np.tile(chunks * overhead, loops) * size,
-            np.tile(np.asarray(self._before), loops) * size,
-            np.tile(np.asarray(self._after), loops) * size,
-            before + (loop - back) * n,
-            starts.astype(np.int64),
+            costs=self._costs,
+            link=link,
+            alpha_of=link,
+            units=np.tile(chunks * overhead, loops) * size,
+            before=np.tile(np.asarray(self._before), loops) * size,
+            after=np.tile(np.asarray(self._after), loops) * size,
+            waits=before + (loop - back) * n,
+            waits_start=starts.astype(np.int64),
         )
 
 

@@ -1,7 +1,7 @@
 """A schedule as tasks: every transfer is one, and waits for what it sends.
 
-In: a schedule, costs, what a step means. Out: tasks for any chunk size; task i is transfer i.
-Knows nothing of channels, thread blocks and FIFOs: simulate.program does.
+In: a schedule, costs, what a step means. Out: tasks for any chunk size. Knows nothing of channels, thread blocks
+and FIFOs: simulate.program does.
 """
 
 from __future__ import annotations
@@ -18,36 +18,63 @@ StepReading = Literal["data", "order", "barrier"]
 STEP_READINGS: tuple[StepReading, ...] = get_args(StepReading)
 
 
-def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "data") -> SizedTasks:
+def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order") -> SizedTasks:
     """The tasks of ``schedule``; the first ``len(schedule.transfers)`` are its transfers in their order.
 
-    A transfer waits for all that brought the chunk to its sender in earlier ticks. ``steps``: what more it waits
-    for: ``data`` nothing, ``order`` the transfers of earlier ticks that share a resource with it, ``barrier`` all
-    of earlier ticks. A reduction takes gamma x bytes of the receiver after the last byte (HeteCCL 4.2: tau_c).
+    A transfer waits for all that brought the chunk to its sender in earlier ticks. ``steps`` says what else:
+    ``data`` nothing; ``order`` its bytes (not its alpha) wait for the bytes of earlier ticks on each of its
+    resources; ``barrier`` it waits for the end of all transfers of earlier ticks. A reduction takes gamma x bytes
+    of the receiver after the last byte (HeteCCL 4.2: tau_c), except in ``order`` as a part of the transfer.
 
     Raises ValueError when the schedule uses links that ``costs`` does not have.
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    reads = _Reads(costs)
-    shared: dict[StepReading, Callable[[Transfer], Sequence[int]]] = {
-        "data": lambda _: (),
-        "order": lambda t: costs.link_resources[t.link],
-        "barrier": lambda _: (0,),
-    }
-    order = _Order(len(schedule.transfers), shared[steps])
+    add = {"data": _after_data, "order": _in_order, "barrier": _after_steps}[steps]
     tasks = TaskList(costs)
-    for index, t in enumerate(schedule.transfers):
-        gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
-        tasks.send(t.link, 1.0, [*reads.before(t), *order.before(t)], after=gamma)
-        reads.add(index, t)
-        order.add(index, t)
-    order.finish(tasks)
-    return tasks.sized()
+    return tasks.sized(first=add(schedule, costs, tasks))
 
 
-class _Reads:
-    """Which transfers have brought a chunk to a rank so far; transfers come by start, then end."""
+def _after_data(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
+    """The tasks of the transfers, which wait for data alone."""
+    arrivals = _Arrivals(costs)
+    made = []
+    for t in schedule.transfers:
+        made.append(tasks.send(t.link, arrivals.before(t), after=_gamma(t, costs)))
+        arrivals.add(t, made[-1])
+    return made
+
+
+def _after_steps(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
+    """The tasks of the transfers, which wait for the end of earlier ticks, and so for their data."""
+    ended = _Earlier(tasks, lambda _: (0,))
+    made = []
+    for t in schedule.transfers:
+        made.append(tasks.send(t.link, ended.before(t), after=_gamma(t, costs)))
+        ended.add(t, made[-1])
+    return made
+
+
+def _in_order(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
+    """The tasks of the transfers, whose bytes queue on each resource by tick while alpha and gamma pass."""
+    arrivals = _Arrivals(costs)
+    sent = _Earlier(tasks, lambda t: costs.link_resources[t.link])
+    made = []
+    for t in schedule.transfers:
+        delay = tasks.alpha(t.link, arrivals.before(t))
+        made.append(tasks.send(t.link, [delay, *sent.before(t)], delayed=False))
+        sent.add(t, made[-1])
+        gamma = _gamma(t, costs)
+        arrivals.add(t, tasks.local(made[-1:], seconds_per_byte=gamma) if gamma else made[-1])
+    return made
+
+
+def _gamma(t: Transfer, costs: Costs) -> float:
+    return costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
+
+
+class _Arrivals:
+    """Which tasks brought a chunk to a rank; transfers come by start, so those that ended are there."""
 
     def __init__(self, costs: Costs) -> None:
         self._ends = costs.link_ends
@@ -55,47 +82,36 @@ class _Reads:
 
     def before(self, t: Transfer) -> list[int]:
         arrived = self._brought.get((t.chunk, self._ends[t.link][0]), ())
-        return [index for end, index in arrived if end <= t.start]
+        return [task for end, task in arrived if end <= t.start]
 
-    def add(self, index: int, t: Transfer) -> None:
-        self._brought.setdefault((t.chunk, self._ends[t.link][1]), []).append((t.end, index))
+    def add(self, t: Transfer, task: int) -> None:
+        self._brought.setdefault((t.chunk, self._ends[t.link][1]), []).append((t.end, task))
 
 
-class _Order:
-    """What a transfer waits for besides its data: meeting points, numbered after the transfers.
+class _Earlier:
+    """Meeting points: one ends when all of a group that ended by its tick have ended."""
 
-    A meeting point ends when every transfer of its group that ended by its tick has ended.
-    """
-
-    def __init__(self, transfers: int, groups: Callable[[Transfer], Sequence[int]]) -> None:
-        self._groups = groups
-        self._next = transfers
-        self._meetings: dict[tuple[int, int], int] = {}
+    def __init__(self, tasks: TaskList, groups: Callable[[Transfer], Sequence[int]]) -> None:
+        self._tasks, self._groups = tasks, groups
         self._members: dict[int, list[tuple[int, int]]] = {}
+        self._last: dict[int, tuple[int, int, int]] = {}  # the last meeting point: its tick, task and members
 
     def before(self, t: Transfer) -> list[int]:
-        waits = []
-        for group in self._groups(t):
-            members = self._members.get(group)
-            if members is None or members[0][0] > t.start:
-                continue
-            if (group, t.start) not in self._meetings:
-                self._meetings[group, t.start] = self._next
-                self._next += 1
-            waits.append(self._meetings[group, t.start])
-        return waits
+        found = (self._meeting(group, t.start) for group in self._groups(t))
+        return [task for task in found if task >= 0]
 
-    def add(self, index: int, t: Transfer) -> None:
-        for group in self._groups(t):
-            insort(self._members.setdefault(group, []), (t.end, index))
+    def _meeting(self, group: int, start: int) -> int:
+        tick, task, known = self._last.get(group, (-1, -1, 0))
+        if tick == start:
+            return task
+        members = self._members.get(group, [])
+        count = bisect_right(members, (start, len(self._tasks)))
+        if count > known:
+            waits = [member for _, member in members[known:count]]
+            task = self._tasks.local(waits if task < 0 else [task, *waits])
+        self._last[group] = (start, task, count)
+        return task
 
-    def finish(self, tasks: TaskList) -> None:
-        """Create the meeting points: each waits for its group's last one and for what ended since."""
-        last: dict[int, tuple[int, int]] = {}
-        for (group, start), meeting in self._meetings.items():
-            before, previous = last.get(group, (0, -1))
-            members = self._members[group]
-            upto = bisect_right(members, start, key=lambda member: member[0])
-            waits = [index for _, index in members[before:upto]]
-            tasks.local(0.0, waits if previous < 0 else [previous, *waits])
-            last[group] = (upto, meeting)
+    def add(self, t: Transfer, task: int) -> None:
+        for group in self._groups(t):
+            insort(self._members.setdefault(group, []), (t.end, task))
