@@ -12,7 +12,10 @@ In: a copying problem. Out: schedules that keep every capacity, better and bette
 from __future__ import annotations
 
 import itertools
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +33,7 @@ NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matt
 SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
 NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
+GRACE = 20.0  # seconds that the first round has in any case: some schedule is better than a punctual nothing
 MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
@@ -63,12 +67,31 @@ def improve(search: Search, rounds: int | None = None) -> None:
         urgency = URGENCY[number % len(URGENCY)]
         large = large or interpreted >= INTERPRETED[fresh]
         style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large)
-        schedule, used = _round(arrays, price, rng, style)
+        with _deadline(search) as stop:
+            schedule, used = _round(arrays, price, rng, style, stop)
         better = schedule is not None and search.offer(schedule, "greedy")
         stale = 0 if better else stale + 1
         last = search.elapsed() - began
         interpreted += 0.0 if large else time.process_time() - computed
         price = _repriced(price, used / arrays.capacity, arrays.capacity)
+
+
+@contextmanager
+def _deadline(search: Search) -> Iterator[Ints]:
+    """What stops a round when time is out; the first schedule of all gets ``GRACE`` seconds at least."""
+    stop: Ints = np.zeros(1, dtype=np.int64)
+    left = search.remaining()
+    if left is None:
+        yield stop
+        return
+    watch = threading.Timer(left if search.best is not None else max(left, GRACE), stop.fill, (1,))
+    watch.daemon = True
+    watch.start()
+    try:
+        yield stop
+    finally:
+        watch.cancel()
+        search.cut_short = search.cut_short or bool(stop[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +125,7 @@ def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
 
 
 def _round(
-    arrays: _Arrays, price: Floats, rng: np.random.Generator, style: _Style
+    arrays: _Arrays, price: Floats, rng: np.random.Generator, style: _Style, stop: Ints
 ) -> tuple[Schedule | None, Floats]:
     """One pass over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
     problem = arrays.tables.problem
@@ -119,7 +142,8 @@ def _round(
         arrays.src, arrays.into, *arrays.gates, *arrays.crowds, arrays.held_by(holds), *arrays.exits, leaving,
         arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
         holds, lacks, distance, factor, rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction,
-        problem.ranks if problem.max_peers is None else problem.max_peers, NEW_PEER, style.limit, used, transfers,
+        problem.ranks if problem.max_peers is None else problem.max_peers, NEW_PEER, style.limit, stop,
+        used, transfers,
     )  # fmt: skip
     if steps == -2 and problem.max_peers is None:
         raise InternalError("greedy cannot move although every rank can be reached")

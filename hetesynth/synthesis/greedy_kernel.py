@@ -56,10 +56,12 @@ def run_round(
     max_peers: int,  # ranks that a rank may send to, and receive from
     new_peer: float,  # added to the cost of a link between ranks that have not met
     most_steps: int,  # give up after these; less than one: never
+    stop: Ints,  # one number; when somebody makes it other than zero, the round ends
     used: Floats,  # resources; counts uses
     transfers: Ints,  # deliveries x 3; filled with step, chunk, arc
 ) -> tuple[int, int]:
-    """Fill ``transfers`` step by step; how many, and the number of steps (-1: given up, -2: stuck)."""
+    """Fill ``transfers`` step by step; how many, and the number of steps (-1: given up, -2: stuck,
+    -3: stopped)."""
     chunks, ranks = holds.shape
     gain = np.zeros((chunks, ranks))
     missing = 0
@@ -67,11 +69,12 @@ def run_round(
         for w in range(ranks):
             if lacks[k, w]:
                 missing += 1
+                old = distance[k, w]
                 for v in range(ranks):
-                    saved = distance[k, w] - towards[w, v]
-                    if saved > 0.0:
-                        gain[k, v] += saved
+                    saved = old - towards[w, v]
+                    gain[k, v] += saved if saved > 0.0 else 0.0
     arriving = np.zeros((chunks, ranks), dtype=np.bool_)
+    taken = holds.T.copy()  # ranks x chunks: held or arriving
     sent = np.full((chunks, ranks), -1, dtype=np.int64)
     residual = capacity.copy()
     blocked = np.zeros(ranks, dtype=np.bool_)
@@ -108,15 +111,19 @@ def run_round(
             after_chunk[g] = -1
         waiting = len(gate)
         while waiting > 0 or len(queue) > 0:
+            if stop[0] != 0:
+                return count, -3
             if waiting > 0:
                 waiting -= 1
                 g = to_list[waiting]
                 v = rank_of[g]
                 at = 0
                 for k in range(chunks):
-                    if gain[k, v] <= MIN_GAIN or holds[k, v] or arriving[k, v] or have[crowd[g], k] == 0:
+                    if taken[v, k] or have[crowd[g], k] == 0:
                         continue
                     if gate_class[g] >= 0 and open_exits[k, gate_class[g]] == 0:
+                        continue
+                    if gain[k, v] <= MIN_GAIN:
                         continue
                     key = gain[k, v] * noise[k, v]
                     if key > after_key[g] or (key == after_key[g] and k <= after_chunk[g]):
@@ -203,6 +210,7 @@ def run_round(
                 senders[v] += 1
             sent[k, u] = step
             arriving[k, v] = True
+            taken[v, k] = True
             transfers[count, 0] = step
             transfers[count, 1] = k
             transfers[count, 2] = best
@@ -214,18 +222,16 @@ def run_round(
                 if w == v:
                     lacks[k, w] = False
                     missing -= 1
-                    for x in range(ranks):
+                    for x in range(ranks):  # no branches: these loops are most of a large round
                         saved = old - towards[w, x]
-                        if saved > 0.0:
-                            gain[k, x] -= saved
+                        gain[k, x] -= saved if saved > 0.0 else 0.0
                 elif closest[v, w] < old:
                     new = closest[v, w]
                     distance[k, w] = new
                     for x in range(ranks):
                         saved = old - towards[w, x]
-                        if saved > 0.0:
-                            left = new - towards[w, x]
-                            gain[k, x] -= saved - left if left > 0.0 else saved
+                        left = new - towards[w, x]
+                        gain[k, x] -= (saved if saved > 0.0 else 0.0) - (left if left > 0.0 else 0.0)
         if count == before:
             return count, -2
         for n in range(before, count):
@@ -258,9 +264,9 @@ def compiled() -> Callable[..., Any]:
     """
     import numba
 
-    fresh: Callable[..., Any] = numba.njit(run_round)
+    fresh: Callable[..., Any] = numba.njit(nogil=True)(run_round)
     try:
-        kept: Callable[..., Any] = numba.njit(cache=True)(run_round)
+        kept: Callable[..., Any] = numba.njit(cache=True, nogil=True)(run_round)
     except RuntimeError:  # no place for the cache
         return fresh
 
