@@ -1,0 +1,192 @@
+"""The simulator against hand answers, an exact slow simulator, and laws that hold for every graph."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fluid_reference import Task, ends, graph_of
+from support.random_transfers import US, random_tasks
+
+from hetesynth.model.timeline import TransferGraph, lower_bound
+from hetesynth.simulate.engine import simulate
+
+GB = Fraction(10**9)
+MB = Fraction(10**6)
+SEEDS = st.integers(0, 10**9)
+
+
+def us(graph: TransferGraph) -> float:
+    return simulate(graph, compiled=False).makespan * 1e6
+
+
+def ring(ranks: int) -> TransferGraph:
+    """A ring allgather by data alone: 1 MB, 50 GB/s, 2 us."""
+    tasks = [
+        Task((i,), ((step - 1) * ranks + (i - 1) % ranks,) if step else (), 2 * US, MB)
+        for step in range(ranks - 1)
+        for i in range(ranks)
+    ]
+    return graph_of([50 * GB] * ranks, tasks)
+
+
+@pytest.mark.parametrize(
+    ("rates", "tasks", "answer"),
+    [
+        ((50, 50, 50), [((0, 2), (), 1, 10), ((1, 2), (), 1, 10)], 401),
+        ((50, 50, 50), [((0, 2), (), 1, 10), ((1, 2), (), 10, 10)], 401),
+        ((100, 100, 20, 100), [((0, 3), (), 1, 100), ((1, 3), (), 10, 100), ((2, 3), (), 1, 10)], 2101),
+        (
+            (50, 25, 50, 50, 50, 50),
+            [((0,), (), 1, 1), ((1,), (), 1, 1), ((2, 5), (0,), 1, 1), ((3, 5), (1,), 1, 1), ((4,), (2, 3), 1, 1)],
+            83,
+        ),
+    ],
+    ids=["group", "group with alphas 1 and 10", "three rates", "diamond"],
+)
+def test_hand_answers(rates, tasks, answer) -> None:
+    made = [Task(uses, waits, alpha * US, size * MB) for uses, waits, alpha, size in tasks]
+    assert us(graph_of([r * GB for r in rates], made)) == pytest.approx(answer, rel=1e-12)
+
+
+def test_small_ring() -> None:
+    assert us(ring(4)) == pytest.approx(66, rel=1e-12)
+
+
+def test_large_ring_is_exact_and_quick() -> None:
+    """99,540 transfers, compiled; the second run is timed, as the first may compile."""
+    graph = ring(316)
+    simulate(graph, compiled=True)
+    started = time.process_time()
+    timeline = simulate(graph, compiled=True)
+    assert time.process_time() - started < 5
+    assert timeline.makespan * 1e6 == pytest.approx(6930, rel=1e-9)
+
+
+def test_compiled_and_interpreted_give_the_same_bits() -> None:
+    for seed in range(25):
+        graph = graph_of(*random_tasks(seed, 40))
+        fast, slow = simulate(graph, compiled=True), simulate(graph, compiled=False)
+        for name in ("ready", "begin", "sent", "end"):
+            assert (getattr(fast, name) == getattr(slow, name)).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS, st.integers(1, 16))
+def test_agrees_with_the_exact_simulator(seed: int, count: int) -> None:
+    rates, tasks = random_tasks(seed, count)
+    exact = [float(e) for e in ends(rates, tasks)]
+    assert simulate(graph_of(rates, tasks), compiled=False).end == pytest.approx(exact, rel=1e-9, abs=1e-18)
+
+
+def test_agrees_with_the_exact_simulator_where_rates_fall_in_many_levels() -> None:
+    rates = [Fraction(k * 7 + 3) * GB for k in range(9)]
+    tasks = [
+        Task((i % 9, (i * 4 + 1) % 9), (), Fraction(0), MB * (i % 5 + 1))
+        for i in range(27)
+        if i % 9 != (i * 4 + 1) % 9
+    ]
+    exact = [float(e) for e in ends(rates, tasks)]
+    assert simulate(graph_of(rates, tasks), compiled=False).end == pytest.approx(exact, rel=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_never_below_the_bound(seed: int) -> None:
+    graph = graph_of(*random_tasks(seed, 30))
+    assert simulate(graph, compiled=False).makespan >= lower_bound(graph) * (1 - 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_no_resource_gives_more_than_it_has(seed: int) -> None:
+    timeline = simulate(graph_of(*random_tasks(seed, 30)), compiled=False)
+    for use in timeline.uses():
+        assert use.size <= use.rate * use.busy * (1 + 1e-9)
+        assert use.share <= 1 + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_twice_the_bandwidth_halves_what_is_not_delay(seed: int) -> None:
+    rates, tasks = random_tasks(seed, 20)
+    pure = [replace(t, delay=Fraction(0), after=Fraction(0)) for t in tasks]
+    once, twice = us(graph_of(rates, pure)), us(graph_of([2 * r for r in rates], pure))
+    assert twice == pytest.approx(once / 2, rel=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.integers(2, 5))
+def test_all_times_scale_together(seed: int, factor: int) -> None:
+    rates, tasks = random_tasks(seed, 20)
+    longer = [replace(t, delay=factor * t.delay, size=factor * t.size, after=factor * t.after) for t in tasks]
+    assert us(graph_of(rates, longer)) == pytest.approx(factor * us(graph_of(rates, tasks)), rel=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_the_order_of_tasks_does_not_matter(seed: int) -> None:
+    rates, tasks = random_tasks(seed, 20)
+    order = list(range(len(tasks)))
+    random.Random(seed).shuffle(order)
+    place = {old: new for new, old in enumerate(order)}
+    moved = [replace(tasks[old], waits=tuple(place[w] for w in tasks[old].waits)) for old in order]
+    straight = simulate(graph_of(rates, tasks), compiled=False).end
+    shuffled = simulate(graph_of(rates, moved), compiled=False).end
+    assert shuffled[[place[i] for i in range(len(tasks))]] == pytest.approx(straight, rel=1e-11)
+
+
+def test_bytes_that_hold_a_resource_are_no_payload() -> None:
+    graph = graph_of([50 * GB], [Task((0,), (), Fraction(0), MB)])
+    held = replace(graph, held=np.asarray([1e6]))
+    timeline = simulate(held, compiled=False)
+    assert timeline.makespan * 1e6 == pytest.approx(40)
+    assert timeline.uses()[0].share == pytest.approx(0.5)
+
+
+def test_the_critical_path_of_the_diamond() -> None:
+    tasks = [
+        Task((0,), (), US, MB), Task((1,), (), US, MB), Task((2, 5), (0,), US, MB), Task((3, 5), (1,), US, MB),
+        Task((4,), (2, 3), US, MB),
+    ]  # fmt: skip
+    timeline = simulate(graph_of([r * GB for r in (50, 25, 50, 50, 50, 50)], tasks), compiled=False)
+    assert timeline.critical_path() == [1, 3, 4]
+    assert timeline.end * 1e6 == pytest.approx([21, 41, 42, 62, 83])
+    bottleneck = timeline.bottleneck()
+    assert bottleneck is not None and bottleneck.name == "r1" and bottleneck.busy * 1e6 == pytest.approx(40)
+
+
+def test_waiting_in_a_circle_is_told() -> None:
+    tasks = [Task((0,), (1,), US, MB), Task((0,), (0,), US, MB), Task((0,), (), US, MB)]
+    graph = graph_of([GB], tasks)
+    with pytest.raises(ValueError, match="2 tasks wait for each other"):
+        simulate(graph, compiled=False)
+    assert lower_bound(graph) == float("inf")
+
+
+def test_nothing_takes_no_time() -> None:
+    timeline = simulate(graph_of([GB], []))
+    assert timeline.makespan == 0 and timeline.critical_path() == [] and timeline.uses()[0].share == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": np.asarray([-1.0])},
+        {"delay": np.asarray([np.nan])},
+        {"rate": np.asarray([0.0])},
+        {"uses": np.asarray([3])},
+        {"waits_start": np.asarray([0, 1])},
+        {"size": np.asarray([1.0, 2.0])},
+    ],
+)
+def test_graphs_that_make_no_sense_are_refused(wrong: dict[str, np.ndarray]) -> None:
+    graph = graph_of([GB], [Task((0,), (), US, MB)])
+    with pytest.raises(ValueError):
+        replace(graph, **wrong)
