@@ -36,9 +36,6 @@ class Reader:
     sms: int = 104
 
 
-SMS_SAID = {"rccl-6": "MI250, one die", "rccl-5": "MI250, one die", "msccl-executor": "A100", "msccl": "A100"}
-"""Which GPU the default number of multiprocessors is of."""
-
 READERS: dict[str, Reader] = {
     "rccl-6": Reader(takes_channel=127),
     "rccl-5": Reader(takes_channel=32),

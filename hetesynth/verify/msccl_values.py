@@ -15,6 +15,7 @@ from hetesynth.verify.program_findings import MAX_FINDINGS
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
 _STRTOL = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|0[0-7]{1,17}|[1-9][0-9]{0,17}|0)\Z")
 MAX_PER_RULE = 50
+MAX_KNOWN = 100_000
 _LARGE = frozenset({"minBytes", "maxBytes"})
 
 
@@ -78,7 +79,8 @@ class Values:
         if _DECIMAL.match(text):
             value = int(text)
             if abs(value) < 2**31:
-                self._integers[text] = value
+                if len(self._integers) < MAX_KNOWN:
+                    self._integers[text] = value
                 return value
             if name in _LARGE:
                 return value
