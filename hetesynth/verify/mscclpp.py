@@ -20,7 +20,7 @@ from hetesynth.verify.program_layout import COLLECTIVES, ROOTED
 
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
-MAX_KNOWLEDGE = 1 << 29  # entries of all clocks together
+MAX_KNOWLEDGE = 1 << 28  # entries of all clocks together
 MAX_GUESSED_ROOTS = 64
 MAX_GUESSED_WORK = 2_000_000
 

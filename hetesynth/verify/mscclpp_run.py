@@ -171,8 +171,8 @@ class PlanExecution:
                     event = end.inbox.popleft()
                     block.pending.append(replace(event, relaxed=True) if relaxed else event)
             case "flush":
-                for end in self._ends_of(block, operation):
-                    block.await_puts(end.engine, end.issued)
+                for thread, end in enumerate(self._ends_of(block, operation)):
+                    block.await_puts(end.engine, self._sure_puts(block, end, thread))
             case "sem_acquire" | "sem_release":
                 self._semaphore(block, operation)
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
@@ -259,7 +259,7 @@ class PlanExecution:
                 puts = end.engine, self._sure_puts(block, end, thread)
                 self._deliver(end, block.event(puts), place)
             if operation.op == "pwsf":
-                block.await_puts(end.engine, end.issued)
+                block.await_puts(end.engine, self._sure_puts(block, end, thread))
 
     def _located(self, block: BlockState, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
         """(owner, first cell, name) of a slice."""

@@ -1,0 +1,190 @@
+"""Schedules to MSCCL++ plans: every collective, both aliasings, through the bytes, judged by code of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from emitter.emitter_cases import GRAPHS, case, problem_on, random_schedule, stretched
+
+from hetesynth.emitter.layout import in_place_supported
+from hetesynth.emitter.mscclpp_json import write_plan_json
+from hetesynth.emitter.mscclpp_lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
+from hetesynth.emitter.mscclpp_summary import plan_summary
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.plan import MAX_OPERATIONS, OPEN_MAX_BYTES, Plan, RemoteSlice
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp_json import read_plan_json
+from hetesynth.verify.schedule import schedule_violations
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def halves(ranks: int) -> list[str]:
+    return ["a" if rank < (ranks + 1) // 2 else "b" for rank in range(ranks)]
+
+
+def judged(problem: Problem, schedule: Schedule, in_place: bool, servers: list[str]) -> Plan:
+    """The plan that the bytes hold, after the judge has found nothing."""
+    plan = lower_plan(problem, schedule, PlanOptions("p", in_place), servers)
+    read = read_plan_json(write_plan_json(plan))
+    assert read == plan
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    assert plan_violations(read, root=problem.collective.root, links=links, servers=servers) == []
+    return plan
+
+
+def forms(name: CollectiveName) -> tuple[bool, ...]:
+    return (False, True) if in_place_supported(name) else (False,)
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_every_collective_in_every_form(graph: str, name: CollectiveName) -> None:
+    problem, schedule = case(graph, name)
+    for in_place in forms(name):
+        judged(problem, schedule, in_place, halves(problem.ranks))
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("servers", ["one", "each"])
+def test_several_chunks_within_one_server_or_each_alone(name: CollectiveName, servers: str) -> None:
+    problem, schedule = case("oneway4", name, 3)
+    for in_place in forms(name):
+        plan = judged(problem, schedule, in_place, ["x" if servers == "one" else f"s{r}" for r in range(4)])
+        kinds = {x.channel_type for gpu in plan.gpus for b in gpu.blocks for x in b.operations} - {None}
+        assert kinds == {"memory" if servers == "one" else "port"}
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_transfers_that_last_several_ticks(name: CollectiveName) -> None:
+    problem, schedule = case("dgx1", name)
+    for in_place in forms(name):
+        judged(problem, stretched(schedule, 3), in_place, halves(problem.ranks))
+
+
+def test_random_schedules_with_overlapping_transfers() -> None:
+    tried = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        name = rng.choice(COLLECTIVE_NAMES)
+        problem = problem_on(rng.choice(["line3", "full3", "full4", "oneway4"]), name, rng.randint(1, 2))
+        schedule = random_schedule(problem, rng, rng.randint(1, 3))
+        if schedule is None:
+            continue
+        kinds = {v.kind for v in schedule_violations(problem, schedule)}
+        if kinds & {"not-held", "contribution-twice", "not-delivered", "already-held"}:
+            continue
+        tried += 1
+        for in_place in forms(name):
+            judged(problem, schedule, in_place, [rng.choice("ab") for _ in range(problem.ranks)])
+    assert tried > 30
+
+
+def test_a_message_that_a_later_one_overtakes_is_waited_for() -> None:
+    """Seed 481: the wait for a short transfer covers a long one that started before it."""
+    rng = random.Random(481)
+    graph = rng.choice(["pair", "line3", "full3", "full4", "oneway4", "star5"])
+    name = rng.choice(COLLECTIVE_NAMES)
+    problem = problem_on(graph, name, rng.randint(1, 2))
+    schedule = random_schedule(problem, rng, rng.choice([1, 2, 3]))
+    assert schedule is not None
+    assert any(t.end - t.start > 1 for t in schedule.transfers)
+    judged(problem, schedule, False, [rng.choice("ab") for _ in range(problem.ranks)])
+
+
+@pytest.mark.parametrize("name", ["allgather", "broadcast"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_is_written_once_goes_to_its_final_place(name: CollectiveName, in_place: bool) -> None:
+    problem, schedule = case("ring8", name)
+    plan = judged(problem, schedule, in_place, halves(8))
+    assert {gpu.scratch_chunks for gpu in plan.gpus} == {0}
+    assert {b.buffer for gpu in plan.gpus for b in gpu.remote_buffers} == {"o"}
+
+
+def test_an_in_place_reducescatter_never_writes_a_peers_output() -> None:
+    """The runtime would look for it where the own output begins."""
+    problem, schedule = case("full4", "reducescatter")
+    plan = judged(problem, schedule, True, halves(4))
+    assert {b.buffer for gpu in plan.gpus for b in gpu.remote_buffers} == {"s"}
+
+
+def test_long_plans_hand_over_to_further_thread_blocks() -> None:
+    problem, schedule = case("ring8", "alltoall", 4)
+    for in_place in (False, True):
+        plan = judged(problem, schedule, in_place, halves(8))
+        longest = max(len(b.operations) for gpu in plan.gpus for b in gpu.blocks)
+        assert MAX_OPERATIONS - 12 < longest <= MAX_OPERATIONS
+        assert 2 < max(len(gpu.blocks) for gpu in plan.gpus) <= RESIDENT_BLOCKS
+        assert {x.barrier for gpu in plan.gpus for b in gpu.blocks for x in b.operations} >= {0, 1}
+
+
+def test_what_cannot_fit_is_an_error_with_a_way_out() -> None:
+    problem, schedule = case("ring8", "alltoall", 24)
+    with pytest.raises(HetesynthError, match="thread blocks") as caught:
+        lower_plan(problem, schedule, PlanOptions("p"), halves(8))
+    assert caught.value.code == "HS508"
+    assert "fewer chunks" in caught.value.help
+
+
+def test_options_are_checked() -> None:
+    problem, schedule = case("full3", "gather")
+    for options in (PlanOptions("p", in_place=True), PlanOptions("p", min_bytes=2, max_bytes=1)):
+        with pytest.raises(HetesynthError) as caught:
+            lower_plan(problem, schedule, options, halves(3))
+        assert caught.value.code == "HS505"
+    with pytest.raises(ValueError, match="servers"):
+        lower_plan(problem, schedule, PlanOptions("p"), ["a"])
+    sized = lower_plan(problem, schedule, PlanOptions("p", min_bytes=16, max_bytes=64), halves(3))
+    assert (sized.min_bytes, sized.max_bytes) == (16, 64)
+    assert lower_plan(problem, schedule, PlanOptions("p"), halves(3)).max_bytes == OPEN_MAX_BYTES
+
+
+def test_a_schedule_that_sends_what_is_not_held_is_refused() -> None:
+    problem, schedule = case("line3", "allgather")
+    late = Schedule.of([t for t in schedule.transfers if t.start > 0], schedule.makespan)
+    with pytest.raises(HetesynthError) as caught:
+        lower_plan(problem, late, PlanOptions("p"), halves(3))
+    assert caught.value.code == "HS507"
+
+
+def test_every_gpu_declares_buffers_and_a_thread_block() -> None:
+    """The loader divides by the numbers of chunks, and no kernel has zero thread blocks."""
+    for name in COLLECTIVE_NAMES:
+        problem, schedule = case("one", name)
+        plan = judged(problem, schedule, False, ["a"])
+        assert plan.gpus[0].blocks
+    for name in ("gather", "scatter"):
+        plan = judged(*case("star5", name), False, halves(5))
+        assert all(gpu.input_chunks and gpu.output_chunks for gpu in plan.gpus)
+
+
+def test_the_json_is_what_the_loader_reads(golden: object) -> None:
+    problem, schedule = case("pair", "allgather")
+    plan = lower_plan(problem, schedule, PlanOptions("pair"), ["a", "b"])
+    data = write_plan_json(plan)
+    golden(GOLDEN / "mscclpp_allgather_pair.json", data)  # type: ignore[operator]
+    values = json.loads(data)
+    assert values["gpus"][1]["id"] == 1
+    assert values["inplace"] is False
+
+
+def test_the_summary_counts() -> None:
+    problem, schedule = case("ring8", "allgather")
+    plan = judged(problem, schedule, False, halves(8))
+    figures = plan_summary(plan)
+    assert figures.max_thread_blocks == max(len(gpu.blocks) for gpu in plan.gpus)
+    assert figures.steps == sum(len(b.operations) for gpu in plan.gpus for b in gpu.blocks)
+    used = {(problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers}
+    assert {pair for pair, _ in figures.channels_per_link} == used
+    put = sum(p.size for g in plan.gpus for b in g.blocks for x in b.operations for p in x.dst if remote(p))
+    assert put == len(schedule.transfers)
+
+
+def remote(part: object) -> bool:
+    return isinstance(part, RemoteSlice)

@@ -1,0 +1,172 @@
+"""Mutants of good MSCCL++ plans: the judge rejects all that can go wrong in a random execution, and every loss
+of a signal, wait, put, sum, copy or barrier."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from emitter.emitter_cases import case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.plan_chaos import outcome
+
+from hetesynth.emitter.mscclpp_lower import PlanOptions, lower_plan
+from hetesynth.model.plan import LocalSlice, Plan, PlanOperation, RemoteSlice
+from hetesynth.verify.mscclpp import plan_violations
+
+Ops = list[PlanOperation]
+CASES = [
+    ("full3", "allreduce"), ("ring8", "allgather"), ("oneway4", "allreduce"), ("h4p8", "allgather"),
+    ("full4", "alltoall"), ("h4p8", "reducescatter"), ("ring8", "scatter"), ("star5", "gather"),
+    ("line3", "reduce"), ("star5", "broadcast"),
+]  # fmt: skip
+
+
+@cache
+def good(graph: str, name: str, in_place: bool) -> tuple[Plan, int | None]:
+    problem, schedule = case(graph, name)
+    servers = ["a" if r < (problem.ranks + 1) // 2 else "b" for r in range(problem.ranks)]
+    return lower_plan(problem, schedule, PlanOptions("m", in_place), servers), problem.collective.root
+
+
+def with_operations(plan: Plan, gpu: int, block: int, operations: Ops) -> Plan:
+    old = plan.gpus[gpu]
+    blocks = list(old.blocks)
+    blocks[block] = replace(blocks[block], operations=tuple(operations))
+    gpus = list(plan.gpus)
+    gpus[gpu] = replace(old, blocks=tuple(blocks))
+    return replace(plan, gpus=tuple(gpus))
+
+
+def places(plan: Plan) -> list[tuple[int, int, int]]:
+    return [
+        (g, t, i)
+        for g, gpu in enumerate(plan.gpus)
+        for t, block in enumerate(gpu.blocks)
+        for i in range(len(block.operations))
+    ]
+
+
+def dropped(ops: Ops, i: int, rng: random.Random) -> Ops:
+    return ops[:i] + ops[i + 1 :]
+
+
+def doubled(ops: Ops, i: int, rng: random.Random) -> Ops:
+    return [*ops[: i + 1], *ops[i:]]
+
+
+def swapped(ops: Ops, i: int, rng: random.Random) -> Ops:
+    j = rng.randrange(len(ops))
+    ops = list(ops)
+    ops[i], ops[j] = ops[j], ops[i]
+    return ops
+
+
+def shifted(ops: Ops, i: int, rng: random.Random) -> Ops:
+    """One slice of the operation begins one chunk earlier or later."""
+    x = ops[i]
+    side = rng.choice(["src", "dst"])
+    parts = list(x.src if side == "src" else x.dst)
+    if parts:
+        k = rng.randrange(len(parts))
+        parts[k] = replace(parts[k], index=max(0, parts[k].index + rng.choice([-1, 1])))
+    changed = replace(x, src=tuple(parts)) if side == "src" else replace(x, dst=tuple(parts))
+    return [*ops[:i], changed, *ops[i + 1 :]]
+
+
+def crossed(ops: Ops, i: int, rng: random.Random) -> Ops:
+    """The operation takes the targets of another one."""
+    j = rng.randrange(len(ops))
+    return [*ops[:i], replace(ops[i], dst=ops[j].dst if ops[j].dst else ops[i].dst), *ops[i + 1 :]]
+
+
+MUTATIONS: list[Callable[[Ops, int, random.Random], Ops]] = [dropped, doubled, swapped, shifted, crossed]
+
+
+MUTANTS = st.tuples(st.sampled_from(CASES), st.booleans(), st.sampled_from(MUTATIONS), st.integers(0, 10**9))
+Mutant = tuple[tuple[str, str], bool, Callable[[Ops, int, random.Random], Ops], int]
+
+
+def accepted_goes_right(mutant: Mutant) -> None:
+    which, in_place, mutation, seed = mutant
+    plan, root = good(*which, in_place and which[1] not in ("gather", "scatter"))
+    rng = random.Random(seed)
+    g, t, i = rng.choice(places(plan))
+    changed = with_operations(plan, g, t, mutation(list(plan.gpus[g].blocks[t].operations), i, rng))
+    if not plan_violations(changed, root=root, max_findings=3):
+        assert {outcome(changed, root, s) for s in range(6)} == {"right"}
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(MUTANTS)
+def test_what_the_judge_accepts_goes_right_in_every_order(mutant: Mutant) -> None:
+    accepted_goes_right(mutant)
+
+
+@pytest.mark.slow
+@settings(max_examples=4000, deadline=None, derandomize=True)
+@given(MUTANTS)
+def test_what_the_judge_accepts_goes_right_in_every_order_at_length(mutant: Mutant) -> None:
+    accepted_goes_right(mutant)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("graph", "name"), CASES)
+def test_losses_are_noticed(graph: str, name: str, in_place: bool) -> None:
+    plan, root = good(graph, name, in_place and name not in ("gather", "scatter"))
+    assert plan_violations(plan, root=root) == []
+    assert {outcome(plan, root, s) for s in range(5)} == {"right"}
+    rng = random.Random(f"{graph} {name}")
+    chosen = [p for p in places(plan) if operation(plan, p).op not in ("nop", "flush")]
+    for place in rng.sample(chosen, min(30, len(chosen))):
+        g, t, i = place
+        ops = list(plan.gpus[g].blocks[t].operations)
+        assert plan_violations(with_operations(plan, g, t, dropped(ops, i, rng)), root=root, max_findings=1), place
+
+
+def operation(plan: Plan, place: tuple[int, int, int]) -> PlanOperation:
+    return plan.gpus[place[0]].blocks[place[1]].operations[place[2]]
+
+
+@pytest.mark.parametrize(("graph", "name"), CASES)
+def test_a_doubled_put_or_sum_in_the_same_segment_is_noticed(graph: str, name: str) -> None:
+    plan, root = good(graph, name, False)
+    rng = random.Random(3)
+    chosen = [p for p in places(plan) if operation(plan, p).op in ("put", "re")]
+    chosen = [p for p in chosen if operation(plan, p).channel_type != "port"]  # idempotent and in order
+    for g, t, i in rng.sample(chosen, min(10, len(chosen))):
+        ops = doubled(list(plan.gpus[g].blocks[t].operations), i, rng)
+        assert plan_violations(with_operations(plan, g, t, ops), root=root)
+
+
+@pytest.mark.parametrize(("graph", "name"), CASES)
+def test_smaller_scratch_is_noticed(graph: str, name: str) -> None:
+    plan, root = good(graph, name, False)
+    for g, gpu in enumerate(plan.gpus):
+        if gpu.scratch_chunks:
+            gpus = list(plan.gpus)
+            gpus[g] = replace(gpu, scratch_chunks=gpu.scratch_chunks - 1)
+            found = plan_violations(replace(plan, gpus=tuple(gpus)), root=root)
+            assert found and found[0].kind == "range"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_exchanged_landing_places_are_noticed(in_place: bool) -> None:
+    plan, root = good("full4", "alltoall", in_place)
+    found = 0
+    for g, t, i in places(plan):
+        ops = list(plan.gpus[g].blocks[t].operations)
+        x = ops[i]
+        if x.op == "put" and len({(p.buffer_id, p.index) for p in x.dst if isinstance(p, RemoteSlice)}) > 1:
+            mutant = with_operations(plan, g, t, [*ops[:i], replace(x, dst=x.dst[::-1]), *ops[i + 1 :]])
+            assert plan_violations(mutant, root=root)
+            found += 1
+        if x.op == "copy" and isinstance(x.src[0], LocalSlice):
+            changed = replace(x, src=(replace(x.src[0], index=(x.src[0].index + 1) % 4),))
+            assert plan_violations(with_operations(plan, g, t, [*ops[:i], changed, *ops[i + 1 :]]), root=root)
+            found += 1
+    assert found

@@ -1,0 +1,274 @@
+"""A second executor of MSCCL++ plans, made to go wrong: random orders, real numbers, no happens-before.
+
+Within a segment of a thread block (up to the next nop or barrier) copies and sums happen in any order at any time,
+whatever signals and waits stand between them. A port channel does its puts and signals in order, some time later.
+Kernels start late: what arrives before is lost. When one ends its output is taken and its memory overwritten.
+``outcome`` says "right", "wrong" or "stuck". It shares no code with the judge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hetesynth.model.plan import LocalSlice, Plan, PlanBlock, PlanOperation, Slice
+
+GARBAGE = -(10**9)
+Job = Callable[[], None]
+
+
+@dataclass
+class Block:
+    gpu: int
+    code: PlanBlock
+    at: int = 0
+    jobs: list[Job] = field(default_factory=list)
+    loaded: bool = False
+    barrier: bool = False
+
+
+class Chaos:
+    def __init__(self, plan: Plan, root: int | None, seed: int) -> None:
+        self.plan, self.root, self.rng = plan, root, random.Random(seed)
+        self.memory: list[dict[tuple[str, int], int]] = [{} for _ in plan.gpus]
+        self.started = [False] * plan.ranks
+        self.ended = [False] * plan.ranks
+        self.taken: list[list[int]] = [[] for _ in plan.gpus]
+        self.tokens: dict[tuple[int, int, str, int], int] = {}
+        self.queues: dict[tuple[int, int, int], deque[Job]] = {}
+        self.semaphores = [list(gpu.semaphores) for gpu in plan.gpus]
+        self.blocks = [Block(g, block) for g, gpu in enumerate(plan.gpus) for block in gpu.blocks]
+
+    # -- memory: buffers of one GPU overlap in place
+
+    def spot(self, owner: int, seen_from: int, buffer: str, index: int) -> tuple[str, int]:
+        if not self.plan.in_place or buffer == "s":
+            return buffer, index
+        name, gpu = self.plan.collective, self.plan.gpus[owner]
+        if name == "allgather" and buffer == "i":
+            return "o", seen_from * gpu.input_chunks + index
+        if name == "reducescatter":
+            return "o", index + (seen_from * gpu.output_chunks if buffer == "o" else 0)
+        return "o", index
+
+    def reset(self, g: int, *, contents: bool) -> None:
+        gpu = self.plan.gpus[g]
+        memory = self.memory[g]
+        for buffer, size in (("o", gpu.output_chunks), ("s", gpu.scratch_chunks), ("i", gpu.input_chunks)):
+            for index in range(size):
+                given = contents and buffer == "i" and self.has_input(g)
+                memory[self.spot(g, g, buffer, index)] = value(g, index) if given else GARBAGE
+
+    def has_input(self, g: int) -> bool:
+        return self.plan.collective not in ("broadcast", "scatter") or g == self.root
+
+    def place(self, block: Block, operation: PlanOperation, part: Slice) -> tuple[int, str, int]:
+        if isinstance(part, LocalSlice):
+            return block.gpu, part.buffer, part.index
+        gpu = self.plan.gpus[block.gpu]
+        remote = gpu.remote_buffers[block.code.buffers(operation.channel_type or "memory")[part.buffer_id]]
+        return remote.rank, remote.buffer, part.index
+
+    def pieces(self, block: Block, operation: PlanOperation) -> Iterator[Job]:
+        """What the operation does, chunk by chunk."""
+        pairs: list[tuple[tuple[Slice, ...], tuple[Slice, ...]]] = [(operation.src, operation.dst)]
+        if operation.op in ("put", "get", "copy", "pws", "pwsf"):
+            pairs = [((a,), (b,)) for a, b in zip(operation.src, operation.dst, strict=True)]
+        for sources, targets in pairs:
+            for k in range(sources[0].size):
+                yield self.piece(block, operation, sources, targets, k)
+
+    def piece(
+        self, block: Block, op: PlanOperation, sources: tuple[Slice, ...], targets: tuple[Slice, ...], k: int
+    ) -> Job:
+        def run() -> None:
+            total = 0
+            for part in sources:
+                owner, buffer, index = self.place(block, op, part)
+                total += self.memory[owner].get(self.spot(owner, block.gpu, buffer, index + k), GARBAGE)
+            for part in targets:
+                owner, buffer, index = self.place(block, op, part)
+                self.memory[owner][self.spot(owner, block.gpu, buffer, index + k)] = total
+
+        return run
+
+    # -- channels
+
+    def far(self, g: int, kind: str, channel: int) -> tuple[int, int, str, int]:
+        """Whose tokens a signal on the channel adds to."""
+        peers = self.plan.gpus[g].memory_peers if kind == "memory" else self.plan.gpus[g].port_peers
+        return peers[channel], g, kind, sum(p == peers[channel] for p in peers[:channel])
+
+    def mine(self, g: int, kind: str, channel: int) -> tuple[int, int, str, int]:
+        peer, _, _, number = self.far(g, kind, channel)
+        return g, peer, kind, number
+
+    def signal(self, key: tuple[int, int, str, int]) -> Job:
+        def run() -> None:
+            self.tokens[key] = self.tokens.get(key, 0) + 1
+
+        return run
+
+    # -- running
+
+    def run(self) -> str:
+        idle = 0
+        while not all(self.ended):
+            idle = 0 if self.step() else idle + 1
+            if idle > 400 + 40 * len(self.blocks):
+                return "stuck"
+        if any(self.tokens.values()) or self.semaphores != [list(gpu.semaphores) for gpu in self.plan.gpus]:
+            return "wrong"
+        return "right" if all(self.right(g) for g in range(self.plan.ranks)) else "wrong"
+
+    def step(self) -> bool:
+        choice = self.rng.random()
+        if choice < 0.1:
+            return self.start_or_end(self.rng.randrange(self.plan.ranks))
+        if choice < 0.3 and self.queues:
+            queue = self.queues[self.rng.choice(sorted(self.queues))]
+            if queue:
+                queue.popleft()()
+                return True
+            return False
+        block = self.rng.choice(self.blocks)
+        return self.started[block.gpu] and self.advance(block)
+
+    def start_or_end(self, g: int) -> bool:
+        if not self.started[g]:
+            self.started[g] = True
+            self.reset(g, contents=True)
+            return True
+        busy = any(b.at < len(b.code.operations) or b.jobs for b in self.blocks if b.gpu == g)
+        if self.ended[g] or busy:
+            return False
+        self.ended[g] = True
+        outputs = range(self.plan.gpus[g].output_chunks)
+        self.taken[g] = [self.memory[g][self.spot(g, g, "o", k)] for k in outputs]
+        self.reset(g, contents=False)
+        return True
+
+    def advance(self, block: Block) -> bool:
+        if not block.loaded:
+            self.load(block)
+        if block.jobs and self.rng.random() < 0.6:
+            block.jobs.pop(self.rng.randrange(len(block.jobs)))()
+            return True
+        if block.at >= len(block.code.operations):
+            return False
+        return self.control(block, block.code.operations[block.at])
+
+    def load(self, block: Block) -> None:
+        """All data operations up to the next meeting of the threads may happen from now on."""
+        block.loaded = True
+        for operation in block.code.operations[block.at :]:
+            if operation.op in ("nop", "barrier"):
+                return
+            if (
+                operation.op in ("copy", "re", "res", "rre", "rres", "get", "put")
+                and operation.channel_type != "port"
+            ):
+                block.jobs += self.pieces(block, operation)
+
+    def control(self, block: Block, operation: PlanOperation) -> bool:
+        op, kind, gpu = operation.op, operation.channel_type or "memory", block.gpu
+        channels = [block.code.channels(kind)[c] for c in operation.channels]
+        if op in ("nop", "barrier"):
+            if block.jobs or (op == "barrier" and not self.pass_barrier(block, operation)):
+                return False
+            block.loaded = False
+        elif op in ("signal", "rlxsignal"):
+            for c in channels:
+                job = self.signal(self.far(gpu, kind, c))
+                if kind == "port":
+                    self.queue(gpu, c).append(job)
+                else:
+                    job()
+        elif op in ("wait", "rlxwait"):
+            keys = [self.mine(gpu, kind, c) for c in channels]
+            if any(not self.tokens.get(key) for key in keys):
+                return False
+            for key in keys:
+                self.tokens[key] -= 1
+        elif op == "flush":
+            if any(self.queue(gpu, c) for c in channels):
+                return False
+        elif op in ("sem_acquire", "sem_release"):
+            sign = -1 if op == "sem_acquire" else 1
+            values = self.semaphores[gpu]
+            if sign < 0 and any(values[s] < 1 for s in operation.semaphores):
+                return False
+            for s in operation.semaphores:
+                values[s] += sign
+        elif kind == "port":
+            self.port_put(block, operation, channels)
+        block.at += 1
+        return True
+
+    def port_put(self, block: Block, operation: PlanOperation, channels: list[int]) -> None:
+        for c, src, dst in zip(channels, operation.src, operation.dst, strict=True):
+            queue = self.queue(block.gpu, c)
+            queue.extend(self.piece(block, operation, (src,), (dst,), k) for k in range(src.size))
+            if operation.op != "put":
+                queue.append(self.signal(self.far(block.gpu, "port", c)))
+
+    def queue(self, gpu: int, channel: int) -> deque[Job]:
+        peer = self.plan.gpus[gpu].port_peers[channel]
+        return self.queues.setdefault((gpu, peer, channel), deque())
+
+    def pass_barrier(self, block: Block, operation: PlanOperation) -> bool:
+        """The last to come lets all the others pass."""
+        if not block.barrier:
+            block.barrier = True
+            here = [
+                b
+                for b in self.blocks
+                if b.gpu == block.gpu
+                and b.barrier
+                and b.at < len(b.code.operations)
+                and b.code.operations[b.at].barrier == operation.barrier
+            ]
+            if len(here) == operation.blocks:
+                for b in here:
+                    b.barrier = False
+                    b.loaded = False
+                    b.at += b is not block
+                return True
+        return False
+
+    # -- the answer
+
+    def right(self, g: int) -> bool:
+        plan, got = self.plan, self.taken[g]
+        n, root = plan.ranks, self.root or 0
+        inputs = plan.gpus[g].input_chunks
+        match plan.collective:
+            case "allgather":
+                return got == [value(r, k) for r in range(n) for k in range(inputs)]
+            case "gather":
+                return g != root or got == [value(r, k) for r in range(n) for k in range(inputs)]
+            case "alltoall":
+                block = inputs // n
+                return got == [value(r, g * block + k) for r in range(n) for k in range(block)]
+            case "broadcast":
+                return got == [value(root, k) for k in range(len(got))]
+            case "scatter":
+                return got == [value(root, g * len(got) + k) for k in range(len(got))]
+            case "reducescatter":
+                return got == [sum(value(r, g * len(got) + k) for r in range(n)) for k in range(len(got))]
+            case "reduce" if g != root:
+                return True
+            case _:
+                return got == [sum(value(r, k) for r in range(n)) for k in range(len(got))]
+
+
+def value(rank: int, index: int) -> int:
+    """The input of ``rank``: no two sums of different inputs are equal by chance."""
+    return 7919 * (rank + 1) ** 3 + 104729 * (index + 1) ** 2 + rank * index
+
+
+def outcome(plan: Plan, root: int | None = None, seed: int = 0) -> str:
+    """One random run."""
+    return Chaos(plan, root, seed).run()

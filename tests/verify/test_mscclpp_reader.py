@@ -1,0 +1,261 @@
+"""The reader of MSCCL++ plan JSON: what others made, what is damaged, what lies outside the subset."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plan_chaos import outcome
+
+from hetesynth.errors import HetesynthError
+from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp_json import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
+
+GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"
+
+
+def _data() -> Path:
+    given = os.environ.get("HETESYNTH_CONFORMANCE")
+    return Path(given) if given else Path(__file__).parents[3] / "shared" / "data"
+
+
+SHIPPED = sorted((_data() / "mscclpp_plans").glob("*.json"))
+
+
+def good() -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(GOLDEN.read_bytes())
+    return values
+
+
+def text(values: object) -> bytes:
+    return json.dumps(values).encode()
+
+
+def refused(data: bytes) -> HetesynthError:
+    with pytest.raises(HetesynthError) as caught:
+        read_plan_json(data, "x.json")
+    assert caught.value.help
+    assert str(caught.value).startswith("x.json: ")
+    return caught.value
+
+
+@pytest.mark.skipif(not SHIPPED, reason="no conformance data")
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_plans_that_others_ship_are_read_and_right(path: Path) -> None:
+    plan = load_plan(path)
+    assert plan_violations(plan) == []
+    assert {outcome(plan, None, seed) for seed in range(2)} == {"right"}
+
+
+@pytest.mark.skipif(not SHIPPED, reason="no conformance data")
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_lost_signal_in_a_shipped_plan_is_noticed(path: Path) -> None:
+    values = json.loads(path.read_bytes())
+    operations = values["gpus"][1]["threadblocks"][0]["ops"]
+    operations.remove(next(x for x in operations if x["name"] in ("signal", "pwsf")))
+    assert plan_violations(read_plan_json(text(values)))
+
+
+def test_defaults_are_those_of_the_loader() -> None:
+    values = good()
+    for name in (
+        "reuse_resources", "use_double_scratch_buffer", "buffer_alignment", "num_threads_per_block",
+        "min_message_size", "max_message_size",
+    ):  # fmt: skip
+        del values[name]
+    del values["gpus"][0]["semaphores"]
+    assert read_plan_json(text(values)) == read_plan_json(GOLDEN.read_bytes())
+
+
+def test_unknown_fields_are_skipped_as_the_loader_does() -> None:
+    values = good()
+    values["comment"] = values["gpus"][0]["comment"] = {"by": ["somebody"]}
+    assert read_plan_json(text(values)) == read_plan_json(GOLDEN.read_bytes())
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_OPS))
+def test_operations_outside_the_subset_are_named(name: str) -> None:
+    values = good()
+    values["gpus"][0]["threadblocks"][0]["ops"][3]["name"] = name
+    error = refused(text(values))
+    assert (error.code, error.exit_code) == ("HS531", 3)
+    assert f"`{name}`, outside what is executed" in error.message
+
+
+@pytest.mark.parametrize("feature", ["tbg_info", "iter_context", "ops", "reduce_op", "switch"])
+def test_features_outside_the_subset_are_named(feature: str) -> None:
+    values = good()
+    operation = values["gpus"][0]["threadblocks"][0]["ops"][3]
+    if feature == "switch":
+        values["gpus"][0]["channels"].append({"channel_type": "switch", "buffer_type": "i", "rank_groups": []})
+    else:
+        operation[feature] = "max" if feature == "reduce_op" else {}
+    error = refused(text(values))
+    assert (error.code, error.exit_code) == ("HS531", 3)
+    assert feature in error.message
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not a text"),
+        (b"[]", "the plan is not an object"),
+        (b"{}", "'gpus' is missing"),
+        (b'{"gpus": [], "name": 1}', "0 GPUs"),
+        (b"[" * 100_000, "nested more than"),
+        (b'{"a": ' * 5000, "nested more than"),
+        (b'{"gpus": NaN}', "NaN is not a JSON number"),
+        (b'{"gpus": -Infinity}', "-Infinity is not"),
+        (b'{"gpus": 1e999}', "too large a number"),
+        (b'{"gpus": ' + b"9" * 100_000 + b"}", "too large a number"),
+        (b'{"gpus": 1, "gpus": 2}', "one field twice"),
+        (b'{"gpus": [' + b"1," * 3 + b"1]}", "'protocol' is missing"),
+        (b" " * (MAX_BYTES + 1), "bytes a plan may have"),
+    ],
+)
+def test_damaged_texts(data: bytes, words: str) -> None:
+    error = refused(data)
+    assert (error.code, error.exit_code) == ("HS530", 2)
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("protocol",), "LL128", "there is no protocol 'LL128'"),
+        (("inplace",), 1, "'inplace' is not true or false"),
+        (("name",), None, "'name' is not a string"),
+        (("name",), "n" * 2000, "at most 1000 characters"),
+        (("max_message_size",), 2**64, "out of range"),
+        (("buffer_alignment",), 2**31, "out of range"),
+        (("gpus", 0), 3, "gpu 0 is not an object"),
+        (("gpus", 0, "id"), -1, "out of range"),
+        (("gpus", 0, "id"), True, "True is not an integer"),
+        (("gpus", 0, "id"), 1.5, "1.5 is not an integer"),
+        (("gpus", 0, "input_chunks"), 2**40, "out of range"),
+        (("gpus", 0, "threadblocks"), {}, "'threadblocks' is not a list"),
+        (("gpus", 0, "channels", 0, "channel_type"), "tube", "there is no channel type 'tube'"),
+        (("gpus", 0, "channels", 0, "connected_to"), [[]], "a list is not an integer"),
+        (("gpus", 0, "remote_buffers", 0, "type"), "x", "there is no buffer 'x'"),
+        (("gpus", 0, "semaphores"), [4], "semaphore 0 is not an object"),
+        (("gpus", 1, "threadblocks", 0, "ops", 3, "name"), "teleport", "no operation 'teleport'"),
+        (("gpus", 1, "threadblocks", 0, "ops", 3, "src_buff", 0, "size"), "1", "'1' is not an integer"),
+        (("gpus", 1, "threadblocks", 0, "ops", 3, "src_buff", 0), {"index": 0, "size": 1}, "'type' is missing"),
+        (("gpus", 1, "threadblocks", 0, "ops", 2), {"name": "barrier", "barrier_id": 0}, "'num_threadblocks' is"),
+    ],
+)
+def test_damaged_fields(path: tuple[Any, ...], value: object, words: str) -> None:
+    values = good()
+    at: Any = values
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    assert words in refused(text(values)).message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.json", Path("a\0b")):
+        with pytest.raises(HetesynthError) as caught:
+            load_plan(path)
+        assert caught.value.code == "HS530"
+
+
+# -- fuzzing: the same mutations every time
+
+_WORDS = [
+    b"null", b"-1", b"0", b"1e400", b"99999999999999999999999", b"18446744073709551616", b"true", b'"x"', b"[]",
+    b"{}", b'"s"', b'"port"', b'"put"', b'"barrier"', b'"sem_acquire"', b'"wait"', b"16", b"64", b"2147483647",
+    b"NaN", b"\x00",
+]  # fmt: skip
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """One to four changes of bytes, of values, or of the structure."""
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data)) if data else 0
+        match rng.randrange(6):
+            case 0:
+                data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+            case 1:
+                data = data[:at] + data[at + rng.randint(1, 60) :]
+            case 2:
+                data = data[:at] + data[at : at + rng.randint(1, 400)] + data[at:]
+            case 3:
+                data = data[:at] + rng.choice(_WORDS) + data[at:]
+            case _:
+                data = with_a_value_changed(data, rng)
+    return data
+
+
+def with_a_value_changed(data: bytes, rng: random.Random) -> bytes:
+    """Some number or string replaced: such files still parse, and reach the judge."""
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    leaves: list[tuple[Any, Any]] = []
+    stack: list[Any] = [values]
+    while stack:
+        here = stack.pop()
+        items = here.items() if isinstance(here, dict) else enumerate(here) if isinstance(here, list) else ()
+        for key, value in list(items):
+            leaves.append((here, key))
+            stack.append(value)
+    if not leaves:
+        return data
+    holder, key = rng.choice(leaves)
+    holder[key] = rng.choice(
+        [0, 1, 2, 3, 7, 63, 2**31 - 1, "memory", "port", "i", "o", "s", [], {}, None, holder[key]]
+    )
+    if isinstance(holder, list) and rng.random() < 0.5:
+        holder.insert(rng.randrange(len(holder) + 1), rng.choice(holder))
+    return json.dumps(values).encode()
+
+
+def survives(data: bytes) -> None:
+    """Either an error of the user's, or a plan that is judged; never anything else."""
+    try:
+        plan_violations(read_plan_json(data))
+    except HetesynthError as error:
+        assert error.code in ("HS530", "HS531", "HS532")
+        assert error.message.isprintable()
+
+
+def seeds() -> list[bytes]:
+    shipped = [path.read_bytes() for path in SHIPPED if path.stat().st_size < 60_000]
+    return [GOLDEN.read_bytes(), *shipped]
+
+
+def test_mutated_plans_never_surprise() -> None:
+    rng = random.Random(20)
+    texts = seeds()
+    for _ in range(300):
+        survives(mutated(rng.choice(texts), rng))
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_plans_never_surprise() -> None:
+    rng = random.Random(7)
+    texts = seeds()
+    tracemalloc.start()
+    for _ in range(10_000):
+        survives(mutated(rng.choice(texts), rng))
+    assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
+    tracemalloc.stop()
+
+
+def test_a_plan_of_many_thread_blocks_is_refused_rather_than_eating_memory() -> None:
+    values = good()
+    barrier = {"name": "barrier", "barrier_id": 0, "num_threadblocks": 7_000}
+    for gpu in values["gpus"]:
+        gpu["threadblocks"] += [{"id": t, "ops": [barrier], "channels": []} for t in range(1, 7_000)]
+        gpu["threadblocks"][0]["ops"].insert(0, barrier)
+    with pytest.raises(HetesynthError, match="too large") as caught:
+        plan_violations(read_plan_json(text(values)))
+    assert caught.value.code == "HS532"
