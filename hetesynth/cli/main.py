@@ -19,6 +19,7 @@ from hetesynth.errors import HetesynthError, InternalError
 COMMANDS = {
     "synth": "synth",
     "verify": "verify",
+    "install-hint": "install_hint",
     "run": "run",
     "import": "import_",
     "simulate": "simulate",

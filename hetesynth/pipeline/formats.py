@@ -72,12 +72,13 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
 
 def _judge_xml(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
     """What the second judge says of the bytes as a runtime would read them."""
+    from hetesynth.verify.lint import lint
     from hetesynth.verify.msccl_xml import read_program
-    from hetesynth.verify.program import profile_violations, program_violations
+    from hetesynth.verify.program import profile_violations
 
     read = read_program(data, f"{name}.xml")
     links = {(arc.src, arc.dst) for arc in problem.arcs}
-    found = program_violations(read, links=links, root=problem.collective.root)
+    found = lint(read, target, links=links, root=problem.collective.root)
     return [*found, *profile_violations(read)] if target.name == "portable" else found
 
 

@@ -1,0 +1,27 @@
+"""``hetesynth install-hint``: how a runtime is made to take a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.cli.options import json_option
+
+
+@click.command(name="install-hint", short_help="Say how a runtime is made to use a file.")
+@click.argument("name", metavar="TARGET")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@json_option
+def command(name: str, file: Path | None, as_json: bool) -> None:
+    """Say where a program for TARGET goes and which environment variables make its runtime use it.
+
+    With FILE the values are those for that file. TARGET is portable, rccl-6, rccl-5, msccl-executor, msccl or
+    mscclpp.
+    """
+    from hetesynth.model.target import target
+    from hetesynth.report.install import hint_text, install_hint
+
+    hint = install_hint(target(name), None if file is None else file.resolve())
+    click.echo(json.dumps(hint, indent=2) if as_json else hint_text(hint))

@@ -1,0 +1,47 @@
+"""How a runtime is made to take a file, as plain values and as text.
+
+In: a target and perhaps a file. Out: what to do. Knows no more than the table of targets.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TypedDict
+
+from hetesynth.model.target import Target
+
+_PLACES = re.compile(r"\b(?:FILE|DIRECTORY)\b")
+
+
+class Hint(TypedDict):
+    """``environment``: variables with their values; ``steps``: sentences."""
+
+    target: str
+    runtime: str
+    environment: dict[str, str]
+    steps: list[str]
+
+
+def install_hint(target: Target, file: Path | None = None) -> Hint:
+    """What to do for ``target``; FILE and DIRECTORY are filled in when ``file`` is given."""
+    return {
+        "target": target.name,
+        "runtime": target.runtime,
+        "environment": {name: _filled(value, file) for name, value in target.environment},
+        "steps": [_filled(sentence, file) for sentence in target.install],
+    }
+
+
+def hint_text(hint: Hint) -> str:
+    """The lines ``install-hint`` prints."""
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in hint["environment"].items()]
+    return "\n".join([f"{hint['target']}: {hint['runtime']}", *exports, *(f"  {step}" for step in hint["steps"])])
+
+
+def _filled(text: str, file: Path | None) -> str:
+    if file is None:
+        return text
+    words = {"FILE": str(file), "DIRECTORY": str(file.parent)}
+    return _PLACES.sub(lambda found: words[found[0]], text)
