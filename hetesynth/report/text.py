@@ -14,6 +14,7 @@ from hetesynth.model.problem import Problem
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.synthesis import Synthesis
+    from hetesynth.synthesis.search import Ending
     from hetesynth.verify.certificate import Recheck
 
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
@@ -42,6 +43,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "bound_rechecked": made.recheck.complete,
         "bound_within_composition": solution.within,
         "cut_short": solution.cut_short,
+        "ended_by": solution.ending,
         "transfers": len(solution.schedule.transfers),
         "chunk_bytes": made.chunking.chunk_bytes,
         "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
@@ -109,6 +111,15 @@ def _recheck(made: Synthesis) -> str:
     return "bound rechecked" + (f" but for {made.recheck.open}" if made.recheck.open else "")
 
 
+_ENDINGS: dict[Ending, str] = {  # why the search did not go on
+    "bound": "",
+    "tried": "; every way to shorten it was tried",
+    "solver": "; the solver's budget for a problem of this size ended, more time changes nothing",
+    "time": "; cut short by the time budget, more may improve it",
+    "interrupt": "; cut short by Ctrl-C, more time may improve it",
+}
+
+
 def _quality(made: Synthesis) -> str:
     solution = made.solution
     certificate = solution.certificate
@@ -117,9 +128,7 @@ def _quality(made: Synthesis) -> str:
     gap = f"at most {_count(certificate.gap, 'step')} from optimal"
     if solution.within is not None and solution.within == certificate.steps:
         gap += "; optimal for reduce-scatter followed by allgather"
-    if solution.cut_short:
-        gap += "; cut short, more time may improve it"
-    return gap
+    return gap + _ENDINGS[solution.ending]
 
 
 def _capacities(made: Synthesis) -> str:

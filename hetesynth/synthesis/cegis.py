@@ -39,7 +39,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
     steps = model.steps
     frozen = _seed(search.best, steps, model)
     while True:
-        search.pause(model.stop)()
+        search.pause(model.clauses.stop)()
         left = rlimit - model.spent
         if left <= 0:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())

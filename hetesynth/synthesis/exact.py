@@ -30,7 +30,7 @@ def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None
             case Infeasible():
                 proved = unsat_bound(steps, query())  # covers every smaller number as well
                 search.target = proved.steps
-            case GaveUp():
-                pass  # nothing is known of this number; the next may still be found
+            case GaveUp():  # nothing is known of this number; the next may still be found
+                search.solver_spent = True
         steps += 1
     return proved

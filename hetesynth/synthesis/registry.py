@@ -1,7 +1,7 @@
 """The strategies by name: one line each.
 
-``auto`` composes: direct exchange where it applies, greedy rounds, then CEGIS where the bound is not met and the
-model is small enough.
+``auto`` composes: direct exchange where it applies, greedy rounds; where the bound is not met, windows on large
+problems, and CEGIS where the model is small enough.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
 FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
 AUTO_RLIMIT_FEW = 30_000_000
+AUTO_RLIMIT_WINDOWS = 10_000_000
+AUTO_TIME_WINDOWS = 0.5  # share of the time left that windows get when CEGIS is to follow
+MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
 
@@ -62,6 +65,28 @@ def _direct(search: Search) -> LowerBound | None:
     return None
 
 
+def _windows(search: Search) -> LowerBound | None:
+    """One greedy round as the schedule to shorten."""
+    greedy.improve(search, rounds=1)
+    if not search.done:
+        _windowed(search)
+    return None
+
+
+def _windowed(search: Search, rlimit: int | None = None, share: float = 1.0) -> None:
+    """Windows; Z3 is imported when they are opened, not before."""
+    from hetesynth.synthesis import windows
+
+    windows.improve(search, rlimit=rlimit or windows.RLIMIT, share=share)
+
+
+def _crowded(problem: Problem) -> str | None:
+    """Why a problem is too large even for windows, or None."""
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    wanted = sum(len(post - pre) for pre, post in pairs)
+    return f"it has more than {MAX_DELIVERIES} deliveries ({wanted})" if wanted > MAX_DELIVERIES else None
+
+
 def _auto(search: Search) -> LowerBound | None:
     if direct.refuses(search.problem) is None:
         greedy.improve(search, rounds=1)
@@ -69,6 +94,9 @@ def _auto(search: Search) -> LowerBound | None:
     if not search.done:
         greedy.improve(search)
     sends = _sends(search.problem, search.target)
+    if sends > FEW_SENDS and not search.done and not search.out_of_time() and _crowded(search.problem) is None:
+        share = AUTO_TIME_WINDOWS if sends <= MAX_SENDS else 1.0
+        _windowed(search, AUTO_RLIMIT_WINDOWS, share)
     if search.done or search.out_of_time() or sends > MAX_SENDS:
         return None
     return _exactly("cegis", rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
@@ -94,10 +122,11 @@ def _diameter(problem: Problem) -> int:
 STRATEGIES: dict[str, Strategy] = {
     s.name: s
     for s in (
-        Strategy("auto", "direct, greedy, then cegis where it can help", _auto),
+        Strategy("auto", "direct, greedy, then windows and cegis where they can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
+        Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),
         Strategy("whole", "SCCL 3: the whole model at once", _exactly("whole"), _too_large),
         *BASELINES,
     )

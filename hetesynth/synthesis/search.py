@@ -2,7 +2,8 @@
 
 A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
 survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
-the same seed gives the same schedule; the deadline only cuts a search short, and ``cut_short`` says so.
+the same seed gives the same schedule; the deadline only cuts a search short, and ``cut_short`` says so. ``ending``
+says which budget ended it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Budget, Problem
@@ -19,6 +21,11 @@ from hetesynth.model.verdict import Violation
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
+
+
+# what ended a search: the bound was met, nothing was left to try, the solver's resource units, time, Ctrl-C
+Ending = Literal["bound", "tried", "solver", "time", "interrupt"]
+ENDINGS: tuple[Ending, ...] = get_args(Ending)  # of two searches in a row, the later in this list counts
 
 
 class OutOfTime(Exception):
@@ -40,6 +47,8 @@ class Search:
     progress: Progress = silent
     best: Schedule | None = None
     cut_short: bool = False
+    interrupted: bool = False
+    solver_spent: bool = False  # the solver's budget ended before it had an answer
     started: float = field(default_factory=time.monotonic)
     first_seconds: float | None = None
 
@@ -61,6 +70,17 @@ class Search:
     def done(self) -> bool:
         """Whether the best schedule meets the bound."""
         return self.best is not None and self.best.makespan <= self.target
+
+    @property
+    def ending(self) -> Ending:
+        """What ended the search."""
+        if self.done:
+            return "bound"
+        if self.interrupted:
+            return "interrupt"
+        if self.cut_short:
+            return "time"
+        return "solver" if self.solver_spent else "tried"
 
     def elapsed(self) -> float:
         """Seconds since the search began."""

@@ -19,7 +19,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.interrupts import finishing
-from hetesynth.synthesis.search import Oracle, Progress, Search, silent
+from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy
 
 MOMENT = 1e-3  # seconds: the first schedule and no more
@@ -31,6 +31,7 @@ class Solution:
 
     ``cut_short``: time or an interrupt ended the search, so another run may differ. ``within``: for allreduce, the
     bound on schedules that put a reduce-scatter before an allgather, as this one does (HeteCCL appendix I).
+    ``ending``: which budget ended the search, or that it met the bound.
     """
 
     schedule: Schedule
@@ -39,6 +40,7 @@ class Solution:
     bound_seconds: float
     first_seconds: float
     within: int | None = None
+    ending: Ending = "tried"
 
     @property
     def certificate(self) -> Certificate:
@@ -104,6 +106,7 @@ class Solver:
             bound_seconds=scatter.bound_seconds + gather.bound_seconds + time.monotonic() - before,
             first_seconds=scatter.first_seconds + gather.first_seconds,
             within=scatter.bound.steps + gather.bound.steps,
+            ending=max(scatter.ending, gather.ending, key=ENDINGS.index),
         )
 
     def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:
@@ -129,12 +132,14 @@ class Solver:
             if search.best is None:
                 raise
             proved = None
-            search.cut_short = True
+            search.cut_short = search.interrupted = True
         if search.best is None:
             return GaveUp(f"strategy {self.strategy.name} found no schedule", search.elapsed())
         if proved is not None and proved.steps > bound.steps:
             bound = proved
-        return Solution(search.best, bound, search.cut_short, bound_seconds, search.first_seconds or 0.0)
+        search.target = max(search.target, bound.steps)
+        first = search.first_seconds or 0.0
+        return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
 
 
 def _share(budget: Budget, share: float, spent: float) -> Budget:

@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import z3
-
 from hetesynth.model.schedule import Transfer
+from hetesynth.synthesis.clauses import Answer, Clauses, Options
+from hetesynth.synthesis.counting import Counting, native
 from hetesynth.synthesis.dissemination import Dissemination
 
 Sending = tuple[int, int, int]  # chunk, arc, step
-Answer = Literal["sat", "unsat", "unknown"]
-
-POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,7 @@ class StepModel:
     """Z3's view of one problem with ``steps`` steps.
 
     ``pause`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a check.
+    ``counting``: how the solver is told of limits; ``options``: of the solver.
     """
 
     def __init__(
@@ -64,17 +62,17 @@ class StepModel:
         steps: int,
         pause: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
+        *,
+        counting: Counting = native,
+        options: Options | None = None,
     ) -> None:
-        self.stop = stop or threading.Event()
         self.tables = tables
         self.steps = steps
-        self.solver = z3.SolverFor("QF_FD")
-        self.solver.set("ctrl_c", False)
-        self.stated: list[z3.BoolRef] = []  # the solver forgets what it was told once it has simplified it
-        self.spent = 0  # solver resource units
+        self.counting = counting
+        self.clauses = Clauses(stop, options)
         self.laws: set[Law] = set()
-        self.send: dict[Sending, z3.BoolRef] = {}
-        self._has: dict[tuple[int, int, int], z3.BoolRef | bool] = {}
+        self.send: dict[Sending, int] = {}
+        self._has: dict[tuple[int, int, int], int | bool] = {}
         self._earliest = [
             [min(tables.hops[u][v] for u in pre) for v in range(tables.problem.ranks)]
             for pre in tables.problem.collective.pre
@@ -85,10 +83,6 @@ class StepModel:
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
             self._every_target_is_served(k)
-
-    def _state(self, formula: z3.BoolRef) -> None:
-        self.stated.append(formula)
-        self.solver.add(formula)
 
     def _declare(self, k: int) -> None:
         """Send and Has variables of chunk k; constants where distance or the start decides."""
@@ -101,11 +95,11 @@ class StepModel:
                 elif t < self._earliest[k][rank]:
                     self._has[k, rank, t] = False
                 else:
-                    self._has[k, rank, t] = z3.Bool(f"has_{k}_{rank}_{t}")
+                    self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
         for a, arc in enumerate(problem.arcs):
             if arc.dst not in pre:
                 for t in range(self._earliest[k][arc.src], self.steps):
-                    self.send[k, a, t] = z3.Bool(f"send_{k}_{a}_{t}")
+                    self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
 
     def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
         """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
@@ -116,9 +110,9 @@ class StepModel:
                     continue
                 holds, held = self._has[k, arc.src, t], self._has[k, arc.dst, t]
                 if not isinstance(holds, bool):
-                    self._state(z3.Or(z3.Not(send), holds))
+                    self.clauses.clause(-send, holds)
                 if not isinstance(held, bool):
-                    self._state(z3.Or(z3.Not(send), z3.Not(held)))
+                    self.clauses.clause(-send, -held)
 
     def _holding_is_having_received(self, k: int) -> None:
         """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
@@ -130,15 +124,18 @@ class StepModel:
                 causes = [self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send]
                 if not isinstance(now, bool):
                     causes.append(now)
-                self._state(z3.Or(z3.Not(then), *causes))
+                self.clauses.clause(-then, *causes)
                 for cause in causes:
-                    self._state(z3.Or(z3.Not(cause), then))
+                    self.clauses.clause(-cause, then)
 
     def _every_target_is_served(self, k: int) -> None:
         """Has(k,u,T) for every u in post(k)."""
         for rank in sorted(self.tables.problem.collective.post[k]):
             held = self._has[k, rank, self.steps]
-            self._state(held if not isinstance(held, bool) else z3.BoolVal(held))
+            if held is False:
+                self.clauses.clause()
+            elif held is not True:
+                self.clauses.clause(held)
 
     def add(self, law: Law) -> bool:
         """Demand ``law`` at every step; False when it was already there."""
@@ -176,63 +173,40 @@ class StepModel:
     def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
         """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
         problem = self.tables.problem
-        met: dict[int, z3.BoolRef] = {}
+        met: dict[int, int] = {}
         for a in self.tables.out_of[rank] if sending else self.tables.into[rank]:
             peer = problem.arcs[a].dst if sending else problem.arcs[a].src
-            pair = met.setdefault(peer, z3.Bool(f"met_{rank}_{peer}_{int(sending)}"))
+            if peer not in met:
+                met[peer] = self.clauses.variable(f"met_{rank}_{peer}_{int(sending)}")
             for k in range(len(problem.collective.chunks)):
                 for t in range(self.steps):
                     if (k, a, t) in self.send:
-                        self._state(z3.Or(z3.Not(self.send[k, a, t]), pair))
+                        self.clauses.clause(-self.send[k, a, t], met[peer])
         self._at_most([met[peer] for peer in sorted(met)], problem.max_peers or problem.ranks)
 
-    def _at_most(self, sends: list[z3.BoolRef], limit: int) -> None:
+    def _at_most(self, sends: list[int], limit: int) -> None:
         if len(sends) > limit:
-            self._state(z3.PbLe([(send, 1) for send in sends], limit))
+            self.counting(self.clauses, sends, limit)
+
+    @property
+    def spent(self) -> int:
+        """Solver resource units."""
+        return self.clauses.spent
 
     def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
         """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
-        before = self._resources_used()
-        self.solver.set("rlimit", rlimit)
-        if seconds is not None:
-            self.solver.set("timeout", max(1, int(seconds * 1000)))
-        assumptions = [self.send[s] for s in sorted(frozen)]
-        answer = _watched(self.solver, assumptions, self.stop)
-        self.spent += rlimit if answer == "unknown" else self._resources_used() - before
-        return answer
-
-    def _resources_used(self) -> int:
-        statistics = self.solver.statistics()
-        return int(statistics.get_key_value("rlimit count")) if "rlimit count" in statistics.keys() else 0  # noqa: SIM118
+        return self.clauses.check([self.send[s] for s in sorted(frozen)], rlimit, seconds)
 
     def core(self) -> list[Sending]:
         """The frozen sends that the last ``unsat`` blames; none: there is no schedule at all."""
-        names = {str(literal) for literal in self.solver.unsat_core()}
+        names = self.clauses.core()
         return [s for s in sorted(self.send) if f"send_{s[0]}_{s[1]}_{s[2]}" in names] if names else []
 
     def transfers(self) -> list[Transfer]:
         """The sends of the last model."""
-        model = self.solver.model()
-        true = (s for s, variable in self.send.items() if z3.is_true(model[variable]))
-        return sorted(Transfer(t, t + 1, k, a) for k, a, t in true)
+        true = set(self.clauses.true(self.send.values()))
+        return sorted(Transfer(t, t + 1, k, a) for (k, a, t), variable in self.send.items() if variable in true)
 
     def smt2(self) -> str:
         """The laws so far as SMT-LIB 2, to be checked by any solver."""
-        plain = z3.Solver()
-        plain.add(self.stated)
-        text: str = plain.to_smt2()
-        return text
-
-
-def _watched(solver: z3.Solver, assumptions: list[z3.BoolRef], stop: threading.Event) -> Answer:
-    """``check`` in a thread, so that Ctrl-C reaches Python, which then stops the solver."""
-    answers: list[z3.CheckSatResult] = []
-    worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-        if stop.is_set():
-            solver.interrupt()
-    if not answers or answers[0] == z3.unknown:
-        return "unknown"
-    return "sat" if answers[0] == z3.sat else "unsat"
+        return self.clauses.smt2()

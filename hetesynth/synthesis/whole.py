@@ -7,10 +7,11 @@ In: a copying problem and a number of steps. Out: a schedule, a proof that there
 from __future__ import annotations
 
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
+from hetesynth.synthesis.clauses import Answer
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
-from hetesynth.synthesis.step_model import Answer, Law, StepModel
+from hetesynth.synthesis.step_model import Law, StepModel
 
 RLIMIT = 200_000_000
 

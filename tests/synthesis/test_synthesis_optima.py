@@ -11,6 +11,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import Infeasible
+from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.registry import STRATEGIES, strategy
 from hetesynth.synthesis.solve import Solver
 from hetesynth.verify.schedule import schedule_violations
@@ -40,7 +41,7 @@ def takes(p: Problem) -> bool:
 
 
 @pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {s.name for s in BASELINES}))
 def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
     _, graph, wanted, chunks, steps = case
     if name == "whole" and graph.ranks > 8:
@@ -57,7 +58,7 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
         assert solution.schedule.makespan >= steps  # without relays
     else:
         assert solution.schedule.makespan == steps
-        assert solution.certificate.proven_optimal and solution.certificate.gap == 0
+        assert name == "windows" or solution.certificate.proven_optimal, "windows prove nothing"
 
 
 @pytest.mark.slow

@@ -1,0 +1,120 @@
+"""Clauses and counts for Z3's finite-domain solver, over its C interface.
+
+In: Boolean variables by name, clauses and counts over literals: a positive number is a variable, a negative one
+its negation. Out: sat, unsat or unknown, a model, a core, and the text of what was stated. The Python interface of
+Z3 takes twenty times as long to state a clause, longer than the solver takes to decide most models.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import z3
+
+Answer = Literal["sat", "unsat", "unknown"]
+Options = Mapping[str, "str | bool | int"]
+
+POLL_SECONDS = 0.05
+
+
+class Clauses:
+    """A solver and what it was told. ``stop`` ends a check; ``spent``: solver resource units."""
+
+    def __init__(self, stop: threading.Event | None = None, options: Options | None = None) -> None:
+        self.stop = stop or threading.Event()
+        self.spent = 0
+        context = z3.Context()  # of its own: what else was ever stated in this process must not change the answer
+        self._solver = z3.SolverFor("QF_FD", ctx=context)
+        self._solver.set("ctrl_c", False)
+        for option, value in (options or {}).items():
+            self._solver.set(option, value)
+        self._context = context.ref()
+        self._names: list[str] = [""]
+        self._literals: dict[int, z3.BoolRef] = {}
+        self._asts: dict[int, z3.Ast] = {}
+        self._stated: list[tuple[int, ...]] = []
+        self._counts: list[tuple[tuple[int, ...], int]] = []
+
+    def variable(self, name: str = "") -> int:
+        """A new variable; one without a name is a help of some encoding and not part of what is stated."""
+        number = len(self._names)
+        self._names.append(name)
+        positive = z3.Bool(name or f"help_{number}", self._solver.ctx)
+        negative = z3.BoolRef(z3.Z3_mk_not(self._context, positive.as_ast()), self._solver.ctx)
+        for literal, term in ((number, positive), (-number, negative)):
+            self._literals[literal] = term
+            self._asts[literal] = term.as_ast()
+        return number
+
+    def clause(self, *literals: int) -> None:
+        """At least one of ``literals`` holds; none: false."""
+        self._stated.append(literals)
+        self.tell(literals)
+
+    def at_most(self, variables: Sequence[int], limit: int, *, told: bool = True) -> None:
+        """At most ``limit`` of ``variables`` hold. ``told=False``: the solver is told in another way."""
+        self._counts.append((tuple(variables), limit))
+        if told:
+            terms = (z3.Ast * len(variables))(*[self._asts[v] for v in variables])
+            counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
+            z3.Z3_solver_assert(self._context, self._solver.solver, counted)
+
+    def tell(self, literals: Sequence[int]) -> None:
+        """A clause that follows from what is stated, or defines a help: for the solver only."""
+        terms = (z3.Ast * len(literals))(*[self._asts[v] for v in literals])
+        z3.Z3_solver_assert(self._context, self._solver.solver, z3.Z3_mk_or(self._context, len(literals), terms))
+
+    def check(self, assumed: Iterable[int], rlimit: int, seconds: float | None) -> Answer:
+        """Decide with ``assumed`` literals; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
+        before = self._resources_used()
+        self._solver.set("rlimit", rlimit)
+        if seconds is not None:
+            self._solver.set("timeout", max(1, int(seconds * 1000)))
+        answer = self._watched([self._literals[v] for v in assumed])
+        self.spent += rlimit if answer == "unknown" else self._resources_used() - before
+        return answer
+
+    def _watched(self, assumptions: list[z3.BoolRef]) -> Answer:
+        """``check`` in a thread, so that Ctrl-C reaches Python, which then stops the solver."""
+        answers: list[z3.CheckSatResult] = []
+        worker = threading.Thread(target=lambda: answers.append(self._solver.check(*assumptions)), daemon=True)
+        worker.start()
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+            if self.stop.is_set():
+                self._solver.interrupt()
+        if not answers or answers[0] == z3.unknown:
+            return "unknown"
+        return "sat" if answers[0] == z3.sat else "unsat"
+
+    def _resources_used(self) -> int:
+        statistics = self._solver.statistics()
+        known = "rlimit count" in statistics.keys()  # noqa: SIM118
+        return int(statistics.get_key_value("rlimit count")) if known else 0
+
+    def core(self) -> set[str]:
+        """The names of the assumed variables that the last ``unsat`` blames."""
+        return {str(literal) for literal in self._solver.unsat_core()}
+
+    def true(self, variables: Iterable[int]) -> list[int]:
+        """Which of ``variables`` hold in the last model."""
+        model = self._solver.model()
+        value = (z3.Ast * 1)()
+        found: list[int] = []
+        for variable in variables:
+            known = z3.Z3_model_eval(self._context, model.model, self._asts[variable], False, value)
+            if known and z3.Z3_get_bool_value(self._context, value[0]) == 1:
+                found.append(variable)
+        return found
+
+    def smt2(self) -> str:
+        """What was stated as SMT-LIB 2, for any solver that knows at-most."""
+        lines = [f"(declare-fun {name} () Bool)" for name in self._names if name]
+        for literals in self._stated:
+            terms = [self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals]
+            lines.append(f"(assert {'(or ' + ' '.join(terms) + ')' if terms else 'false'})")
+        for variables, limit in self._counts:
+            lines.append(f"(assert ((_ at-most {limit}) {' '.join(self._names[v] for v in variables)}))")
+        return "\n".join([*lines, "(check-sat)", ""])

@@ -1,0 +1,167 @@
+"""Windows: from bad schedules to the optimum, never a schedule that the oracle refuses, never past the budget."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, dgx1, full, line, problem, ring, servers, star
+from support.optimum import copying_optimum
+from support.random_graphs import clusters, tiny_graphs
+from support.replay import accepts
+from support.solving import solve
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.synthesis import greedy, windows
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.justify import early, late, without_step
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.window_model import WindowModel, first_steps, size
+from hetesynth.verify.schedule import schedule_violations
+
+COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
+fixed = settings(
+    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+
+@st.composite
+def copying_problems(draw: st.DrawFn) -> Problem:
+    name = draw(st.sampled_from(COPYING))
+    graph = draw(tiny_graphs(most=3 if name == "alltoall" else 4))
+    chunks = draw(st.integers(1, 2)) if graph.ranks == 2 or name == "broadcast" else 1
+    return problem(graph, name, chunks, exclusive=name in ("broadcast", "allgather") and draw(st.booleans()))
+
+
+def one_at_a_time(wanted: Problem) -> Schedule:
+    """As bad as it gets: every transfer of a greedy round in a step of its own, and an empty step after each."""
+    search = Search(wanted, 1, Budget(), schedule_violations)
+    greedy.improve(search, rounds=1)
+    assert search.best is not None
+    moved = [Transfer(2 * i, 2 * i + 1, t.chunk, t.link) for i, t in enumerate(search.best.transfers)]
+    return Schedule.of(moved)
+
+
+def shortened(wanted: Problem, bad: Schedule, target: int = 1, **options: int) -> Search:
+    search = Search(wanted, target, Budget(), schedule_violations)
+    search.offer(bad, "handed in")
+    windows.improve(search, **options)  # type: ignore[arg-type]
+    assert search.best is not None and accepts(wanted, search.best)
+    assert not schedule_violations(wanted, search.best)
+    return search
+
+
+@given(copying_problems())
+@fixed
+def test_windows_reach_the_optimum_of_tiny_problems_from_the_worst_schedules(wanted: Problem) -> None:
+    search = shortened(wanted, one_at_a_time(wanted))
+    assert search.best is not None and search.best.makespan == copying_optimum(wanted)
+    assert search.ending in ("bound", "tried")
+
+
+@pytest.mark.parametrize(
+    ("graph", "name", "steps"),
+    [
+        (dgx1(), "allgather", 2), (ring(8), "allgather", 4), (star(4), "broadcast", 2), (line(4), "allgather", 3),
+        (servers([4, 8]), "allgather", 3), (full(4), "alltoall", 1),
+    ],
+)  # fmt: skip
+def test_windows_reach_known_optima(graph: Graph, name: CollectiveName, steps: int) -> None:
+    wanted = problem(graph, name)
+    assert shortened(wanted, one_at_a_time(wanted), steps).done
+
+
+def test_reductions_come_to_windows_through_inversion() -> None:
+    for name, steps in (("reducescatter", 2), ("reduce", 2)):
+        assert solve(problem(dgx1(), name), "windows").schedule.makespan == steps  # type: ignore[arg-type]
+
+
+def uneven() -> Graph:
+    """Two servers of 2 and 4; in the larger one two GPUs share a NIC, and the others have one each."""
+    return servers([2, 4], [2, 3], nic=[2, 1])
+
+
+def test_chunks_go_around_where_the_direct_link_is_crowded() -> None:
+    """Two GPUs on one NIC have 4 chunks for the other server; passed on inside, no NIC carries more than 3."""
+    wanted = problem(uneven(), "alltoall")
+    search = shortened(wanted, one_at_a_time(wanted), 3)
+    assert search.done and search.best is not None
+    targets = [next(iter(post)) for post in wanted.collective.post]
+    assert any(wanted.arcs[t.link].dst != targets[t.chunk] for t in search.best.transfers), "no chunk was relayed"
+
+
+@given(clusters(most_servers=3, most_gpus=3), st.sampled_from(COPYING), st.booleans(), st.integers(0, 3))
+@settings(fixed, max_examples=12)
+def test_what_windows_return_always_verifies(
+    graph: Graph, name: CollectiveName, exclusive: bool, peers: int
+) -> None:
+    from dataclasses import replace
+
+    wanted = problem(graph, name, exclusive=exclusive and name in ("broadcast", "allgather"))
+    if peers:
+        limited = replace(wanted, max_peers=max(2, graph.ranks - peers))
+        search = Search(limited, 1, Budget(), schedule_violations)
+        greedy.improve(search, rounds=2)
+        wanted = limited if search.best is not None else wanted
+        bad = search.best or one_at_a_time(wanted)
+    else:
+        bad = one_at_a_time(wanted)
+    search = shortened(wanted, bad, rlimit=400_000)
+    assert search.best is not None and search.best.makespan <= bad.makespan
+
+
+@given(copying_problems())
+@fixed
+def test_schedules_pushed_to_one_end_still_verify(wanted: Problem) -> None:
+    tables = Dissemination(wanted)
+    bad = one_at_a_time(wanted)
+    first = early(tables, bad)
+    last = late(tables, first)
+    for moved in (first, last):
+        assert accepts(wanted, moved) and moved.makespan == bad.makespan
+        assert sorted((t.chunk, t.link) for t in moved.transfers) == sorted(
+            (t.chunk, t.link) for t in bad.transfers
+        )
+    assert max(t.end for t in first.transfers) <= max(t.end for t in bad.transfers)
+    assert min(t.start for t in last.transfers) >= min(t.start for t in first.transfers)
+
+
+def test_a_core_names_the_frozen_deliveries_that_are_in_the_way() -> None:
+    """Line 0-1-2, broadcast from 0 with a step wasted: the delivery to 1 is late, which blocks the one to 2."""
+    wanted = problem(line(3), "broadcast")
+    bad = Schedule.of([Transfer(1, 2, 0, 0), Transfer(2, 3, 0, 2)])
+    tables = Dissemination(wanted)
+    placed, free = without_step(wanted, bad, 2)
+    assert placed == {(0, 1): (0, 1)} and free == {(0, 2)}
+    ready = first_steps(tables, placed, free)
+    model = WindowModel(tables, 2, placed, free, ready, lambda: None, windows.threading.Event())
+    assert size(tables, 2, free, ready) == len(model.send) == 0
+    assert model.check(10**6, None) == "unsat"
+    both = free | set(placed)
+    model = WindowModel(
+        tables, 2, {}, both, first_steps(tables, {}, both), lambda: None, windows.threading.Event()
+    )
+    assert model.check(10**6, None) == "sat"
+    assert [(t.start, t.link) for t in model.transfers()] == [(0, 0), (1, 2)]
+
+
+def test_the_budget_of_windows_is_kept_and_told() -> None:
+    wanted = problem(ring(8), "alltoall")
+    search = shortened(wanted, one_at_a_time(wanted), 1, rlimit=20_000)
+    assert search.ending == "solver" and not search.cut_short
+
+
+def test_no_time_means_no_windows() -> None:
+    wanted = problem(servers([4, 4, 8]), "allgather")
+    search = Search(wanted, 1, Budget(1e-9), schedule_violations)
+    search.offer(one_at_a_time(wanted), "handed in")
+    before = search.best
+    windows.improve(search)
+    assert search.best is before and search.ending == "time"
+
+
+def test_windows_give_the_same_schedule_twice() -> None:
+    wanted = problem(ring(6), "alltoall")
+    assert shortened(wanted, one_at_a_time(wanted), 5).best == shortened(wanted, one_at_a_time(wanted), 5).best
