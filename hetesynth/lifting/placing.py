@@ -212,12 +212,10 @@ class _Placer:
             room.take(self._needs(i, link), tick)
             links[i] = link
             return tick
-        tick = earliest
-        while not self._together(members, tick, room, links):
-            if tick >= room.end:
-                raise self._too_narrow(members)
-            tick += 1
-        return tick
+        for tick in range(earliest, max(earliest, room.end) + 1):
+            if self._together(members, tick, room, links):
+                return tick
+        raise self._too_narrow(members)
 
     def _together(self, members: Iterable[int], tick: int, room: _Room, links: dict[int, int]) -> bool:
         """Take room for all of ``members`` in ``tick``, or for none."""

@@ -1,0 +1,49 @@
+"""XML -> program -> XML is the identity on our own files, for every target that reads XML."""
+
+from __future__ import annotations
+
+import pytest
+from emitter.emitter_cases import GRAPHS, case
+
+from hetesynth.emitter.layout import in_place_supported
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.msccl_xml import write_msccl_xml
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.target import TARGETS, Target
+from hetesynth.verify.msccl_xml import read_program
+
+XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
+SMALL = tuple(g for g in GRAPHS if g not in ("dgx1", "h4p8", "ring8"))
+
+
+def written(graph: str, name: CollectiveName, target: Target, in_place: bool, **sizes: int) -> bytes:
+    problem, schedule = case(graph, name, 2)
+    options = LoweringOptions("x", in_place=in_place, out_of_place=not in_place, profile=target, **sizes)
+    return write_msccl_xml(lower(problem, schedule, options), target)
+
+
+@pytest.mark.parametrize("target", XML, ids=lambda t: t.name)
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_what_is_read_is_written_again(name: CollectiveName, target: Target) -> None:
+    checked = 0
+    for graph in SMALL:
+        for in_place in (False, True)[: 1 + in_place_supported(name)]:
+            try:
+                data = written(graph, name, target, in_place)
+            except HetesynthError as error:  # a graph too large for the target
+                assert error.code in ("HS501", "HS502", "HS503", "HS504")
+                continue
+            program = read_program(data, "x.xml").program
+            assert program is not None and write_msccl_xml(program, target) == data
+            checked += 1
+    assert checked >= len(SMALL)
+
+
+@pytest.mark.parametrize("protocol", ["Simple", "LL", "LL128"])
+def test_sizes_and_protocol_survive(protocol: str) -> None:
+    problem, schedule = case("pair", "broadcast", 1, 1)
+    options = LoweringOptions("a.b-c_d", protocol=protocol, min_bytes=1024, max_bytes=2**40)  # type: ignore[arg-type]
+    program = lower(problem, schedule, options)
+    assert read_program(write_msccl_xml(program), "x.xml").program == program
+    assert program.root == 1
