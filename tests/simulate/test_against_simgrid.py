@@ -1,0 +1,74 @@
+"""The simulator against SimGrid, an independent one. Skipped where no Python has it (Debian: python3-simgrid)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fluid_reference import graph_of
+from support.random_transfers import random_tasks
+
+from hetesynth.model.timeline import TransferGraph
+from hetesynth.simulate.engine import simulate
+
+JUDGE = Path(__file__).resolve().parents[1] / "support" / "simgrid_judge.py"
+
+
+@cache
+def python_with_simgrid() -> str | None:
+    """A Python that can import simgrid: ours, or the distribution's."""
+    for python in (sys.executable, "/usr/bin/python3", shutil.which("python3")):
+        if python and Path(python).exists():
+            done = subprocess.run([python, "-c", "import simgrid"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return python
+    return None
+
+
+def simgrid_ends(graphs: list[TransferGraph]) -> list[list[float]]:
+    """When SimGrid lets each task of each graph end; whole bytes only."""
+    python = python_with_simgrid()
+    if python is None:
+        pytest.skip("no Python here can import simgrid (Debian: apt-get install python3-simgrid)")
+    done = subprocess.run(
+        [python, str(JUDGE)], input=json.dumps([_plain(g) for g in graphs]), capture_output=True, text=True,
+        check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: list[list[float]] = json.loads(done.stdout)
+    return found
+
+
+def _plain(graph: TransferGraph) -> dict[str, Any]:
+    uses = np.split(graph.uses, graph.uses_start[1:-1])
+    waits = np.split(graph.waits, graph.waits_start[1:-1])
+    size = graph.size + graph.held
+    assert (size == np.round(size)).all(), "SimGrid sends whole bytes"
+    return {
+        "rates": graph.rate.tolist(),
+        "tasks": [
+            [uses[i].tolist(), waits[i].tolist(), float(graph.delay[i]), int(size[i]), float(graph.after[i])]
+            for i in range(graph.tasks)
+        ],
+    }
+
+
+def assert_agreement(graphs: list[TransferGraph]) -> None:
+    for graph, judged in zip(graphs, simgrid_ends(graphs), strict=True):
+        assert simulate(graph).end == pytest.approx(judged, rel=1e-6, abs=1e-13)
+
+
+def test_random_transfers() -> None:
+    assert_agreement([graph_of(*random_tasks(seed, 24)) for seed in range(60)])
+
+
+@pytest.mark.slow
+def test_many_random_transfers() -> None:
+    assert_agreement([graph_of(*random_tasks(seed, 60)) for seed in range(1000, 1200)])
