@@ -1,0 +1,216 @@
+"""Programs in time: hand answers for thread blocks, channels, slots, fused steps, loops; bounds; other judges."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from support.clusters import cluster, ring
+from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.program import GpuProgram, Program, ThreadBlock
+from hetesynth.model.timeline import lower_bound
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.simulation import CostOptions, ProgramClock
+from hetesynth.simulate.engine import simulate
+from hetesynth.simulate.program import MAX_LOOPS, MIN_LOOPS, ProgramLoops
+
+MB = 10**6
+MESSAGE = 2 * 1024 * 1024
+
+
+def us(topology: Topology, made: Program, size: float, **options: str) -> float:
+    clock = ProgramClock(topology, made, CostOptions(**options))  # type: ignore[arg-type]
+    return clock.timeline(Fraction(size)).makespan * 1e6
+
+
+def mesh(ranks: int, rate: float, alpha: float, reduce: float | None = None) -> Topology:
+    pairs = [(a, b, rate, alpha) for a in range(ranks) for b in range(ranks) if a != b]
+    return cluster(ranks, pairs, reduce=reduce)
+
+
+def two(sender: list[ThreadBlock], receiver: list[ThreadBlock], chunks: int, scratch: int = 0) -> Program:
+    """A broadcast from rank 0 to rank 1 by these thread blocks."""
+    gpus = [GpuProgram(r, chunks, chunks, scratch, tuple(b)) for r, b in enumerate((sender, receiver))]
+    return program("broadcast", chunks, gpus, root=0)
+
+
+def one_channel(messages: int) -> Program:
+    sends = [step("s", f"i{k}", f"o{k}") for k in range(messages)]
+    takes = [step("r", f"i{k}", f"o{k}") for k in range(messages)]
+    return two([block(0, 1, None, *sends)], [block(0, None, 0, *takes)], messages)
+
+
+def test_ring() -> None:
+    assert us(cluster(4, ring(4, 50, 2)), ring_allgather(4, True), 4 * MB) == pytest.approx(66, rel=1e-9)
+
+
+def test_a_thread_block_sends_one_message_after_the_other() -> None:
+    """Each pays alpha; two channels pay it at once and share the bytes."""
+    topology = cluster(2, [(0, 1, 50, 2)])
+    assert us(topology, one_channel(2), 2 * MB) == pytest.approx(2 * (2 + 20), rel=1e-9)
+    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
+    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
+    assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(2 + 40, rel=1e-9)
+
+
+def test_slots_hold_the_sender_back() -> None:
+    """The receiver first waits for a slow link: before it takes any, two messages are sent, or all with 8 slots."""
+    links = [(0, 1, 50, 2), (0, 2, 1, 0), (2, 1, 50, 0)]
+    topology = cluster(3, links)
+    slow = block(1, 2, None, step("s", "i0", "o0"), channel=0)
+    sends = [step("s", f"i{k}", f"o{k}") for k in range(1, 4)]
+    takes = [step("r", f"i{k}", f"o{k}") for k in range(1, 4)]
+    late = block(
+        0, None, 0, *[step(x.op, f"i{k}", f"o{k}", on=(1, 0) if k == 1 else None) for k, x in enumerate(takes, 1)]
+    )
+    gate = block(1, None, 2, step("r", "o0", "o0", flag=True))
+    relay = block(0, 2 - 1, 0, step("rcs", "o0", "o0"))
+    gpus = [
+        GpuProgram(0, 4, 4, 0, (block(0, 1, None, *sends), slow)),
+        GpuProgram(1, 4, 4, 0, (late, gate)),
+        GpuProgram(2, 4, 4, 0, (relay,)),
+    ]
+    made = program("broadcast", 4, gpus, root=0)
+    gate_us = 1000 + 20
+    assert us(topology, made, 4 * MB) == pytest.approx(gate_us + 22, rel=1e-9)
+    loops = ProgramLoops(made, ProgramClock(topology, made).costs, slots=8).tasks(1e6)
+    assert simulate(loops.tasks.graph(1.0)).makespan * 1e6 == pytest.approx(gate_us, rel=1e-9)
+
+
+def test_each_kind_of_work_costs_what_it_should() -> None:
+    """At 100 GB/s a megabyte is added in 10 us and copied in two thirds of that; receiving alone is free."""
+    topology = cluster(2, [(0, 1, 50, 2)], reduce=100)
+    send = block(0, 1, None, step("s", "i0", "o0"))
+    local = {"cpy": 20 / 3, "re": 10}
+    for op, work in local.items():
+        after = step(op, "o0", "s0", on=(0, 0))  # type: ignore[arg-type]
+        takes = [block(0, None, 0, step("r", "i0", "o0", flag=True)), block(1, None, None, after)]
+        assert us(topology, two([send], takes, 1, 1), MB) == pytest.approx(22 + work, rel=1e-9)
+    assert us(topology, two([send], [block(0, None, 0, step("rrc", "i0", "o0"))], 1), MB) == pytest.approx(32)
+
+
+@pytest.mark.parametrize(("op", "work"), [("rcs", 0), ("rrs", 10), ("rrcs", 10)])
+def test_fused_steps_forward_when_they_have_received(op: str, work: float) -> None:
+    topology = cluster(3, [(0, 1, 50, 2), (1, 2, 50, 2)], reduce=100)
+    gpus = [
+        GpuProgram(0, 1, 1, 0, (block(0, 1, None, step("s", "i0", "o0")),)),
+        GpuProgram(1, 1, 1, 0, (block(0, 2, 0, step(op, "o0", "o0")),)),  # type: ignore[arg-type]
+        GpuProgram(2, 1, 1, 0, (block(0, None, 1, step("r", "o0", "o0")),)),
+    ]
+    assert us(topology, program("broadcast", 1, gpus, root=0), MB) == pytest.approx(22 + work + 22, rel=1e-9)
+
+
+def test_large_counts_are_split_into_messages() -> None:
+    """Three chunks of 1 MiB: two fit into a message, so alpha is paid twice; small ones go together."""
+    topology = cluster(2, [(0, 1, 50, 2)])
+    made = two([block(0, 1, None, step("s", "i0", "o0", 3))], [block(0, None, 0, step("r", "i0", "o0", 3))], 3)
+    beta = MESSAGE / 2 / 50e9 * 1e6
+    assert us(topology, made, 3 * MESSAGE // 2) == pytest.approx(2 * 2 + 3 * beta, rel=1e-9)
+    assert us(topology, made, 3000) == pytest.approx(2 + 3000 / 50e3, rel=1e-9)
+
+
+def chain(ranks: int) -> tuple[Topology, Program]:
+    """A broadcast of one chunk down a chain of rcs."""
+    gpus = []
+    for r in range(ranks):
+        ops = step("s", "i0", "o0") if r == 0 else step("r" if r == ranks - 1 else "rcs", "o0", "o0")
+        after = None if r == ranks - 1 else r + 1
+        gpus.append(GpuProgram(r, 1, 1, 0, (block(0, after, r - 1 if r else None, ops),)))
+    links = [(r, r + 1, 50, 2) for r in range(ranks - 1)]
+    return cluster(ranks, links), program("broadcast", 1, gpus, root=0)
+
+
+@pytest.mark.parametrize("loops", [1, 2, 7, MAX_LOOPS])
+def test_loops_are_pipelined(loops: int) -> None:
+    """Down a chain of h hops, l slices take h + l - 1 turns."""
+    topology, made = chain(5)
+    turn = 2 + MESSAGE / 50e3
+    assert us(topology, made, loops * MESSAGE) == pytest.approx((4 + loops - 1) * turn, rel=1e-9)
+
+
+@pytest.mark.parametrize("loops", [MAX_LOOPS + 1, 1000, Fraction(20001, 2)])
+def test_extrapolated_loops_are_exact_in_a_steady_state(loops: Fraction | int) -> None:
+    topology, made = chain(5)
+    found = ProgramClock(topology, made).predict(int(loops * MESSAGE))
+    turn = 2 + MESSAGE / 50e3
+    assert found.seconds * 1e6 == pytest.approx(float(4 + loops - 1) * turn, rel=1e-9)
+    assert found.unsteady < 1e-9
+
+
+def test_the_last_slice_is_what_is_left() -> None:
+    topology, made = chain(2)
+    answer = 2 * 2 + (MESSAGE + 1000) / 50e3
+    assert us(topology, made, MESSAGE + 1000) == pytest.approx(answer, rel=1e-9)
+
+
+def test_low_latency_protocols_pay_for_flags() -> None:
+    from dataclasses import replace
+
+    topology, made = chain(2)
+    for protocol, overhead in (("LL", 2), ("LL128", 16 / 15)):
+        swapped = replace(made, protocol=protocol)
+        assert us(topology, swapped, 15_000) == pytest.approx(2 + overhead * 15_000 / 50e3, rel=1e-9)
+
+
+def test_parallel_links_are_taken_by_channel() -> None:
+    """The slow link of the pair stays idle; two equal ones are shared out over the channels."""
+    links = [(0, 1, 5, 2), (0, 1, 50, 2), (0, 1, 50, 2)]
+    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
+    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
+    made = two(sends, takes, 2)
+    clock = ProgramClock(cluster(2, links), made)
+    timeline = clock.timeline(2 * MB)
+    assert timeline.makespan * 1e6 == pytest.approx(22, rel=1e-9)
+    assert [use.size for use in timeline.uses()] == [0, MB, MB]
+
+
+def test_gather_cuts_each_block() -> None:
+    gpus = [
+        GpuProgram(
+            0, 1, 2, 0, (block(0, None, 1, step("r", "i0", "o1")), block(1, None, None, step("cpy", "i0", "o0")))
+        ),
+        GpuProgram(1, 1, 0, 0, (block(0, 0, None, step("s", "i0", "o1")),)),
+    ]
+    made = program("gather", 1, gpus, root=0)
+    assert us(cluster(2, [(1, 0, 50, 2)]), made, 2 * MB) == pytest.approx(22, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 3 * 10**9])
+@pytest.mark.parametrize(
+    "make", [direct_alltoall, lambda n: direct_allreduce(n, True), lambda n: ring_allgather(n, False)]
+)
+def test_never_below_the_bound(make, size: int) -> None:
+    made = make(4)
+    links = [(a, b, 10 + 7 * a + b, a) for a in range(4) for b in range(4) if a != b]
+    topology = cluster(4, links, [(40, (0, 1, 2)), (30, (5, 6, 7))], reduce=200)
+    clock = ProgramClock(topology, made)
+    tasks = clock.tasks(size)
+    bound = lower_bound(tasks.tasks.graph(1.0))
+    found = clock.predict(size)
+    assert found.seconds >= bound * (1 - 1e-12)
+    fullest = max(use.size / use.rate for use in found.timeline.uses())
+    assert found.seconds >= fullest / tasks.simulated * tasks.loops * (1 - 1e-2)
+    assert tasks.simulated >= min(MIN_LOOPS, tasks.loops)
+
+
+def test_programs_that_cannot_run_are_refused() -> None:
+    made = one_channel(1)
+    with pytest.raises(HetesynthError, match="no link"):
+        ProgramClock(cluster(2, [(1, 0, 50, 2)]), made)
+    topology = cluster(2, [(0, 1, 50, 2)])
+    lonely = two([block(0, 1, None, step("s", "i0", "o0"))], [], 1)
+    with pytest.raises(HetesynthError, match="takes others"):
+        ProgramClock(topology, lonely)
+    dangling = two(
+        [block(0, 1, None, step("s", "i0", "o0", on=(7, 0)))], [block(0, None, 0, step("r", "i0", "o0"))], 1
+    )
+    with pytest.raises(HetesynthError, match="never publishes"):
+        ProgramClock(topology, dangling)
+    circle = two(
+        [block(0, None, None, step("cpy", "i0", "o0", on=(1, 0), flag=True)),
+         block(1, None, None, step("cpy", "i0", "o0", on=(0, 0), flag=True))], [], 1,
+    )  # fmt: skip
+    with pytest.raises(HetesynthError, match="circle"):
+        ProgramClock(topology, circle).predict(MB)
