@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ROOTS_TRIED = 64
 MAX_CHUNKS_OF_ONE_RANK = 65536
+MAX_TICKS = 4_000_000
 
 Header = Mapping[str, "JsonValue"]
 
@@ -133,6 +134,13 @@ def _asked(document: ScheduleDocument, filename: str) -> Collective:
             f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks",
             code="HS520",
             help="give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote",
+        )
+    ticks = max(document.schedule.makespan, sum(t.end - t.start for t in document.schedule.transfers))
+    if ticks > MAX_TICKS:
+        raise HetesynthError(
+            f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed",
+            code="HS520",
+            help="count time in steps, one for each transfer",
         )
     return collective(document.collective, ranks, parts, document.root)
 
