@@ -15,9 +15,14 @@ import pytest
 from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
+from hetesynth.model.problem import Budget
 from hetesynth.model.timeline import TransferGraph
+from hetesynth.pipeline.simulation import ProgramClock
+from hetesynth.pipeline.synthesis import Request, synthesize
 from hetesynth.simulate.engine import simulate
+from hetesynth.verify.msccl_xml import read_program
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 JUDGE = Path(__file__).resolve().parents[1] / "support" / "simgrid_judge.py"
 
 
@@ -72,3 +77,32 @@ def test_random_transfers() -> None:
 @pytest.mark.slow
 def test_many_random_transfers() -> None:
     assert_agreement([graph_of(*random_tasks(seed, 60)) for seed in range(1000, 1200)])
+
+
+def our_programs(clusters: tuple[str, ...], collectives: tuple[str, ...], unit: int) -> list[TransferGraph]:
+    """What we emit for these clusters and collectives, in and out of place, with ``unit`` bytes a chunk."""
+    graphs: list[TransferGraph] = []
+    for name in clusters:
+        for coll in collectives:
+            request = Request(EXAMPLES / name / "topo.dsl", coll, strategy="greedy", budget=Budget(2))  # type: ignore[arg-type]
+            made = synthesize(request)
+            for suffix in sorted(suffix for suffix in made.files if suffix.endswith(".xml")):
+                program = read_program(made.files[suffix], suffix).program
+                assert program is not None
+                clock = ProgramClock(made.topology, program)
+                graphs.append(clock.tasks(unit * program.chunks_per_loop).tasks.graph(1.0))
+    return graphs
+
+
+def test_programs_of_ours() -> None:
+    """A shared bus and a NIC, reductions; several slices, so that FIFOs and loops matter."""
+    assert_agreement(our_programs(("fig10",), ("allreduce", "allgather"), 3 * 2**20))
+
+
+@pytest.mark.slow
+def test_many_programs_of_ours() -> None:
+    clusters = ("fig10", "dgx1", "v100_4p8", "v100_4x3", "h20_4p8", "v100_4p8_sharednic")
+    collectives = ("allgather", "reducescatter", "allreduce", "broadcast", "alltoall")
+    graphs = our_programs(clusters, collectives, 5 * 2**20 + 1)
+    assert len(graphs) >= 50
+    assert_agreement(graphs)

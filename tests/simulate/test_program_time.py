@@ -56,7 +56,7 @@ def test_a_thread_block_sends_one_message_after_the_other() -> None:
 
 
 def test_slots_hold_the_sender_back() -> None:
-    """The receiver first waits for a slow link: before it takes any, two messages are sent, or all with 8 slots."""
+    """The receiver waits for a slow link: before it takes any, two messages are sent, or all with 8 slots."""
     links = [(0, 1, 50, 2), (0, 2, 1, 0), (2, 1, 50, 0)]
     topology = cluster(3, links)
     slow = block(1, 2, None, step("s", "i0", "o0"), channel=0)
