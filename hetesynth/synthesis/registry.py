@@ -12,7 +12,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis import direct, greedy
+from hetesynth.synthesis import direct, greedy, trees
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
@@ -65,6 +65,11 @@ def _direct(search: Search) -> LowerBound | None:
     return None
 
 
+def _trees(search: Search) -> LowerBound | None:
+    trees.improve(search)
+    return None
+
+
 def _windows(search: Search) -> LowerBound | None:
     """One greedy round as the schedule to shorten."""
     greedy.improve(search, rounds=1)
@@ -93,6 +98,8 @@ def _auto(search: Search) -> LowerBound | None:
         direct.improve(search)
     if not search.done:
         greedy.improve(search)
+    if not search.done:
+        trees.improve(search)
     sends = _sends(search.problem, search.target)
     if sends > FEW_SENDS and not search.done and not search.out_of_time() and _crowded(search.problem) is None:
         share = AUTO_TIME_WINDOWS if sends <= MAX_SENDS else 1.0
@@ -124,6 +131,7 @@ STRATEGIES: dict[str, Strategy] = {
     for s in (
         Strategy("auto", "direct, greedy, then windows and cegis where they can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
+        Strategy("trees", "balanced trees, list-scheduled", _trees, trees.refuses),
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),

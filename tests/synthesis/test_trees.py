@@ -1,0 +1,68 @@
+"""Balanced trees: every schedule keeps the laws, and with many chunks few steps are lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from support.graphs import Graph, dgx1, problem, ring, servers
+from support.random_graphs import clusters
+from support.replay import complaint
+
+from hetesynth.bounds.lower import lower_bound
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.synthesis import trees
+from hetesynth.synthesis.search import Search
+from hetesynth.verify.schedule import schedule_violations
+
+
+def searched(wanted: Problem, rounds: int = 3, seed: int = 0) -> Search:
+    search = Search(wanted, lower_bound(wanted).steps, Budget(seed=seed), schedule_violations)
+    trees.improve(search, rounds)
+    return search
+
+
+@pytest.mark.parametrize(
+    ("graph", "chunks", "above"),
+    [
+        (dgx1(), 4, 1),
+        (ring(8), 8, 1),
+        (servers([8, 8, 4]), 4, 1),
+        (servers([4, 8]), 8, 1),
+        (servers([4, 4]), 16, 2),
+    ],
+)
+def test_many_chunks_lose_few_steps(graph: Graph, chunks: int, above: int) -> None:
+    search = searched(problem(graph, "allgather", chunks), 6)
+    assert search.best is not None
+    assert search.best.makespan <= search.target + above
+    assert complaint(search.problem, search.best) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(3, 4))
+def test_random_clusters(graph: Graph) -> None:
+    search = searched(problem(graph, "allgather", 2), 1)
+    assert search.best is not None
+    assert complaint(search.problem, search.best) is None
+    assert search.best.makespan >= search.target
+
+
+def test_the_laws_few_problems_have() -> None:
+    wanted = problem(servers([3, 4]), "allgather", 2)
+    for law in (replace(wanted, exclusive_reduction=True), replace(wanted, max_peers=3)):
+        search = searched(law)
+        assert search.best is not None  # the oracle knows both laws
+        assert search.best.makespan >= search.target
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    wanted = problem(servers([4, 4, 8]), "allgather", 2)
+    assert searched(wanted, seed=3).best == searched(wanted, seed=3).best
+    assert searched(wanted, seed=3).best != searched(wanted, seed=4).best
+
+
+def test_what_does_not_go_to_everybody_is_refused() -> None:
+    assert trees.refuses(problem(ring(4), "alltoall")) is not None
+    assert trees.refuses(problem(ring(4), "allgather")) is None
