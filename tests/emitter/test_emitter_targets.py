@@ -1,0 +1,175 @@
+"""Every target on every small graph: its instructions, its linter, the judge, and never a larger program."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from emitter_cases import GRAPHS, case, problem_on, random_schedule
+
+from hetesynth.emitter.layout import in_place_supported
+from hetesynth.emitter.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.emitter.msccl_xml import write_msccl_xml
+from hetesynth.emitter.summary import program_summary
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
+from hetesynth.model.program import Program
+from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
+from hetesynth.verify.lint import lint
+from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.program import program_violations
+from hetesynth.verify.schedule import schedule_violations
+
+HERE = Path(__file__).parent / "golden"
+XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
+FUSING = TARGETS["msccl-executor"]
+UNBOUNDED = 10**6
+
+
+def lowered(graph: str, name: str, target: Target, in_place: bool = False, chunks: int = 1) -> Lowered:
+    root = 1 if name in ROOTED and graph != "one" else None
+    return lower_with_notes(
+        *case(graph, name, chunks, root), LoweringOptions("case", in_place, not in_place, target)
+    )
+
+
+def instructions(program: Program, op: str) -> int:
+    return dict(program_summary(program).instructions).get(op, 0)
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", [g for g in GRAPHS if g != "h4p8"])
+def test_every_target_accepts_and_runs_its_program(graph: str, name: str) -> None:
+    for target in XML:
+        if name not in target.collectives:
+            continue
+        for in_place in (False, True)[: 1 + in_place_supported(name)]:  # type: ignore[arg-type]
+            program = lowered(graph, name, target, in_place).program
+            used = {x.op for gpu in program.gpus for tb in gpu.thread_blocks for x in tb.instructions}
+            assert used <= target.ops
+            read = read_program(write_msccl_xml(program, target), "case.xml")
+            assert read.program == program
+            assert lint(read, target) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_every_target_on_twelve_gpus(name: str) -> None:
+    test_every_target_accepts_and_runs_its_program("h4p8", name)
+
+
+def test_a_ring_forwards_and_adds_at_once() -> None:
+    """Partial sums that travel on are never stored, and what stays is stored as it arrives."""
+    program = lowered("ring8", "reduce", FUSING).program
+    assert instructions(program, "re") == instructions(program, "r") == 0
+    assert instructions(program, "rrs") + instructions(program, "rrc") == 7
+    assert max(gpu.scratch_chunks for gpu in program.gpus) == 0
+    around = lowered("oneway4", "allgather", FUSING).program
+    assert instructions(around, "rcs") == 8 and instructions(around, "r") == 4
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", ["line3", "oneway4", "star5", "ring8", "dgx1"])
+def test_no_program_is_larger_than_the_straightforward_one(graph: str, name: str) -> None:
+    root = 1 if name in ROOTED else None
+    plain = straightforward(*case(graph, name, 2, root), LoweringOptions("case"))
+    assert not program_violations(plain.program)
+    before = program_summary(plain.program)
+    for target in (TARGETS["portable"], FUSING):
+        made = lowered(graph, name, target, chunks=2)
+        after = program_summary(made.program)
+        assert after.steps <= before.steps and after.thread_blocks <= before.thread_blocks
+        assert after.dependences <= before.dependences and made.critical_path <= plain.critical_path
+        saved = {saving.by: saving.count for saving in made.savings}
+        assert (saved["fuse"] > 0) == bool({"rcs", "rrc", "rrs", "rrcs"} & dict(after.instructions).keys())
+
+
+def without_dependence(program: Program, rank: int, block: int, step: int) -> Program:
+    """The program with one wait taken out; a nop that carried it goes too, and later steps keep their names."""
+    gpu = program.gpus[rank]
+    tb = gpu.thread_blocks[block]
+    steps = [replace(x, depends=None) if s == step else x for s, x in enumerate(tb.instructions)]
+    blocks = [replace(b, instructions=tuple(steps)) if b.id == block else b for b in gpu.thread_blocks]
+    gpus = [replace(g, thread_blocks=tuple(blocks)) if g.rank == rank else g for g in program.gpus]
+    return replace(program, gpus=tuple(gpus))
+
+
+@pytest.mark.parametrize("target", ["portable", "msccl-executor"])
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall", "reducescatter", "reduce"])
+def test_every_dependence_is_needed(name: str, in_place: bool, target: str) -> None:
+    """Without any one of them there is a race, also counting what messages by way of other GPUs imply.
+
+    Slots are unbounded here: that a send waits for one is deliberately not relied on.
+    """
+    program = lowered("ring8", name, TARGETS[target], in_place).program
+    assert not program_violations(program, slots=UNBOUNDED), "no order rests on the depth of a FIFO"
+    places = [
+        (gpu.rank, tb.id, s)
+        for gpu in program.gpus
+        for tb in gpu.thread_blocks
+        for s, x in enumerate(tb.instructions)
+        if x.depends is not None and x.op != "nop" and (s == 0 or tb.instructions[s - 1].op != "nop")
+    ]
+    for place in random.Random(0).sample(places, min(12, len(places))):
+        kinds = {v.kind for v in program_violations(without_dependence(program, *place), slots=UNBOUNDED)}
+        assert "race" in kinds, place
+
+
+def odd(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = rng.choice(["pair", "line3", "full3", "full4", "oneway4"])
+    name = rng.choice(["allreduce", "allreduce", "alltoall", "reduce", "reducescatter", "broadcast", "allgather"])
+    problem = problem_on(graph, name, rng.choice([1, 2, 3]))
+    schedule = random_schedule(problem, rng, longest=rng.choice([1, 3]))
+    target = replace(FUSING, max_thread_blocks=rng.choice([64, 5, 3]), max_steps=rng.choice([64, 10]))
+    if rng.random() < 0.3:
+        target = replace(target, ops=PLAIN_OPS | {rng.choice(["rcs", "rrc"])})  # type: ignore[arg-type]
+    if schedule is None or schedule_violations(problem, schedule):
+        return
+    for in_place in (False, True)[: 1 + in_place_supported(problem.collective.name)]:
+        try:
+            made = lower_with_notes(problem, schedule, LoweringOptions("odd", in_place, not in_place, target))
+        except HetesynthError as error:
+            assert error.code in ("HS501", "HS502")
+            continue
+        assert not program_violations(made.program)
+        assert not program_violations(made.program, slots=UNBOUNDED)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_odd_schedules_with_fused_receives(seed: int) -> None:
+    odd(seed)
+
+
+@pytest.mark.slow
+def test_many_odd_schedules_with_fused_receives() -> None:
+    for seed in range(80, 4000):
+        odd(seed)
+
+
+@pytest.mark.parametrize("target", [t.name for t in XML])
+def test_golden_of_each_target(golden: Callable[[Path, bytes], None], target: str) -> None:
+    problem, schedule = case("line3", "reducescatter")
+    made = lower_with_notes(problem, schedule, LoweringOptions("rs_line3", profile=TARGETS[target]))
+    golden(HERE / f"reducescatter_line3.{target}.xml", write_msccl_xml(made.program, TARGETS[target]))
+
+
+def test_spellings_of_each_target() -> None:
+    def head(target: str) -> str:
+        made = lowered("pair", "reducescatter", TARGETS[target]).program
+        return write_msccl_xml(made, TARGETS[target]).decode().splitlines()[0]
+
+    assert 'coll="reduce_scatter"' in head("msccl") and 'maxBytes="0"' not in head("msccl")
+    assert 'coll="reducescatter"' in head("rccl-6") and 'maxBytes="0"' in head("rccl-6")
+    assert 'maxBytes="0"' not in head("portable"), "0 means never to the research runtime"
+
+
+def test_sizes_given_in_bytes() -> None:
+    problem, schedule = case("pair", "allgather")
+    for name, last in (("rccl-6", 4096), ("msccl", 4097)):
+        options = LoweringOptions("x", profile=TARGETS[name], min_bytes=1, max_bytes=4096)
+        assert lower_with_notes(problem, schedule, options).program.max_bytes == last
