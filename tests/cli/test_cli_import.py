@@ -158,7 +158,8 @@ def test_a_schedule_too_small_for_its_claim_is_refused_before_it_is_built() -> N
 def test_a_schedule_of_endless_ticks_is_refused_before_it_is_replayed(rows: list[list[int]]) -> None:
     document = {
         "format": "hetesynth-schedule", "version": 1, "header": {}, "collective": "broadcast",
-        "ranks": 1 + len(rows), "chunks_per_rank": 1, "root": 0, "makespan": 2**50, "links": [[0, 0, 1]][: len(rows)], "transfers": rows,
+        "ranks": 1 + len(rows), "chunks_per_rank": 1, "root": 0, "makespan": 2**50,
+        "links": [[0, 0, 1]][: len(rows)], "transfers": rows,
     }  # fmt: skip
     with pytest.raises(HetesynthError) as caught:
         read_schedule(json.dumps(document).encode())
