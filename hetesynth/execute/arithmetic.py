@@ -121,14 +121,10 @@ def _bfloat16() -> np.dtype[Any]:
     import numpy as np
 
     try:
-        return np.dtype("bfloat16")
-    except TypeError:
-        pass
-    try:
         ml_dtypes = import_module("ml_dtypes")
     except ImportError:
         raise HetesynthError(
-            "numpy has no bfloat16 here", code="HS705", help="pip install ml_dtypes, or use --dtype float32"
+            "numpy alone has no bfloat16", code="HS705", help="pip install ml_dtypes, or use --dtype float32"
         ) from None
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return found

@@ -7,6 +7,7 @@ could wait for a stalled rank is made before all have agreed how the run ended.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
@@ -173,12 +174,18 @@ class _World:
         return packets
 
     def leave(self) -> None:
-        """Ends MPI with nothing under way: takes what is still sent, until everyone's packets have left."""
-        limit = time.monotonic() + LEAVE_SECONDS
+        """Ends MPI with nothing under way: takes what is still sent, until everyone's packets have left.
+
+        Where some rank no longer answers all are ended, by rank 0 once it has said why.
+        """
+        limit = time.monotonic() + LEAVE_SECONDS * (2 if self.rank else 1)
         barrier = None
         while barrier is None or not barrier.Test():
             if time.monotonic() > limit:
-                self.abort()
+                if self.rank:
+                    self.abort()
+                atexit.register(self.abort)
+                return
             self._arrived()
             if barrier is None and not self._under_way:
                 barrier = self._comm.Ibarrier()
