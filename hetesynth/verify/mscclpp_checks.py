@@ -214,7 +214,8 @@ def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
     if op in _NOTIFIES:
         if not operation.channels:
             yield "connection", f"`{op}` names no channel"
-        if len(set(operation.channels)) < len(operation.channels):
+        ends = [known[c] for c in operation.channels if c < len(known)]
+        if len(set(ends)) < len(ends):
             yield "connection", f"`{op}` names a channel twice: two threads would use it at once"
     if op in ("flush", "pws", "pwsf") and kind == "memory":
         yield "connection", f"`{op}` is for port channels"

@@ -316,12 +316,15 @@ def test_limits_of_gpus_and_thread_blocks() -> None:
     long = block(0, [*exchange(0), *[NOP] * 57])
     wide = replace(first.blocks[0], memory_channels=(0,) * 17)
     reach = replace(first.blocks[0], memory_buffers=(0,) * 17)
+    both = on("signal", 0, 1)
+    twice = replace(first.blocks[0], operations=(*exchange(0)[:6], both), memory_channels=(0, 0))
     beyond = replace(first.blocks[0], memory_channels=(1,))
     cases: list[tuple[Plan, str, str]] = [
         (changed(blocks=(long,)), "limit", "65 operations, at most 64"),
         (changed(blocks=(wide,)), "limit", "17 memory channels"),
         (changed(blocks=(reach,)), "limit", "17 remote buffers"),
         (changed(blocks=(beyond,)), "connection", "channel 1 does not exist"),
+        (changed(blocks=(twice,)), "connection", "names a channel twice"),
         (changed(blocks=()), "limit", "no thread block"),
         (changed(blocks=(replace(first.blocks[0], id=1),)), "attribute", "its id is 1"),
         (changed(rank=1), "attribute", "its id is 1"),
