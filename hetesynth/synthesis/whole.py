@@ -12,12 +12,15 @@ from hetesynth.synthesis.dissemination import Dissemination, without_useless
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
 from hetesynth.synthesis.step_model import Law, StepModel
+from hetesynth.synthesis.symmetry import break_symmetry, exchanges
 
 RLIMIT = 200_000_000
 
 
-def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel | None]:
-    """Decide ``steps`` steps with the full model."""
+def synthesize(
+    search: Search, steps: int, *, rlimit: int = RLIMIT, symmetry: bool = True
+) -> tuple[Outcome, StepModel | None]:
+    """Decide ``steps`` steps with the full model; ``symmetry``: looking at one of equivalent schedules only."""
     tables = Dissemination(search.problem)
     with deferred() as interrupted:
         pause = search.pause(interrupted)
@@ -26,6 +29,9 @@ def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Out
             for law in every_law(tables):
                 pause()
                 model.add(law)
+            for exchange in exchanges(search.problem) if symmetry else ():
+                pause()
+                break_symmetry(model, exchange)
             return _decided(search, model, model.check((), rlimit, search.remaining())), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None

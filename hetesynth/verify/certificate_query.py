@@ -15,6 +15,7 @@ from collections import defaultdict
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
 from hetesynth.verify.certificate_laws import NEVER, Refuted, demand, hops_over
+from hetesynth.verify.certificate_symmetry import Symmetries
 from hetesynth.verify.smtlib import AtMost, Clause, assertions
 
 Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
@@ -54,6 +55,7 @@ class _Facts:
         for r, resource in enumerate(problem.resources):
             for a in resource.arcs:
                 self.resources_of[a].add(r)
+        self.symmetries = Symmetries(problem, steps, lambda k, a, t: not self._nothing_to_send(k, a, t))
         self._hops: dict[frozenset[int], list[int]] = {}
         self._places: dict[str, tuple[str, Place]] = {}
 
@@ -94,9 +96,15 @@ class _Facts:
             or any(self._meets(place, yes["met"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
             or (not clause.literals and self._hopeless())
+            or self._one_of_many(yes, no)
         ):
             shown = " or ".join(name if positive else f"not {name}" for name, positive in clause.literals[:4])
             raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
+
+    def _one_of_many(self, yes: dict[str, set[Place]], no: dict[str, set[Place]]) -> bool:
+        """Of equivalent schedules the query may look at the first one only."""
+        sends_only = not (yes["has"] or yes["met"] or no["has"] or no["met"])
+        return sends_only and self.symmetries.allow(yes["send"], no["send"])
 
     def _delivered(self, has: Place) -> bool:
         """Start and end: holders hold from the start, targets at the end."""

@@ -1,0 +1,116 @@
+"""Clauses of a query that hold in one of several equivalent schedules.
+
+In: a problem, the transfers that can happen at all, a clause over them. Out: whether the clause follows when, of a
+schedule and its images under exchanges of two ranks or two chunks, only the first is looked at: the one that is
+greatest when its transfers are read as bits, by step, chunk and link. Every exchange maps links to links,
+resources to resources and chunks to chunks, which is checked here, so images of schedules are schedules; one
+schedule of each kind is the greatest of all its images at once, so all such clauses together lose nothing. Shares
+no code with what makes these clauses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from hetesynth.model.problem import Problem
+
+Send = tuple[int, int, int]  # chunk, link, step
+Mapping = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
+LONGEST = 8  # transfers compared
+
+
+@dataclass
+class Symmetries:
+    """``possible``: whether a transfer can be part of a schedule of ``steps`` steps at all."""
+
+    problem: Problem
+    steps: int
+    possible: Callable[[int, int, int], bool]
+    _maps: dict[tuple[str, int, int], Mapping | None] = field(default_factory=dict)
+    _moved: dict[Mapping, list[Send]] = field(default_factory=dict)
+
+    def allow(self, yes: set[Send], no: set[Send]) -> bool:
+        """Whether the clause \"one of ``yes`` happens or one of ``no`` does not\" loses no schedule."""
+        return any(self._first_difference(mapping, yes, no) for mapping in self._candidates(yes, no))
+
+    def _candidates(self, yes: set[Send], no: set[Send]) -> Iterator[Mapping]:
+        """Exchanges that could have led to the clause."""
+        arcs, pre = self.problem.arcs, self.problem.collective.pre
+        asked: set[tuple[str, int, int]] = set()
+        for here in sorted(yes):
+            for there in sorted(no):
+                a, b = arcs[here[1]], arcs[there[1]]
+                asked |= {("ranks", a.src, b.src), ("ranks", a.dst, b.dst), ("chunks", here[0], there[0])}
+                if len(pre[here[0]]) == len(pre[there[0]]) == 1:
+                    asked.add(("ranks", min(pre[here[0]]), min(pre[there[0]])))
+        for kind, one, other in sorted((kind, min(u, v), max(u, v)) for kind, u, v in asked if u != v):
+            key = kind, one, other
+            if key not in self._maps:
+                self._maps[key] = self._ranks(one, other) if kind == "ranks" else self._chunks(one, other)
+            mapping = self._maps[key]
+            if mapping is not None:
+                yield mapping
+
+    def _chunks(self, one: int, other: int) -> Mapping | None:
+        collective = self.problem.collective
+        if (collective.pre[one], collective.post[one]) != (collective.pre[other], collective.post[other]):
+            return None
+        chunks = list(range(len(collective.chunks)))
+        chunks[one], chunks[other] = other, one
+        return tuple(chunks), tuple(range(len(self.problem.arcs)))
+
+    def _ranks(self, one: int, other: int) -> Mapping | None:
+        """None unless everything looks the same after the exchange."""
+        problem = self.problem
+        new = list(range(problem.ranks))
+        new[one], new[other] = other, one
+        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
+        starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
+        moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
+        chunks = _matched(starts, moved)
+        if links is None or chunks is None:
+            return None
+        before = Counter((frozenset(r.arcs), r.capacity) for r in problem.resources)
+        after = Counter((frozenset(links[a] for a in r.arcs), r.capacity) for r in problem.resources)
+        back = all(links[links[a]] == a for a in links) and all(chunks[chunks[k]] == k for k in chunks)
+        return (chunks, links) if before == after and back else None
+
+    def _first_difference(self, mapping: Mapping, yes: set[Send], no: set[Send]) -> bool:
+        """As long as transfers and images agree, the next transfer happens or its image does not."""
+        chunks, links = mapping
+        for here in self._first_moved(mapping):
+            there = chunks[here[0]], links[here[1]], here[2]
+            if here in yes and there in no:
+                return True
+            if here not in yes and there not in no:
+                return False
+        return False
+
+    def _first_moved(self, mapping: Mapping) -> list[Send]:
+        if mapping not in self._moved:
+            chunks, links = mapping
+            moved = (
+                (k, a, t)
+                for t in range(self.steps)
+                for k in range(len(chunks))
+                for a in range(len(links))
+                if (chunks[k], links[a]) > (k, a) and self.possible(k, a, t)  # the smaller are images of these
+            )
+            self._moved[mapping] = list(islice(moved, LONGEST))
+        return self._moved[mapping]
+
+
+def _matched(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int, ...] | None:
+    """A one-to-one map of indices that takes each thing to an equal of its image; None when there is none."""
+    unused: dict[Hashable, list[int]] = {}
+    for i in reversed(range(len(things))):
+        unused.setdefault(things[i], []).append(i)
+    matched: list[int] = []
+    for image in images:
+        if not unused.get(image):
+            return None
+        matched.append(unused[image].pop())
+    return tuple(matched)
