@@ -1,0 +1,100 @@
+"""The command ``simulate``: both kinds of file, sizes, figures for scripts, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FIG10 = EXAMPLES / "fig10" / "topo.dsl"
+DGX1 = EXAMPLES / "dgx1" / "topo.dsl"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program and a schedule of an allgather on Figure 10's cluster."""
+    folder = tmp_path_factory.mktemp("simulate")
+    arguments = ["--coll", "allgather", "--strategy", "greedy", "--time-budget", "2", "-o", str(folder / "ag.xml")]
+    assert run(["synth", str(FIG10), *arguments, "--json"]) == 0
+    return folder
+
+
+def predicted(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["simulate", *arguments, "--json"]) == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+@pytest.mark.parametrize("name", ["ag.xml", "ag.schedule.json"])
+def test_figures_for_scripts(made: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = predicted(capsys, str(made / name), str(FIG10), "--size", "60MB")
+    assert (result["collective"], result["ranks"], result["calibration"], result["alpha"]) == (
+        "allgather", 6, "spec", "overlap",
+    )  # fmt: skip
+    (row,) = result["results"]
+    assert row["size"] == 60_000_000
+    assert row["algbw_GBps"] == pytest.approx(60_000 / row["predicted_us"], rel=1e-9)
+    assert row["busbw_GBps"] == pytest.approx(row["algbw_GBps"] * 5 / 6, rel=1e-9)
+    # four blocks of 10 MB must come over 8 GB/s to one node, two to the other
+    assert row["predicted_us"] >= 5000 and 0 < row["utilization"] <= 1
+
+
+def test_the_table_names_what_limits(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["simulate", str(made / "ag.xml"), str(FIG10), "--size", "1KB,50MB"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "allgather, 6 ranks, program ag.xml" in lines[0]
+    assert "calibration spec" in lines[1]
+    assert lines[-1].split()[:2] == ["50", "MB"] and "internode" in lines[-1]
+
+
+def test_sizes(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(made / "ag.schedule.json")
+    result = predicted(capsys, file, str(FIG10), "--size", "1KB..100KB,7MB,1KB")
+    assert [row["size"] for row in result["results"]] == [1000, 4000, 16000, 64000, 100_000, 7_000_000]
+    times = [row["predicted_us"] for row in result["results"]]
+    assert times == sorted(times)
+
+
+def test_calibrations_differ(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = {}
+    for name in ("spec", "nccl", "raw"):
+        file = [str(made / "ag.schedule.json"), str(FIG10)]
+        (row,) = predicted(capsys, *file, "--size", "1MB", "--calibration", name)["results"]
+        times[name] = row["predicted_us"]
+    assert times["spec"] == times["nccl"] >= times["raw"]  # no NVLink is named in this file
+    (held,) = predicted(capsys, *file, "--size", "1MB", "--alpha", "occupy", "--steps", "barrier")["results"]
+    assert held["predicted_us"] >= times["spec"]
+
+
+def test_wrong_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken.xml"
+    broken.write_text((made / "ag.xml").read_text().replace('type="s"', 'type="r"', 1))
+    (tmp_path / "empty.schedule.json").write_bytes(b"")
+    shutil.copy(made / "ag.xml", tmp_path / "ag.xml")
+    wrong = [
+        ([str(made / "ag.schedule.json"), str(DGX1)], "HS561"),
+        ([str(made / "ag.xml"), str(DGX1)], "HS56"),
+        ([str(broken), str(FIG10)], "HS560"),
+        ([str(tmp_path / "empty.schedule.json"), str(FIG10)], "HS520"),
+        ([str(tmp_path / "none.schedule.json"), str(FIG10)], "HS562"),
+        ([str(tmp_path / "none.xml"), str(FIG10)], "error"),
+        ([str(tmp_path), str(FIG10)], "error"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", "12"], "HS307"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", "0KB"], "HS307"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", "4TB,"], "HS307"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", "9000TB"], "1024 TiB"),
+        ([str(made / "ag.xml"), str(FIG10), "--size", ",".join(["1KB"] * 300)], "at most 256"),
+    ]
+    for arguments, code in wrong:
+        capsys.readouterr()
+        assert run(["simulate", *arguments]) == 2, arguments
+        shown = capsys.readouterr().err
+        assert code in shown and "internal error" not in shown, (arguments, shown)
