@@ -89,6 +89,12 @@ def test_the_spelling_of_reducescatter() -> None:
     }
 
 
+def test_gather_and_scatter_are_portable_among_those_that_have_them() -> None:
+    for name in ("gather_3", "scatter_3"):
+        read = _read(good_programs()[name])
+        assert {t for t in XML_TARGETS if _rules(read, t)} == {"msccl"}
+
+
 def test_fused_receives_are_taken_and_not_launched() -> None:
     read = _read(chain_reducescatter(4, False))
     assert acceptance(read, TARGETS["rccl-6"]) == "accepted"
