@@ -2,6 +2,9 @@
 
 In: any problem. Out: the best such bound over single ranks and groups of well-joined ranks, in both directions
 (SCCL 3.1, the bandwidth bound). For reductions a chunk whose contributions lie on both sides crosses once.
+
+Landing: a copied chunk that nobody on the far side holds before the last step must cross in it to every rank there
+that wants it. So with w such ranks at least, a capacity of C and n chunks, n <= C (T - 1) + floor(C / w).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Literal
 
 from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
-from hetesynth.model.bound import CutWitness, LowerBound, VolumeWitness
+from hetesynth.model.bound import CutWitness, LandingWitness, LowerBound, VolumeWitness
 from hetesynth.model.problem import Problem
 
 Direction = Literal["in", "out"]
@@ -22,9 +25,15 @@ MANY_ARCS = 20_000  # from here on, regions that look alike are tried once
 
 def cut_bound(problem: Problem) -> LowerBound | None:
     """The largest ceil(needed / capacity) over the candidate regions."""
+    return cut_bounds(problem)[0]
+
+
+def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
+    """The best cut and the best landing over the candidate regions."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > MANY_ARCS else None
-    best: LowerBound | None = None
+    cut: LowerBound | None = None
+    landing: LowerBound | None = None
     seen: set[Region] = set()
     for parts in partitions(problem):
         crossing = _crossing(problem, parts)
@@ -36,9 +45,13 @@ def cut_bound(problem: Problem) -> LowerBound | None:
                 if alike is not None and _met(alike, problem, region, direction, arcs[p]):
                     continue
                 bound = _bound(problem, coverer, region, direction, arcs[p])
-                if bound is not None and (best is None or bound.steps > best.steps):
-                    best = bound
-    return best
+                if bound is None:
+                    continue
+                cut = bound if cut is None or bound.steps > cut.steps else cut
+                landed = None if problem.collective.reduces else _landing(problem, bound)
+                if landed is not None and (landing is None or landed.steps > landing.steps):
+                    landing = landed
+    return cut, landing
 
 
 def _met(
@@ -77,6 +90,22 @@ def _bound(
     verb = "enter" if direction == "in" else "leave"
     proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
     return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
+
+
+def _landing(problem: Problem, cut: LowerBound) -> LowerBound | None:
+    """What ``cut`` proves when the last step is looked at; None when that is no more."""
+    w = cut.witness
+    if not isinstance(w, CutWitness):
+        return None
+    far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
+    posts = problem.collective.post
+    wanted = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
+    steps = 1 + max(0, -(-(w.needed - w.capacity // wanted) // w.capacity))
+    if steps <= cut.steps:
+        return None
+    witness = LandingWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted)
+    proof = f"{cut.proof}, and one that first does so in the last step does so {wanted} times"
+    return LowerBound(steps, "landing", proof, witness)
 
 
 def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:

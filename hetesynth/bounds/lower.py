@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hetesynth.bounds.cut import cut_bound, volume_bound
+from hetesynth.bounds.cut import cut_bounds, volume_bound
 from hetesynth.bounds.distance import distance_bound, doubling_bound
 from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import LowerBound
@@ -18,9 +18,12 @@ from hetesynth.model.problem import Problem
 
 def all_bounds(problem: Problem) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
-    found = list(_cheap_bounds(problem))
+    cut, landing = cut_bounds(problem)
+    found = list(_cheap_bounds(problem, cut))
     if not problem.collective.reduces:
         found += _flow_bounds(problem, max(b.steps for b in found))
+    if landing is not None:
+        found.append(landing)
     return sorted(found, key=lambda b: -b.steps)
 
 
@@ -47,13 +50,13 @@ def lower_bound(problem: Problem) -> LowerBound:
     return all_bounds(problem)[0]
 
 
-def _cheap_bounds(problem: Problem) -> Iterator[LowerBound]:
+def _cheap_bounds(problem: Problem, cut: LowerBound | None) -> Iterator[LowerBound]:
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
     yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     yield distance_bound(problem)
     growth = None if problem.collective.reduces else growth_bound(problem)
-    for bound in (doubling_bound(problem), cut_bound(problem), volume_bound(problem), growth):
+    for bound in (doubling_bound(problem), cut, volume_bound(problem), growth):
         if bound is not None:
             yield bound

@@ -30,6 +30,21 @@ class CutWitness:
 
 
 @dataclass(frozen=True, slots=True)
+class LandingWitness:
+    """``needed`` chunks must enter (or leave) ``region`` over resources that carry ``capacity`` a step.
+
+    Each is wanted by ``wanted`` ranks or more on the far side: one that first crosses in the last step crosses as
+    often."""
+
+    region: tuple[Rank, ...]
+    direction: Literal["in", "out"]
+    resources: tuple[str, ...]
+    needed: int
+    capacity: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlowWitness:
     """Within ``steps`` steps at most ``flow`` of the ``needed`` chunks can reach ``destination``.
 
@@ -92,8 +107,9 @@ class GrowthWitness:
 
 
 Witness = (
-    DistanceWitness | CutWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness | GrowthWitness | None
-)
+    DistanceWitness | CutWitness | LandingWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness
+    | GrowthWitness | None
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +120,9 @@ class LowerBound:
     """
 
     steps: int
-    method: Literal["trivial", "distance", "cut", "flow", "doubling", "volume", "price", "growth", "unsat"]
+    method: Literal[
+        "trivial", "distance", "cut", "landing", "flow", "doubling", "volume", "price", "growth", "unsat"
+    ]
     proof: str
     witness: Witness = None
     backwards: bool = False

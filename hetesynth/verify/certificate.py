@@ -15,6 +15,7 @@ from hetesynth.model.bound import (
     DistanceWitness,
     FlowWitness,
     GrowthWitness,
+    LandingWitness,
     LowerBound,
     PriceWitness,
     UnsatWitness,
@@ -22,7 +23,7 @@ from hetesynth.model.bound import (
 )
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.certificate_cuts import cut_steps, flow_steps, volume_steps
+from hetesynth.verify.certificate_cuts import cut_steps, flow_steps, landing_steps, volume_steps
 from hetesynth.verify.certificate_growth import growth_steps
 from hetesynth.verify.certificate_laws import NEVER, Refuted, demand, hops_from, turned_around
 from hetesynth.verify.certificate_prices import price_steps
@@ -32,6 +33,7 @@ Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, sa
 
 _WITNESS = {
     "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
+    "landing": LandingWitness,
     "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
     "unsat": UnsatWitness,
 }  # fmt: skip
@@ -85,6 +87,8 @@ def _proved_steps(problem: Problem, bound: LowerBound) -> int:
             return _distance_steps(view, witness)
         case CutWitness():
             return cut_steps(view, witness)
+        case LandingWitness():
+            return landing_steps(view, witness)
         case FlowWitness():
             return flow_steps(view, witness)
         case GrowthWitness():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hetesynth.model.bound import CutWitness, FlowWitness, VolumeWitness
+from hetesynth.model.bound import CutWitness, FlowWitness, LandingWitness, VolumeWitness
 from hetesynth.model.problem import Problem
 from hetesynth.verify.certificate_laws import Refuted, carried, checked_ranks, demand, quotient
 
@@ -30,6 +30,22 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
         f"the resources are said to carry {claim.capacity} a step, they carry {capacity}",
     )
     return quotient(needed, capacity)
+
+
+def landing_steps(problem: Problem, claim: LandingWitness) -> int:
+    """A cut of which the last step serves less: a chunk that nobody on the far side holds until then crosses to
+    every rank there that wants it, and every other chunk crosses in a step before."""
+    demand(not problem.collective.reduces, "parts of a sum may cross in any step")
+    demand(claim.wanted > 0, "nobody wants the chunks")
+    cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))
+    region = set(claim.region)
+    far = region if claim.direction == "in" else set(range(problem.ranks)) - region
+    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+        listeners = len(post & far)
+        if listeners and far.isdisjoint(pre):
+            demand(listeners >= claim.wanted, f"chunk {k} is wanted by {listeners} ranks, not {claim.wanted}")
+    early = max(0, claim.needed - claim.capacity // claim.wanted)
+    return quotient(early, claim.capacity) + 1
 
 
 def _must_reach(problem: Problem, far: set[int]) -> int:

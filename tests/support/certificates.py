@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import networkx as nx
 import z3
@@ -16,6 +17,7 @@ from hetesynth.model.bound import (
     DistanceWitness,
     FlowWitness,
     GrowthWitness,
+    LandingWitness,
     LowerBound,
     PriceWitness,
     UnsatWitness,
@@ -40,6 +42,8 @@ def recheck(problem: Problem, bound: LowerBound) -> None:
             _distance(view, bound, w)
         case CutWitness() as w:
             _cut(view, bound, w)
+        case LandingWitness() as w:
+            _landing(view, bound, w)
         case FlowWitness() as w:
             _flow(view, bound, w)
         case GrowthWitness() as w:
@@ -101,6 +105,21 @@ def _cut(problem: Problem, bound: LowerBound, w: CutWitness) -> None:
         crossing += bool(pre - here) if problem.collective.reduces else not pre & here
     demand(crossing == w.needed, f"{w.needed} chunks claimed to cross, {crossing} found")
     demand(bound.steps == -(-w.needed // w.capacity), "the division is wrong")
+
+
+def _landing(problem: Problem, bound: LowerBound, w: LandingWitness) -> None:
+    demand(not problem.collective.reduces, "a sum lands in parts")
+    plain = CutWitness(w.region, w.direction, w.resources, w.needed, w.capacity)
+    _cut(problem, replace(bound, steps=-(-w.needed // w.capacity)), plain)
+    here = set(w.region) if w.direction == "in" else set(range(problem.ranks)) - set(w.region)
+    sets = zip(problem.collective.pre, problem.collective.post, strict=True)
+    wants = [len(post & here) for pre, post in sets if post & here and not pre & here]
+    fewer = bound.steps - 1  # steps that must not suffice: all but the last in full, the last for its listeners
+    late, room = 0, w.capacity
+    for listeners in sorted(wants):
+        room -= listeners
+        late += room >= 0
+    demand(w.wanted <= min(wants) and len(wants) > w.capacity * (fewer - 1) + late, "a step fewer might do")
 
 
 def _volume(problem: Problem, bound: LowerBound, w: VolumeWitness) -> None:

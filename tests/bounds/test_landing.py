@@ -1,0 +1,75 @@
+"""What first crosses in the last step must cross to everybody who wants it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from support.certificates import recheck
+from support.graphs import line, problem, servers
+from support.optimum import copying_optimum
+from support.random_graphs import tiny_graphs
+
+from hetesynth.bounds.cut import cut_bounds
+from hetesynth.model.bound import LandingWitness, LowerBound
+from hetesynth.model.problem import Problem
+from hetesynth.verify.certificate import certificate_violations
+
+
+def landing(p: Problem) -> tuple[LowerBound, LandingWitness]:
+    _, bound = cut_bounds(p)
+    assert bound is not None and isinstance(bound.witness, LandingWitness)
+    return bound, bound.witness
+
+
+@pytest.fixture
+def proved() -> tuple[Problem, LowerBound, LandingWitness]:
+    p = problem(servers([4, 8], [1, 1]), "allgather")  # one NIC each
+    return (p, *landing(p))
+
+
+def test_one_nic_for_four_gpus_needs_a_step_after_the_last_arrival(
+    proved: tuple[Problem, LowerBound, LandingWitness],
+) -> None:
+    p, bound, witness = proved
+    assert (bound.steps, witness.needed, witness.capacity, witness.wanted) == (9, 8, 1, 4)
+    assert certificate_violations(p, bound) == []
+    recheck(p, bound)
+
+
+def test_false_claims_are_refused(proved: tuple[Problem, LowerBound, LandingWitness]) -> None:
+    p, bound, w = proved
+    wrong = [
+        replace(bound, steps=bound.steps + 1),
+        replace(bound, steps=bound.steps - 1),
+        *(replace(bound, witness=replace(w, wanted=n)) for n in (0, -1, 5)),
+        replace(bound, witness=replace(w, needed=9)),
+        replace(bound, witness=replace(w, capacity=2)),
+        replace(bound, witness=replace(w, resources=w.resources[1:])),
+        replace(bound, witness=replace(w, region=w.region[1:])),
+        replace(bound, witness=replace(w, direction="out")),
+        replace(bound, method="cut"),
+    ]
+    assert [b for b in wrong if not certificate_violations(p, b)] == []
+
+
+def test_sums_land_in_parts(proved: tuple[Problem, LowerBound, LandingWitness]) -> None:
+    _, bound, _ = proved
+    assert certificate_violations(problem(servers([4, 8], [1, 1]), "allreduce"), bound)
+
+
+def test_a_single_listener_adds_nothing() -> None:
+    assert cut_bounds(problem(line(2), "allgather"))[1] is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(tiny_graphs(3))
+def test_it_never_exceeds_the_optimum(graph: object) -> None:
+    p = problem(graph, "allgather")  # type: ignore[arg-type]
+    _, bound = cut_bounds(p)
+    best = copying_optimum(p)
+    if bound is not None and best is not None:
+        assert bound.steps <= best
+        assert certificate_violations(p, bound) == []
+        recheck(p, bound)
