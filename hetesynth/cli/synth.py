@@ -103,14 +103,12 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
 
     ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
     """
-    for suffix in sorted(suffixes, key=len, reverse=True):
-        if output.name.endswith(suffix) and len(output.name) > len(suffix):
-            return output.with_name(output.name[: -len(suffix)])
-    plain = output.suffix in (".xml", ".json") and output.suffix != output.name
-    stem = output.with_suffix("") if plain else output
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
-    if plain and (output.suffix not in extensions or Path(stem.name).suffix in (".inplace", ".schedule")):
-        while stem.suffix in (".inplace", ".schedule"):
+    known = sorted({*suffixes, *extensions}, key=len, reverse=True)
+    ending = next((end for end in known if output.name.endswith(end) and output.name != end), "")
+    stem = output.with_name(output.name[: -len(ending)]) if ending else output
+    if stem.suffix in (".xml", ".json", ".inplace", ".schedule") and stem.suffix != stem.name:
+        while stem.suffix in (".xml", ".json", ".inplace", ".schedule"):
             stem = stem.with_suffix("")
         made = ", ".join(stem.name + suffix for suffix in suffixes)
         raise HetesynthError(

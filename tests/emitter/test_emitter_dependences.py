@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hetesynth.emitter.dependences import RankBlocks, all_waits, waits_without_local, written
+from hetesynth.emitter.channels import Message
+from hetesynth.emitter.dependences import HappensBefore, RankBlocks, all_waits, waits_without_local, written
 from hetesynth.emitter.layout import Cell
 from hetesynth.emitter.placement import Operation
 from hetesynth.emitter.thread_blocks import Block
@@ -76,3 +77,29 @@ def test_additions_to_one_cell_follow_each_other() -> None:
     """HeteCCL eq. 8, in the program: two blocks never add to one cell at the same time."""
     operations = [op("re", reads=(A, C), writes=(C,)), op("re", reads=(B, C), writes=(C,))]
     assert waits(operations, [0], [1])[1] == [("re", (0, 0), False)]
+
+
+def test_the_plain_lowering_names_every_conflict() -> None:
+    """Block 2 reads what blocks 0 and 1 wrote, though the one of block 1 came after block 0's."""
+    operations = [op("r", writes=(A,)), op("cpy", reads=(A,), writes=(B,)), op("s", reads=(A, B))]
+    rank = RankBlocks(tuple(operations), [Block(None, None, 0, (i,)) for i in range(3)])
+    assert all_waits(rank) == [[], [0], [0, 1]]
+
+
+def test_what_a_message_there_and_back_implies_is_dropped() -> None:
+    """Rank 0 sends A away and gets a new A back from the one that received it: the write follows the read."""
+    out, back = Message(0, 0, 1, 0, 0, 1, 0, (0,), False), Message(1, 1, 0, 0, 1, 2, 0, (0,), False)
+    here = BufferSlice("o", 0)
+    first = (
+        Operation("s", here, here, 1, out, (A,), (), out.send_key),
+        Operation("r", here, here, 1, back, (), (A,), back.receive_key),
+    )
+    second = (
+        Operation("r", here, here, 1, out, (), (A,), out.receive_key),
+        Operation("s", here, here, 1, back, (A,), (), back.send_key),
+    )
+    blocks = [Block(None, None, 0, (0,)), Block(None, None, 0, (1,))]
+    ranks = [RankBlocks(first, blocks), RankBlocks(second, blocks)]
+    waits = [waits_without_local(rank) for rank in ranks]
+    assert waits == [[[], [0]], [[], [0]]]
+    assert HappensBefore(ranks, waits).reduced(waits) == [[[], []], [[], [0]]]

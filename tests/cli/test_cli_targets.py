@@ -1,0 +1,122 @@
+"""``synth --target`` and ``install-hint`` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.cli.synth import stem_of
+from hetesynth.errors import HetesynthError
+from hetesynth.model.target import TARGETS
+
+FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
+SYNTH = ["synth", FIG10, "--coll", "allgather", "--strategy", "greedy"]
+ONE = [".xml", ".inplace.xml", ".schedule.json"]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_targets_repeated_and_by_comma_are_written_once_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = ["--target", "rccl-6, msccl", "--target", "rccl-6"]
+    assert run([*SYNTH, *targets, "-o", str(tmp_path / "a.xml"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    expected = ["a.msccl.inplace.xml", "a.msccl.xml", "a.rccl-6.inplace.xml", "a.rccl-6.xml", "a.schedule.json"]
+    assert names(tmp_path) == sorted(Path(p).name for p in result["outputs"]) == expected
+    assert sorted(result["programs"]) == ["msccl", "msccl.inplace", "rccl-6", "rccl-6.inplace"]
+    figures = result["programs"]["msccl"]
+    assert figures["target"] == "msccl" and figures["in_place"] is False
+    assert sum(figures["thread_blocks_per_gpu"]) == figures["thread_blocks"] and figures["channels_per_link"]
+    assert {saving["by"] for saving in figures["saved"]} == {"merge", "share", "fuse", "order"}
+
+
+def test_the_report_says_how_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*SYNTH, "--target", "rccl-6", "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "MSCCL_ALGO_DIR" in shown and "install-hint rccl-6" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--target", "nccl"], "HS500"),
+        (["--target", "portable", "-o", "x.json"], "HS512"),
+        (["--target", "mscclpp", "-o", "x.xml"], "HS512"),
+        (["-o", "missing/x"], "HS511"),
+    ],
+)
+def test_refusals_come_before_the_search(
+    arguments: list[str],
+    code: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*SYNTH, *arguments]) == 2
+    shown = capsys.readouterr()
+    assert code in shown.err and "help:" in shown.err and not names(tmp_path)
+
+
+def test_a_collective_that_a_target_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["synth", FIG10, "--coll", "gather", "--target", "msccl"]) == 2
+    shown = capsys.readouterr().err
+    assert "HS513" in shown and "portable, rccl-6" in shown
+
+
+@pytest.mark.parametrize(
+    ("output", "suffixes", "stem"),
+    [
+        ("a", ONE, "a"),
+        ("a.xml", ONE, "a"),
+        ("a.inplace.xml", ONE, "a"),
+        ("a.schedule.json", ONE, "a"),
+        ("a.b", ONE, "a.b"),
+        ("a.v1.xml", ONE, "a.v1"),
+        (".xml", ONE, ".xml"),
+        ("a.xml", [".rccl-6.xml", ".msccl.xml", ".schedule.json"], "a"),
+        ("a.rccl-6.xml", [".rccl-6.xml", ".msccl.xml", ".schedule.json"], "a"),
+        ("a.json", [".mscclpp.json", ".schedule.json"], "a"),
+        ("a.xml", [".schedule.json"], "a"),
+        ("a.json", [".schedule.json"], "a"),
+    ],
+)
+def test_the_common_part_of_names(output: str, suffixes: list[str], stem: str) -> None:
+    assert stem_of(Path("d") / output, suffixes) == Path("d") / stem
+
+
+@pytest.mark.parametrize(
+    ("output", "suffixes"),
+    [("a.json", ONE), ("a.inplace.xml", [".xml", ".schedule.json"]), ("a.schedule.json", [".xml"])],
+)
+def test_names_of_no_file(output: str, suffixes: list[str]) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        stem_of(Path(output), suffixes)
+    assert caught.value.code == "HS512" and caught.value.help == "use -o a for all of them"
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_every_target_has_a_hint(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["install-hint", name]) == 0
+    assert name in capsys.readouterr().out
+    assert run(["install-hint", name, "some where/x.xml", "--json"]) == 0
+    hint = json.loads(capsys.readouterr().out)
+    words = " ".join([*hint["environment"].values(), *hint["steps"]])
+    assert hint["steps"] and "DIRECTORY" not in words
+    assert name in ("portable",) or "some where" in words
+
+
+def test_a_hint_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["install-hint", "msccl", str(tmp_path / "a b.xml")]) == 0
+    assert f"export MSCCL_XML_FILES='{tmp_path}/a b.xml'" in capsys.readouterr().out
+
+
+def test_a_hint_for_no_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["install-hint", "nccl"]) == 2
+    assert "HS500" in capsys.readouterr().err

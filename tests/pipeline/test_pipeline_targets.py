@@ -1,0 +1,109 @@
+"""Several targets from one schedule: names, formats, limits, and the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.bench.programs import measured, page
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
+from hetesynth.pipeline.formats import FORMATS
+from hetesynth.pipeline.synthesis import Clock, Request, load_problem, suffixes, synthesize
+from hetesynth.verify.lint import lint
+from hetesynth.verify.msccl_xml import read_program
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ALL = tuple(TARGETS.values())
+
+
+def request(cluster: str, name: CollectiveName, *targets: str) -> Request:
+    wanted = tuple(TARGETS[t] for t in targets)
+    return Request(EXAMPLES / cluster / "topo.dsl", name, strategy="greedy", budget=Budget(10.0), targets=wanted)
+
+
+def test_every_format_has_a_backend() -> None:
+    assert {t.format for t in ALL} == set(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        (("portable",), [".xml", ".inplace.xml"]),
+        (("msccl",), [".xml", ".inplace.xml"]),
+        (("mscclpp",), [".mscclpp.json", ".mscclpp.inplace.json"]),
+        (("rccl-6", "mscclpp"), [
+            ".rccl-6.xml", ".rccl-6.inplace.xml", ".mscclpp.json", ".mscclpp.inplace.json",
+        ]),
+    ],
+)  # fmt: skip
+def test_names(targets: tuple[str, ...], expected: list[str]) -> None:
+    wanted = request("fig10", "allgather", *targets)
+    assert suffixes(wanted) == [*expected, ".schedule.json"]
+    assert suffixes(replace(wanted, schedule_only=True)) == [".schedule.json"]
+    assert list(synthesize(wanted).files) == suffixes(wanted)
+
+
+def test_one_schedule_for_all_and_each_file_right_for_its_target() -> None:
+    made = synthesize(request("fig10", "reducescatter", *(t for t in TARGETS)))
+    assert {p.target.name for p in made.programs.values()} == set(TARGETS)
+    for suffix, program in made.programs.items():
+        assert made.files[suffix] == program.data
+        if program.target.format == "msccl-xml":
+            read = read_program(program.data, suffix)
+            assert lint(read, program.target) == []
+            assert read.program is not None and read.program.in_place == program.in_place
+    fused, plain = made.programs[".rccl-5.xml"].figures, made.programs[".rccl-6.xml"].figures
+    assert fused.steps < plain.steps
+
+
+def test_an_unknown_collective_names_the_targets_that_know_it() -> None:
+    with pytest.raises(HetesynthError) as caught:
+        synthesize(request("fig10", "gather", "portable", "msccl"))
+    assert (caught.value.code, caught.value.exit_code) == ("HS513", 2)
+    assert "msccl" in caught.value.message and "rccl-6" in caught.value.help
+
+
+def test_peers_are_limited_by_the_tightest_target(tmp_path: Path) -> None:
+    topology = tmp_path / "topo.dsl"
+    topology.write_text(
+        "node n {\n  gpus 65\n  link gpu[0-63] <-> gpu[1-64] { bandwidth 50 GB/s; latency 1 us }\n}\n"
+        "cluster c {\n  chunk 1 MB\n  instance a = n\n}\n"
+    )
+    narrow = replace(TARGETS["rccl-6"], max_thread_blocks=20)
+    wanted = Request(topology, "allgather", targets=(TARGETS["msccl"], narrow))
+    assert load_problem(wanted, Clock())[1].max_peers == 15
+    assert load_problem(replace(wanted, schedule_only=True), Clock())[1].max_peers is None
+
+
+def matrix(clusters: tuple[str, ...]) -> None:
+    for cluster in clusters:
+        for name in COLLECTIVE_NAMES:
+            cell = measured(EXAMPLES / cluster / "topo.dsl", name, ALL)
+            assert [v for v in cell.verdicts if v[1]] == [], (cluster, name)
+            assert cell.plain is not None
+            assert not any(size is None or size.worse(cell.plain) for _, size in cell.sizes), (cluster, name)
+
+
+def test_the_matrix_on_six_gpus() -> None:
+    matrix(("fig10",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["h20_4p8", "h20_16", "v100_4p8", "h20_4x2p8", "ring8", "dgx1"])
+def test_the_matrix_on_twelve_and_sixteen_gpus(cluster: str) -> None:
+    matrix((cluster,))
+
+
+def test_the_page_says_what_is_wrong() -> None:
+    cell = measured(EXAMPLES / "fig10" / "topo.dsl", "allgather", ALL)
+    text = page([cell], ["huge"])
+    assert "| fig10 | 6 | 6 of 6 | - |" in text and "huge" in text and "straightforward one: none." in text
+    assert cell.plain is not None
+    sizes = tuple((name, replace(cell.plain, steps=10**6)) for name, _ in cell.sizes)
+    bad = replace(cell, verdicts=(*cell.verdicts[:-1], ("mscclpp", "HS501")), sizes=sizes)
+    assert "5 of 6; mscclpp HS501" in page([bad], []) and "fig10 allgather portable" in page([bad], [])
