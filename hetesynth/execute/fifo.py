@@ -98,7 +98,7 @@ class FifoPlayer(Player):
 
     def _unsettled(self) -> list[str]:
         return [
-            f"rank {peer} never took {count} message{'s' if count > 1 else ''} on channel {channel}"
+            f"sent {count} message{'s' if count > 1 else ''} on channel {channel} that rank {peer} never took"
             for (peer, channel), count in sorted(self._connections.taken.items())
             if count
         ]

