@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
@@ -26,7 +27,11 @@ def write_msccl_xml(program: Program, profile: Target = PORTABLE) -> bytes:
 
     Raises HetesynthError HS506 for a name the readers could misread.
     """
-    return "".join(f"{line}\n" for line in _algo(program, profile)).encode("ascii")
+    stream = BytesIO()  # line by line: a large program has more lines than their bytes would take
+    for line in _algo(program, profile):
+        stream.write(line.encode("ascii"))
+        stream.write(b"\n")
+    return stream.getvalue()
 
 
 def check_name(name: str) -> None:
