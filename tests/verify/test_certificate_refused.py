@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.graphs import Graph, fig10, full, line, problem, ring, servers, star
 
+from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
@@ -215,6 +216,13 @@ def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem
     assert not _sound(problem(star(4, 2), "broadcast"), bound, text), "the ports are twice as wide"
 
 
+@pytest.fixture
+def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the landing bound, which would spare the solver."""
+    monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
+
+
+@pytest.mark.usefixtures("unaided")
 def test_no_assertion_can_be_strengthened() -> None:
     """A clause without one of its literals, a count lowered by one: refused without asking a solver."""
     wanted = problem(servers([1, 3], 2), "broadcast", 2, exclusive=True)
