@@ -1,0 +1,56 @@
+"""Topology files to plans for MSCCL++: every collective, both aliasings, bytes judged and run in random orders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.plan_chaos import outcome
+
+from hetesynth.emitter.layout import in_place_supported
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import target
+from hetesynth.pipeline.synthesis import Request, synthesize
+from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp_json import read_plan_json
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+LARGER = ("h20_4p8", "dgx1", "ring8", "h20_4x2p8")
+
+
+def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
+    """Synthesize for MSCCL++ and judge the bytes again, with what the topology knows of servers and links."""
+    topology = EXAMPLES / cluster / "topo.dsl"
+    wanted = (target("mscclpp"),)
+    request = Request(topology, name, chunks=chunks, strategy="greedy", budget=Budget(60.0), targets=wanted)
+    made = synthesize(request)
+    plans = {suffix: data for suffix, data in made.files.items() if "mscclpp" in suffix}
+    assert len(plans) == (2 if in_place_supported(name) else 1)
+    servers = [vertex.server for vertex in made.topology.vertices[: made.topology.ranks]]
+    links = {(arc.src, arc.dst) for arc in made.problem.arcs}
+    root = made.problem.collective.root
+    for suffix, data in plans.items():
+        plan = read_plan_json(data)
+        assert plan.in_place == ("inplace" in suffix)
+        assert plan_violations(plan, root=root, links=links, servers=servers) == []
+        if plan.ranks <= 16:
+            assert outcome(plan, root) == "right"
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_every_collective_on_a_small_cluster(name: CollectiveName) -> None:
+    check("fig10", name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("cluster", LARGER)
+def test_every_collective_on_larger_clusters(cluster: str, name: CollectiveName) -> None:
+    check(cluster, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["allgather", "reducescatter"])
+def test_64_gpus(name: CollectiveName) -> None:
+    check("h20_64", name)
