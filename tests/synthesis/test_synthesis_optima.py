@@ -49,10 +49,14 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
     p = problem(graph, wanted, chunks)
     if name == "direct" and not takes(p):
         pytest.skip("direct exchange is for chunks with one target, a link away")
+    if name == "trees" and wanted in ("alltoall", "gather", "scatter", "reduce"):
+        pytest.skip("trees are for chunks that go to everybody")
     solution = solve(p, name)
     assert solution.bound.steps <= steps
     recheck(p, solution.bound)
-    if name == "greedy":
+    if name == "trees":
+        assert solution.schedule.makespan >= steps  # they look at load, which few chunks hardly make
+    elif name == "greedy":
         assert steps <= solution.schedule.makespan <= steps + GREEDY_MISSES
     elif name == "direct" and wanted != "alltoall":
         assert solution.schedule.makespan >= steps  # without relays
