@@ -18,68 +18,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hetesynth.emitter.layout import Layout
 from hetesynth.emitter.mscclpp_place import Addition, Move, PlanMessage
+from hetesynth.emitter.mscclpp_teams import Share, Spread, Team, on_channels, teams
 from hetesynth.model.plan import (
     MAX_BARRIERS,
     MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
-    MAX_REMOTE_BUFFERS,
-    ChannelType,
     LocalSlice,
     PlanBlock,
-    PlanOp,
     PlanOperation,
     RemoteSlice,
 )
-from hetesynth.model.program import Buffer, BufferSlice
+from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
 Cells = tuple[tuple[str, int], ...]
-RemoteName = tuple[Rank, Buffer]
-"""(peer, its buffer)."""
 NOP = PlanOperation("nop")
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of one rank. ``remote``: the buffers it puts into, in the order of the GPU's list."""
-
-    rank: Rank
-    layout: Layout
-    outgoing: Sequence[PlanMessage]
-    incoming: Sequence[PlanMessage]
-    additions: dict[int, list[list[Addition]]]
-    early: Sequence[Move]
-    late: Sequence[Move]
-    peers: dict[ChannelType, tuple[Rank, ...]]
-    remote: tuple[RemoteName, ...]
-
-    def kind(self, peer: Rank) -> ChannelType:
-        """The type of its channel to ``peer``."""
-        return "memory" if peer in self.peers["memory"] else "port"
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How many peers share a thread block."""
-
-    memory: int
-    port: int
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A thread block in the making. ``segment`` counts the synchronizations of its threads."""
-
-    kind: ChannelType
-    peers: tuple[Rank, ...]
-    remote: tuple[RemoteName, ...]
-    operations: list[PlanOperation] = field(default_factory=list)
-    segment: int = 1
-    sealed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +63,8 @@ def thread_blocks(share: Share, spread: Spread) -> tuple[PlanBlock, ...] | None:
 class _Assembly:
     def __init__(self, share: Share, spread: Spread) -> None:
         self.share = share
-        self.teams = list(_teams(share, spread)) or [_Draft("memory", (), ())]
-        self.team_of = {peer: t for t, team in enumerate(self.teams) for peer in team.peers}
-        self.finished: list[_Draft] = []
+        self.teams = list(teams(share, spread)) or [Team("memory", (), ())]
+        self.finished: list[Team] = []
         self.barriers = 0
         self.barrier: int | None = None
         self.written: dict[tuple[str, int], tuple[int, int]] = {}
@@ -151,8 +106,8 @@ class _Assembly:
             near = team.kind == "memory"
             told = [p for p in team.peers if p in writers]
             heard = [p for p in team.peers if p in readers]
-            team.operations += self._on_channels("rlxsignal" if near else "signal", team, told)
-            team.operations += self._on_channels("rlxwait" if near else "wait", team, heard)
+            team.operations += on_channels("rlxsignal" if near else "signal", team, told)
+            team.operations += on_channels("rlxwait" if near else "wait", team, heard)
             if heard:
                 team.operations.append(NOP)
 
@@ -166,7 +121,7 @@ class _Assembly:
             mine = [p for p in team.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
-                operations += self._on_channels("wait", team, [p for p in mine if due[p] > step])
+                operations += on_channels("wait", team, [p for p in mine if due[p] > step])
             landed = [move for m in arriving if m.src in team.peers for move in m.moves]
             if landed:
                 items.append(_Item(t, tuple(operations), writes=self._cells((d, n) for _, d, n in landed)))
@@ -184,7 +139,7 @@ class _Assembly:
             signals: list[PlanOperation] = []
             for step in range(max(sum(m.dst == p for m in mine) for p in team.peers)):
                 signalled = [p for p in team.peers if sum(m.dst == p for m in mine) > step]
-                signals += self._on_channels("signal", team, signalled)
+                signals += on_channels("signal", team, signalled)
             by_thread = team.kind == "port" and [x.channels for x in puts] == [x.channels for x in signals]
             operations = [*puts, *signals] if by_thread else [*puts, NOP, *signals]
             reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
@@ -198,7 +153,7 @@ class _Assembly:
                 for cell in self._cells((src, count) for src, _, count in m.moves):
                     self.on_the_way[cell].add(m.dst)
 
-    def _put_operations(self, team: _Draft, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
+    def _put_operations(self, team: Team, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
         """At most eight slices an operation; all sources of one are in one buffer."""
         moves = [(m.dst, *move) for m in mine for move in m.moves]
         moves.sort(key=lambda move: move[1].buffer)
@@ -313,7 +268,7 @@ class _Assembly:
                     inside.add(t)
         before: list[list[PlanOperation]] = [[] for _ in self.teams]
         for t, team in enumerate(self.teams):
-            before[t] += self._on_channels("flush", team, [p for p in team.peers if p in flushed])
+            before[t] += on_channels("flush", team, [p for p in team.peers if p in flushed])
         if (across or flushed) and len(self.teams) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()
@@ -334,7 +289,7 @@ class _Assembly:
     def _hand_over(self) -> None:
         """All thread blocks end at one barrier, at which successors with the same channels begin."""
         together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.teams))
-        successors = [_Draft(team.kind, team.peers, team.remote, [together]) for team in self.teams]
+        successors = [Team(team.kind, team.peers, team.remote, [together]) for team in self.teams]
         for team in self.teams:
             team.operations.append(together)
         self.finished += self.teams
@@ -345,21 +300,9 @@ class _Assembly:
 
     def _flush(self, t: int) -> list[PlanOperation]:
         team = self.teams[t]
-        return self._on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
+        return on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
 
     # -- pieces
-
-    def _on_channels(self, op: PlanOp, team: _Draft, peers: Sequence[Rank]) -> list[PlanOperation]:
-        """``op`` on the channels to ``peers``, eight at a time.
-
-        A flush also names a chunk per channel as its target: kernels count those, not the channels.
-        """
-        found = []
-        for first in range(0, len(peers), MAX_CHANNELS_OF_OPERATION):
-            ids = tuple(team.peers.index(p) for p in peers[first : first + MAX_CHANNELS_OF_OPERATION])
-            dst = (LocalSlice("o", 0, 1),) * len(ids) if op == "flush" else ()
-            found.append(PlanOperation(op, team.kind, ids, dst=dst))
-        return found
 
     def _cells(self, parts: Iterator[tuple[BufferSlice, int]] | Sequence[tuple[BufferSlice, int]]) -> Cells:
         layout, rank = self.share.layout, self.share.rank
@@ -369,29 +312,13 @@ class _Assembly:
             for i in range(count)
         )
 
-    def _block(self, number: int, draft: _Draft) -> PlanBlock:
+    def _block(self, number: int, draft: Team) -> PlanBlock:
         channels = tuple(self.share.peers[draft.kind].index(p) for p in draft.peers)
         buffers = tuple(self.share.remote.index(name) for name in draft.remote)
         operations = tuple(draft.operations) or (NOP,)
         if draft.kind == "memory":
             return PlanBlock(number, operations, memory_channels=channels, memory_buffers=buffers)
         return PlanBlock(number, operations, port_channels=channels, port_buffers=buffers)
-
-
-def _teams(share: Share, spread: Spread) -> Iterator[_Draft]:
-    kinds: tuple[tuple[ChannelType, int], ...] = (("memory", spread.memory), ("port", spread.port))
-    for kind, most in kinds:
-        peers: list[Rank] = []
-        remote: list[RemoteName] = []
-        for peer in share.peers[kind]:
-            more = [name for name in share.remote if name[0] == peer]
-            if peers and (len(peers) >= most or len(remote) + len(more) > MAX_REMOTE_BUFFERS):
-                yield _Draft(kind, tuple(peers), tuple(remote))
-                peers, remote = [], []
-            peers.append(peer)
-            remote += more
-        if peers:
-            yield _Draft(kind, tuple(peers), tuple(remote))
 
 
 def _runs(

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.emitter.layout import Layout, in_place_supported
-from hetesynth.emitter.mscclpp_blocks import RemoteName, Share, Spread, thread_blocks
+from hetesynth.emitter.mscclpp_blocks import thread_blocks
 from hetesynth.emitter.mscclpp_place import PlanMessage, PlanPlacement, place_plan
+from hetesynth.emitter.mscclpp_teams import RemoteName, Share, Spread
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
 from hetesynth.model.problem import Problem

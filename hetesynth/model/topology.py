@@ -150,6 +150,11 @@ class Topology:
         if at != link.dst or not link.wires:
             raise ValueError(f"link {link.src}->{link.dst}: its wires do not end there")
 
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The server of each rank, by name."""
+        return tuple(vertex.server for vertex in self.vertices[: self.ranks])
+
     def wire_name(self, index: int) -> str:
         """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""
         wire = self.wires[index]

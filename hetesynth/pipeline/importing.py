@@ -312,7 +312,8 @@ def _programs(found: Imported) -> dict[str, Emitted]:
     programs: dict[str, Emitted] = {}
     for wanted, in_place, suffix in variants(found.request.targets, found.problem.collective.name):
         backend = FORMATS[wanted.format]
-        options = LoweringOptions(name=found.name, in_place=in_place, out_of_place=not in_place, profile=wanted)
+        servers = () if found.chunking is None else found.chunking.topology.servers
+        options = LoweringOptions(found.name, in_place, not in_place, profile=wanted, servers=servers)
         made = backend.emit(found.problem, found.schedule, options)
         wrong = backend.judge(made.data, found.name, found.problem, wanted)
         if wrong:

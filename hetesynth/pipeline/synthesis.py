@@ -222,16 +222,12 @@ def _programs(
         backend = FORMATS[wanted.format]
         name = _program_name(chunking.topology.name, problem, "inplace" if in_place else "")
         with clock.phase("lower"):
-            options = LoweringOptions(name, in_place, not in_place, profile=wanted, servers=_servers(chunking))
+            servers = chunking.topology.servers
+            options = LoweringOptions(name, in_place, not in_place, profile=wanted, servers=servers)
             programs[suffix] = backend.emit(problem, solution.schedule, options)
         with clock.phase("verify"):
             _demand_clean(backend.judge(programs[suffix].data, name, problem, wanted), f"program {name}{suffix}")
     return programs
-
-
-def _servers(chunking: Chunking) -> tuple[str, ...]:
-    topology = chunking.topology
-    return tuple(vertex.server for vertex in topology.vertices[: topology.ranks])
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

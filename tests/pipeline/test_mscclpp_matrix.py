@@ -27,7 +27,7 @@ def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
     made = synthesize(request)
     plans = {suffix: data for suffix, data in made.files.items() if "mscclpp" in suffix}
     assert len(plans) == (2 if in_place_supported(name) else 1)
-    servers = [vertex.server for vertex in made.topology.vertices[: made.topology.ranks]]
+    servers = made.topology.servers
     links = {(arc.src, arc.dst) for arc in made.problem.arcs}
     root = made.problem.collective.root
     for suffix, data in plans.items():
