@@ -57,27 +57,27 @@ TASK: Fields = (
     ("since", "f8"),
     ("speed", "f8"),  # present rate
     ("key", "f8"),  # when its next event is
-    ("missing", "i8"),  # tasks still waited for
-    ("phase", "i8"),
-    ("place", "i8"),  # in the heap, -1: not there
-    ("first_use", "i8"),
-    ("end_use", "i8"),
-    ("first_follower", "i8"),
-    ("end_follower", "i8"),
-    ("is_waiting", "i8"),
+    ("missing", "i4"),  # tasks still waited for
+    ("phase", "i4"),
+    ("place", "i4"),  # in the heap, -1: not there
+    ("first_use", "i4"),
+    ("end_use", "i4"),
+    ("first_follower", "i4"),
+    ("end_follower", "i4"),
+    ("is_waiting", "i4"),
 )
 RESOURCE: Fields = (
     ("rate", "f8"),  # bytes per second
     ("asked", "f8"),  # what its flows would draw if each were alone
     ("spare", "f8"),  # bytes per second not yet given
-    ("first_flow", "i8"),  # in ``flows``
-    ("active", "i8"),  # flows
-    ("open", "i8"),  # flows without a rate yet
-    ("tight", "i8"),
-    ("is_touched", "i8"),
-    ("is_member", "i8"),
+    ("first_flow", "i4"),  # in ``flows``
+    ("active", "i4"),  # flows
+    ("open", "i4"),  # flows without a rate yet
+    ("tight", "i4"),
+    ("is_touched", "i4"),
+    ("is_member", "i4"),
 )
-USE: Fields = (("resource", "i8"), ("task", "i8"), ("seat", "i8"))  # seat: in ``flows``
+USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
 
 
 def sift_up(s: State, at: int) -> None:
