@@ -89,9 +89,11 @@ def nops_carry(tb: ThreadBlock) -> bool:
     )
 
 
-@pytest.mark.parametrize(("graph", "name", "in_place"), CASES)
-@pytest.mark.parametrize("chunks", [1, 2])
-def test_every_collective_lowers_to_a_right_program(graph: str, name: str, in_place: bool, chunks: int) -> None:
+@pytest.mark.parametrize(
+    ("chunks", "graph", "name", "in_place"),
+    [(1, *c) for c in CASES] + [(2, *c) for c in CASES if c[0] in ("line3", "full4", "oneway4", "ring8")],
+)
+def test_every_collective_lowers_to_a_right_program(chunks: int, graph: str, name: str, in_place: bool) -> None:
     root = 1 if name in ROOTED and graph != "one" else None
     problem, schedule = case(graph, name, chunks, root)
     assert not schedule_violations(problem, schedule)
@@ -163,11 +165,11 @@ def test_transfers_longer_than_a_tick(graph: str, name: str, in_place: bool) -> 
 
 @pytest.mark.slow
 def test_many_odd_schedules() -> None:
-    for seed in range(150, 4000):
+    for seed in range(80, 4000):
         test_odd_schedules(seed)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_odd_schedules(seed: int) -> None:
     """Random valid schedules: values that cross, partial sums sent while others arrive, tight limits."""
     rng = random.Random(seed)

@@ -41,7 +41,7 @@ def instructions(program: Program, op: str) -> int:
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("graph", [g for g in GRAPHS if g != "h4p8"])
+@pytest.mark.parametrize("graph", ["one", "pair", "full4", "oneway4", "star5", "ring8"])
 def test_every_target_accepts_and_runs_its_program(graph: str, name: str) -> None:
     for target in XML:
         if name not in target.collectives:
@@ -57,8 +57,9 @@ def test_every_target_accepts_and_runs_its_program(graph: str, name: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-def test_every_target_on_twelve_gpus(name: str) -> None:
-    test_every_target_accepts_and_runs_its_program("h4p8", name)
+def test_every_target_on_all_graphs(name: str) -> None:
+    for graph in GRAPHS:
+        test_every_target_accepts_and_runs_its_program(graph, name)
 
 
 def test_a_ring_forwards_and_adds_at_once() -> None:
@@ -72,7 +73,7 @@ def test_a_ring_forwards_and_adds_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("graph", ["line3", "oneway4", "star5", "ring8", "dgx1"])
+@pytest.mark.parametrize("graph", ["line3", "oneway4", "star5", "ring8"])
 def test_no_program_is_larger_than_the_straightforward_one(graph: str, name: str) -> None:
     root = 1 if name in ROOTED else None
     plain = straightforward(*case(graph, name, 2, root), LoweringOptions("case"))
@@ -140,14 +141,14 @@ def odd(seed: int) -> None:
         assert not program_violations(made.program, slots=UNBOUNDED)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(40))
 def test_odd_schedules_with_fused_receives(seed: int) -> None:
     odd(seed)
 
 
 @pytest.mark.slow
 def test_many_odd_schedules_with_fused_receives() -> None:
-    for seed in range(80, 4000):
+    for seed in range(40, 4000):
         odd(seed)
 
 
