@@ -167,6 +167,7 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 def _schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
     from hetesynth.collectives.library import collective
     from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.verify.schedule import schedule_violations
 
     document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
     ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
@@ -177,9 +178,20 @@ def _schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sch
             help="give the topology it was synthesized for",
         )
     asked = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
-    arcs = tuple(Arc(link.src, link.dst, 1) for link in topology.links)
+    room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
+    arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
     problem = Problem(topology.ranks, topology.ranks, (), arcs, (), asked)
-    return ScheduleClock(topology, problem, document.schedule, options)
+    wrong = schedule_violations(problem, document.schedule)
+    if wrong:
+        raise HetesynthError(
+            f"{path} is no schedule of its collective: {wrong[0].message}",
+            code="HS560",
+            help="give a schedule JSON as `hetesynth synth` wrote it",
+        )
+    try:
+        return ScheduleClock(topology, problem, document.schedule, options)
+    except ValueError as error:
+        raise _misfit(error) from error
 
 
 def _program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:

@@ -16,6 +16,8 @@ import numpy as np
 from hetesynth.model.cost import Costs
 from hetesynth.model.timeline import Floats, Ints, TransferGraph
 
+MAX_DEPENDENCES = 50_000_000
+
 
 class TaskList:
     """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after."""
@@ -27,6 +29,7 @@ class TaskList:
         self._units: list[float] = []
         self._after: list[float] = []
         self._waits: list[Sequence[int]] = []
+        self._dependences = 0
 
     def __len__(self) -> int:
         return len(self._link)
@@ -53,6 +56,9 @@ class TaskList:
         self._units.append(units)
         self._after.append(units * after)
         self._waits.append(waits)
+        self._dependences += len(waits)
+        if self._dependences > MAX_DEPENDENCES:
+            raise ValueError(f"more than {MAX_DEPENDENCES} dependences between transfers: too many to simulate")
         return len(self._link) - 1
 
     def sized(self, first: Sequence[int] = ()) -> SizedTasks:

@@ -26,7 +26,7 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
     resources; ``barrier`` it waits for the end of all transfers of earlier ticks. A reduction takes gamma x bytes
     of the receiver after the last byte (HeteCCL 4.2: tau_c), except in ``order`` as a part of the transfer.
 
-    Raises ValueError when the schedule uses links that ``costs`` does not have.
+    Raises ValueError when the schedule uses links that ``costs`` does not have or is too large.
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
@@ -81,11 +81,11 @@ class _Arrivals:
         self._brought: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def before(self, t: Transfer) -> list[int]:
-        arrived = self._brought.get((t.chunk, self._ends[t.link][0]), ())
-        return [task for end, task in arrived if end <= t.start]
+        arrived = self._brought.get((t.chunk, self._ends[t.link][0]), [])
+        return [task for _, task in arrived[: bisect_right(arrived, t.start, key=lambda x: x[0])]]
 
     def add(self, t: Transfer, task: int) -> None:
-        self._brought.setdefault((t.chunk, self._ends[t.link][1]), []).append((t.end, task))
+        insort(self._brought.setdefault((t.chunk, self._ends[t.link][1]), []), (t.end, task))
 
 
 class _Earlier:

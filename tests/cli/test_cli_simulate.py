@@ -79,7 +79,13 @@ def test_wrong_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureF
     broken.write_text((made / "ag.xml").read_text().replace('type="s"', 'type="r"', 1))
     (tmp_path / "empty.schedule.json").write_bytes(b"")
     shutil.copy(made / "ag.xml", tmp_path / "ag.xml")
+    early = tmp_path / "early.schedule.json"
+    text = json.loads((made / "ag.schedule.json").read_text())
+    for row in text["transfers"]:
+        row[:2] = [0, 1]  # all at once: chunks are sent on before they are there
+    early.write_text(json.dumps(text))
     wrong = [
+        ([str(early), str(FIG10)], "HS560"),
         ([str(made / "ag.schedule.json"), str(DGX1)], "HS561"),
         ([str(made / "ag.xml"), str(DGX1)], "HS56"),
         ([str(broken), str(FIG10)], "HS560"),
