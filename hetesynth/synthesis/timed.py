@@ -14,18 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
-from hetesynth.synthesis.routing import Routes
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-
-Floats = NDArray[np.float64]
+from hetesynth.synthesis.timed_kernel import COMPILE_FROM, Floats, Ints, compiled, run_round
 
 ROUNDS = 4
 GROWTH = 0.5  # how much dearer the busiest resource becomes in a round
@@ -41,9 +37,9 @@ class Clockwork:
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """For every chunk its arcs; ``start[k, a]`` and ``seconds`` in the greedy's own reckoning."""
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there, in
+    the greedy's own reckoning."""
 
-    routes: Routes
     start: dict[tuple[int, int], float]
     load: list[float]
     seconds: float
@@ -89,7 +85,36 @@ def rounds(
 
 def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[float]) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
-    return _Round(tables, clock, price).run()
+    problem, collective = tables.problem, tables.problem.collective
+    arcs = problem.arcs
+    cost = [sum(price[r] for r in used) for used in tables.resources_of]
+    flow = [
+        alpha + max((clock.busy[r] for r in used), default=0.0)
+        for alpha, used in zip(clock.alpha, tables.resources_of, strict=True)
+    ]
+    held = np.full((len(collective.chunks), problem.ranks), np.inf)
+    wanted = np.zeros(held.shape, dtype=bool)
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        held[k, sorted(pre)] = 0.0
+        wanted[k, sorted(post - pre)] = True
+    most = len(collective.chunks) * problem.ranks
+    chunks, ways, begins = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most)
+    load = np.zeros(len(tables.resources))
+    kernel = compiled() if wanted.sum() * len(arcs) / problem.ranks > COMPILE_FROM else run_round
+    count, seconds = kernel(
+        np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),
+        *_rows(tables.out_of), *_rows(tables.resources_of),
+        np.array(cost), np.array(flow), np.array(clock.busy), _distances(tables, flow), held, wanted,
+        chunks, ways, begins, load,
+    )  # fmt: skip
+    chosen = zip(chunks[:count].tolist(), ways[:count].tolist(), begins[:count].tolist(), strict=True)
+    return TimedRoutes({(k, a): start for k, a, start in chosen}, load.tolist(), float(seconds))
+
+
+def _rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Where each row begins, one more for the end, and the rows one after the other."""
+    start = np.concatenate(([0], np.cumsum([len(row) for row in table]))).astype(np.int64)
+    return start, np.array([value for row in table for value in row], dtype=np.int64)
 
 
 def _distances(tables: Dissemination, flow: Sequence[float]) -> Floats:
@@ -102,87 +127,6 @@ def _distances(tables: Dissemination, flow: Sequence[float]) -> Floats:
     for via in range(n):
         np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
     return distance
-
-
-class _Round:
-    def __init__(self, tables: Dissemination, clock: Clockwork, price: Sequence[float]) -> None:
-        self.tables = tables
-        self.clock = clock
-        problem = tables.problem
-        arcs = range(len(problem.arcs))
-        self.cost = [sum(price[r] for r in tables.resources_of[a]) for a in arcs]
-        self.flow = [
-            clock.alpha[a] + max((clock.busy[r] for r in tables.resources_of[a]), default=0.0) for a in arcs
-        ]
-        self.free = [0.0] * len(tables.resources)
-        self.load = [0.0] * len(tables.resources)
-        self.held = [dict.fromkeys(pre, 0.0) for pre in problem.collective.pre]
-        self.lacking = [
-            set(post - pre) for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True)
-        ]
-        self.queue: list[tuple[float, int, int]] = []
-        self.distance = _distances(tables, self.flow)
-        self.nearest = [self.distance[sorted(pre)].min(axis=0) for pre in problem.collective.pre]
-        for k, lacking in enumerate(self.lacking):
-            wanted = np.zeros(problem.ranks, dtype=bool)
-            wanted[sorted(lacking)] = True
-            self.nearest[k][~wanted] = -1.0  # whoever has it, or does not want it, is no reason to hurry
-
-    def run(self) -> TimedRoutes:
-        for k, held in enumerate(self.held):
-            for rank in sorted(held):
-                self._offer(k, rank)
-        heapify(self.queue)
-        routes: list[list[int]] = [[] for _ in self.held]
-        start: dict[tuple[int, int], float] = {}
-        last = 0.0
-        left = sum(1 for wanted in self.lacking if wanted)
-        while left:
-            key, k, a = heappop(self.queue)
-            dst = self.tables.problem.arcs[a].dst
-            if dst in self.held[k] or not self.lacking[k]:
-                continue
-            begins = self._begins(k, a)
-            now = self._key(k, a)
-            if now > key + 1e-15:
-                heappush(self.queue, (now, k, a))
-                continue
-            self._commit(k, a, begins)
-            routes[k].append(a)
-            start[k, a] = begins
-            last = max(last, self.held[k][dst])
-            self.lacking[k].discard(dst)
-            left -= not self.lacking[k]
-            self._offer(k, dst)
-        return TimedRoutes(routes, start, self.load, last)
-
-    def _ahead(self, k: int, dst: int) -> float:
-        """Seconds still to go, once ``dst`` has chunk k, to the farthest rank that it is then the nearest to."""
-        left = self.distance[dst]
-        return float(left[left < self.nearest[k]].max(initial=0.0))
-
-    def _key(self, k: int, a: int) -> float:
-        """When it would arrive, the price of it, and the sooner the farther it leads."""
-        return self._begins(k, a) + self.flow[a] + self.cost[a] - self._ahead(k, self.tables.problem.arcs[a].dst)
-
-    def _begins(self, k: int, a: int) -> float:
-        ready = self.held[k][self.tables.problem.arcs[a].src]
-        return max(ready, *(self.free[r] for r in self.tables.resources_of[a]))
-
-    def _commit(self, k: int, a: int, begins: float) -> None:
-        for r in self.tables.resources_of[a]:
-            self.free[r] = begins + self.clock.busy[r]
-            self.load[r] += self.clock.busy[r]
-        dst = self.tables.problem.arcs[a].dst
-        self.held[k][dst] = begins + self.flow[a]
-        np.minimum(self.nearest[k], self.distance[dst], out=self.nearest[k])
-        self.nearest[k][dst] = -1.0
-
-    def _offer(self, k: int, rank: int) -> None:
-        """Everything that ``rank`` could send on now that it holds chunk k."""
-        for a in self.tables.out_of[rank]:
-            if self.tables.problem.arcs[a].dst not in self.held[k]:
-                heappush(self.queue, (self._key(k, a), k, a))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,108 @@
+"""Earliest arrival first: schedules that verify, the kernel in both forms, and what prices do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, full, line, problem, ring, servers
+from support.random_graphs import clusters
+from support.replay import complaint
+
+from hetesynth.frontend import load_topology
+from hetesynth.model.cost import costs
+from hetesynth.model.problem import Problem
+from hetesynth.synthesis import timed, timed_kernel
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.timed import Clockwork, Rates, earliest_arrival, rounds, schedule_of
+from hetesynth.verify.schedule import schedule_violations
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def clock(wanted: Problem, alpha: float = 1.0, seconds: float = 1.0) -> Clockwork:
+    """Every arc ``alpha``, every resource ``seconds`` over its capacity."""
+    tables = Dissemination(wanted)
+    return Clockwork([alpha] * len(wanted.arcs), [seconds / r.capacity for r in tables.resources])
+
+
+def judged(wanted: Problem, price: float = 0.0) -> timed.TimedRoutes:
+    tables = Dissemination(wanted)
+    found = earliest_arrival(tables, clock(wanted), [price / r.capacity for r in tables.resources])
+    schedule = schedule_of(tables, found)
+    assert not schedule_violations(wanted, schedule)
+    assert complaint(wanted, schedule) is None
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), st.sampled_from(["allgather", "broadcast", "alltoall", "gather", "scatter"]), st.integers(1, 2))
+def test_schedules_verify_on_random_clusters(graph: Graph, name: str, chunks: int) -> None:
+    judged(problem(graph, name, chunks), price=0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("graph", "name", "seconds"),
+    [
+        (line(4), "broadcast", 3 * 2.0),
+        (ring(5, both=False), "allgather", 4 * 2.0),
+        (full(5), "allgather", 2.0),
+        (full(5), "alltoall", 2.0),
+    ],
+)
+def test_known_times(graph: Graph, name: str, seconds: float) -> None:
+    """One second of latency and one of bytes a hop, nothing in the way."""
+    assert judged(problem(graph, name)).seconds == pytest.approx(seconds)  # type: ignore[arg-type]
+
+
+def test_an_exclusive_reduction_sends_a_chunk_once_a_step() -> None:
+    judged(problem(full(4), "allgather", exclusive=True))
+
+
+def crossings(wanted: Problem, found: timed.TimedRoutes, home: list[int]) -> int:
+    """Transfers between servers."""
+    return sum(1 for _, a in found.start if home[wanted.arcs[a].src] != home[wanted.arcs[a].dst])
+
+
+def test_without_prices_quick_with_prices_sparing() -> None:
+    wanted = problem(servers([4, 4]), "allgather")
+    home = [0] * 4 + [1] * 4
+    assert crossings(wanted, judged(wanted, price=5.0), home) == 8  # every chunk once
+    assert crossings(wanted, judged(wanted), home) >= 8
+
+
+def test_interpreted_and_compiled_rounds_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = problem(servers([4, 3]), "allgather", 2)
+    tables = Dissemination(wanted)
+    price = [0.3 / r.capacity for r in tables.resources]
+    interpreted = earliest_arrival(tables, clock(wanted), price)
+    monkeypatch.setattr(timed, "COMPILE_FROM", 0)
+    monkeypatch.setattr(timed, "compiled", timed_kernel.compiled)
+    machine = earliest_arrival(tables, clock(wanted), price)
+    assert list(machine.start.items()) == list(interpreted.start.items())
+    assert np.array_equal(machine.load, interpreted.load) and machine.seconds == interpreted.seconds
+
+
+def test_rounds_end_when_time_is_up() -> None:
+    wanted = problem(full(4), "allgather")
+    assert len(rounds(Dissemination(wanted), clock(wanted), 1.0, 4, lambda: True)) == 1
+    assert len(rounds(Dissemination(wanted), clock(wanted), 1.0, 4, lambda: False)) == 4
+
+
+def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
+    from hetesynth.chunking import ChunkingOptions, chunk
+    from hetesynth.collectives.library import collective
+
+    topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
+    wanted = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))
+    paid = costs(topology)
+    tables = Dissemination(wanted)
+    busy = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, 10**6).clockwork(tables).busy
+    by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
+    ports = [s for name, s in by_name.items() if "nvswitch" in name]
+    cards = [s for name, s in by_name.items() if name.startswith("a.nic0->")]
+    assert ports and all(s == pytest.approx(10**6 / 450e9) for s in ports)
+    assert cards and all(s == pytest.approx(10**6 / 50e9) for s in cards)
