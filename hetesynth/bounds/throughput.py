@@ -169,7 +169,8 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
 def _by_volume(topology: Topology, name: CollectiveName) -> list[TimeBound]:
     """What all parts together must take in against what they can: single GPUs, and servers."""
     parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology)]
-    return [_volume_bound(topology, name, p) for p in parts if len(p) > 1]
+    found = [_volume_bound(topology, name, p) for p in parts if len(p) > 1]
+    return [bound for bound in found if bound is not None]
 
 
 def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
@@ -179,9 +180,17 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     return tuple(tuple(ranks) for ranks in members.values())
 
 
-def _volume_bound(topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...]) -> TimeBound:
-    """Each byte enters p - 1 parts (allreduce: another p - 1 on the way to its sum)."""
-    narrow = [narrowest(topology, part) for part in parts]
+def _volume_bound(
+    topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...]
+) -> TimeBound | None:
+    """Each byte enters p - 1 parts (allreduce: another p - 1 on the way to its sum). None: a part has no limit."""
+    graph = WireGraph.of(topology)
+    narrow: list[tuple[Fraction, frozenset[int]]] = []
+    for part in parts:
+        width, side = narrowest(topology, part, graph)
+        if width is None:
+            return None
+        narrow.append((width, side))
     bandwidth = sum((width for width, _ in narrow), Fraction(0))
     share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
     if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
@@ -206,6 +215,8 @@ def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> 
     latency, u, v = best
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
     entering, side = narrowest(topology, (v,))
+    if entering is None:  # wires without a limit lead there: only the way counts
+        share, entering = Fraction(0), Fraction(1)
     proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
     return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
 

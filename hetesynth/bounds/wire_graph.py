@@ -127,10 +127,15 @@ def _large_flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) ->
     return int(flow), {int(v) for v in side}
 
 
-def narrowest(topology: Topology, part: Iterable[Rank]) -> tuple[Fraction, frozenset[int]]:
-    """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others."""
+def narrowest(
+    topology: Topology, part: Iterable[Rank], graph: WireGraph | None = None
+) -> tuple[Fraction | None, frozenset[int]]:
+    """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others.
+
+    None: no cut without an unlimited wire does. ``graph``: of ``topology``, when it is at hand.
+    """
     inside = set(part)
-    graph = WireGraph.of(topology)
+    graph = graph or WireGraph.of(topology)
     total = sum(c for c in graph.capacity if c is not None) + 1
     merged: dict[tuple[int, int], int] = defaultdict(int)
     for s, d, c in zip(graph.src, graph.dst, graph.capacity, strict=True):
@@ -139,4 +144,4 @@ def narrowest(topology: Topology, part: Iterable[Rank]) -> tuple[Fraction, froze
     for r in range(topology.ranks):
         merged[(r, sink) if r in inside else (source, r)] = total
     flow, side = _flow(merged, source, sink)
-    return Fraction(flow) / graph.scale, frozenset(side - {source})
+    return None if flow >= total else Fraction(flow) / graph.scale, frozenset(side - {source})

@@ -171,7 +171,7 @@ class _Judge:
         whole = self.name in ("allreduce", "broadcast", "reduce")
         if witness.share > (Fraction(1) if whole else Fraction(1, n)):
             return "more than one rank has to say"
-        carried = self._enters((witness.dst,), witness.side)
+        carried = self._enters((witness.dst,), witness.side) if witness.share else Fraction(1)
         if carried is None:
             return "the side does not separate the last rank"
         found = self._distances(witness.src, [link.latency for link in self.topology.links])

@@ -180,3 +180,11 @@ def test_small_buffers_are_bound_by_latency_and_large_ones_by_bandwidth() -> Non
 def test_a_rooted_collective_needs_its_root() -> None:
     with pytest.raises(ValueError, match="root"):
         time_bounds(directed_ring(3), "broadcast")
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
+def test_wires_without_a_limit_prove_nothing(name: CollectiveName) -> None:
+    """Two GPUs of an 8-GPU H20 server share a NIC over wires without a limit: no cut parts them there."""
+    topology = example("h20_4p8")
+    for bound in time_bounds(topology, name):
+        assert not time_bound_violations(topology, name, None, bound), bound.proof
