@@ -70,7 +70,7 @@ def test_transfers_that_last_several_ticks(name: CollectiveName) -> None:
 
 def test_random_schedules_with_overlapping_transfers() -> None:
     tried = 0
-    for seed in range(60):
+    for seed in range(45):
         rng = random.Random(seed)
         name = rng.choice(COLLECTIVE_NAMES)
         problem = problem_on(rng.choice(["line3", "full3", "full4", "oneway4"]), name, rng.randint(1, 2))
@@ -83,7 +83,7 @@ def test_random_schedules_with_overlapping_transfers() -> None:
         tried += 1
         for in_place in forms(name):
             judged(problem, schedule, in_place, [rng.choice("ab") for _ in range(problem.ranks)])
-    assert tried > 30
+    assert tried > 20
 
 
 def test_a_message_that_a_later_one_overtakes_is_waited_for() -> None:

@@ -101,7 +101,7 @@ def accepted_goes_right(mutant: Mutant) -> None:
         assert {outcome(changed, root, s) for s in range(6)} == {"right"}
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=70, deadline=None, derandomize=True)
 @given(MUTANTS)
 def test_what_the_judge_accepts_goes_right_in_every_order(mutant: Mutant) -> None:
     accepted_goes_right(mutant)
