@@ -6,6 +6,7 @@ anything is written.
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Iterator
@@ -225,6 +226,8 @@ def _programs(
             servers = chunking.topology.servers
             options = LoweringOptions(name, in_place, not in_place, profile=wanted, servers=servers)
             programs[suffix] = backend.emit(problem, solution.schedule, options)
+            if problem.ranks > MANY_RANKS:
+                gc.collect()  # gives back what the lowering used before the judge needs as much
         with clock.phase("verify"):
             _demand_clean(backend.judge(programs[suffix].data, name, problem, wanted), f"program {name}{suffix}")
     return programs
