@@ -74,22 +74,28 @@ class Surroundings:
         return {(k, rank) for k, pre in starts for rank in range(problem.ranks) if rank not in pre}
 
     def _ways_around(self, k: int, rank: int) -> list[Delivery]:
-        problem = self.tables.problem
+        """Through which ranks chunk ``k`` could reach ``rank`` past what is fullest on its way now."""
+        problem, of = self.tables.problem, self.tables.resources_of
+        link = self.source[k, rank]
+        source, here = problem.arcs[link].src, set(of[link])
         wanted = problem.collective.post[k] | problem.collective.pre[k]
-        source = problem.arcs[self.source[k, rank]].src
-        direct = max(0, self.room[source, rank])
-        ways = [
-            (min(self.room.get((source, middle), 0), self.room.get((middle, rank), 0)), middle)
-            for middle in range(problem.ranks)
-            if middle not in wanted
-        ]
-        return [(k, middle) for room, middle in sorted(ways, reverse=True)[:RELAYS] if room > direct]
+        fullest = max(0, min((self.idle[r] for r in here), default=problem.arcs[link].capacity))
+        ways: list[tuple[int, int]] = []
+        for middle in range(problem.ranks):
+            first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
+            if middle in wanted or first is None or second is None:
+                continue
+            others = {*of[first], *of[second]} - here  # what both ways use does not tell them apart
+            ways.append((min((self.idle[r] for r in others), default=fullest), middle))
+        return [(k, middle) for room, middle in sorted(ways, reverse=True)[:RELAYS] if room > fullest]
 
     @cached_property
-    def room(self) -> dict[tuple[int, int], int]:
-        """For each pair of ranks, what the roomiest link between them has left."""
-        room: dict[tuple[int, int], int] = {}
+    def roomiest(self) -> dict[tuple[int, int], int]:
+        """For each pair of ranks, the link between them that has most left."""
+        found: dict[tuple[int, int], int] = {}
+        room = [min((self.idle[r] for r in of), default=0) for of in self.tables.resources_of]
         for a, arc in enumerate(self.tables.problem.arcs):
-            here = min((self.idle[r] for r in self.tables.resources_of[a]), default=arc.capacity)
-            room[arc.src, arc.dst] = max(here, room.get((arc.src, arc.dst), here))
-        return room
+            known = found.setdefault((arc.src, arc.dst), a)
+            if room[a] > room[known]:
+                found[arc.src, arc.dst] = a
+        return found
