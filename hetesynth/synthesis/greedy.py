@@ -38,7 +38,7 @@ MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
-COMPILE_FROM = (300_000, 1_500_000)  # deliveries x ranks of a round from which machine code pays at once,
+COMPILE_FROM = (200_000, 1_500_000)  # deliveries x ranks of a round from which machine code pays at once,
 INTERPRETED = (
     0.5,
     4.0,
