@@ -94,7 +94,6 @@ def _crowded(problem: Problem) -> str | None:
 
 def _auto(search: Search) -> LowerBound | None:
     if direct.refuses(search.problem) is None:
-        greedy.improve(search, rounds=1)
         direct.improve(search)
     if not search.done:
         greedy.improve(search)

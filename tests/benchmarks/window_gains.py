@@ -1,6 +1,6 @@
 """What windows gain on schedules of one greedy round: ``python tests/benchmarks/window_gains.py [WORD]``.
 
-Prints the table of docs/decisions/0004-encodings.md: steps before and after, the bound, CPU seconds of the windows.
+Prints the table of docs/decisions/0004-encodings.md: bound, steps before and after, CPU seconds of windows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CASES = [
     ("v100_fail_one8", "alltoall"), ("torus_8x8", "allgather"), ("mesh_8x8_hetero", "allgather"),
     ("h20_4x2p8", "allgather"), ("h20_8x2p4", "allgather"), ("v100_4x3p8", "alltoall"), ("torus_8x8", "broadcast"),
-    ("dgx2_x2", "allgather"), ("ndv2_x4", "allgather"), ("h20_8x8", "allgather"), ("v100_4p8_sharednic", "allgather"),
+    ("dgx2_x2", "allgather"), ("ndv2_x4", "allgather"), ("h20_8x8", "allgather"),
+    ("v100_4p8_sharednic", "allgather"),
 ]  # fmt: skip
 
 
