@@ -25,6 +25,7 @@ from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, Rank, Topology, Wire
 
+INT62 = 2**62
 MAX_EXCHANGE_RANKS = 32  # the linear program of alltoall has a variable per rank and wire
 
 
@@ -222,19 +223,15 @@ def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> 
 
 
 def _latencies(topology: Topology) -> list[list[Fraction]]:
-    """The least sum of link latencies between every two ranks, exact."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import dijkstra
-
+    """The least sum of link latencies between every two ranks, exact (Floyd 1962)."""
+    n = topology.ranks
     unit = lcm(*(link.latency.denominator for link in topology.links))
-    least: dict[tuple[int, int], int] = {}
+    far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
+    reach = np.full((n, n), far, dtype=np.int64 if far < INT62 else object)
     for link in topology.links:
-        whole = int(link.latency * unit)
-        least[link.src, link.dst] = min(whole, least.get((link.src, link.dst), whole))
-    keys = sorted(least)
-    rows, columns = np.array(keys).T
-    # a latency of zero would be no edge: count in halves and add a little that rounds away
-    weights = np.array([least[k] * 2 * topology.ranks + 1 for k in keys], dtype=float)
-    graph = csr_matrix((weights, (rows, columns)), shape=(topology.ranks, topology.ranks))
-    found = dijkstra(graph)
-    return [[Fraction(int(x) // (2 * topology.ranks), unit) for x in row] for row in found]
+        reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
+    np.fill_diagonal(reach, 0)
+    for via in range(n):
+        np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
+    known = {int(x): Fraction(int(x), unit) for x in np.unique(reach)}
+    return [[known[int(x)] for x in row] for row in reach]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-import numpy as np
-
+from hetesynth.bounds.maxflow import maximum_flow
 from hetesynth.model.topology import Rank, Topology, Wire
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
@@ -100,20 +99,9 @@ def _flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple
 
 
 def _small_flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, set[int]]:
-    """Where 32 bits hold every sum."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    keys = sorted(edges)
-    data = np.array([edges[k] for k in keys], dtype=np.int32)
-    rows, columns = np.array(keys, dtype=np.int32).T
-    network = csr_matrix((data, (rows, columns)), shape=(source + 1, source + 1))
-    result = maximum_flow(network, source, sink)
-    residual = network - result.flow
-    residual.data = np.maximum(residual.data, 0)
-    residual.eliminate_zeros()
-    reached = breadth_first_order(residual, source, return_predecessors=False)
-    return int(result.flow_value), {int(v) for v in reached}
+    """Where 31 bits hold every sum."""
+    flow, reached = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink)
+    return flow, set(reached)
 
 
 def _large_flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, set[int]]:
