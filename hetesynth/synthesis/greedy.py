@@ -38,11 +38,10 @@ MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
-COMPILE_FROM = (200_000, 1_500_000)  # deliveries x ranks of a round from which machine code pays at once,
-INTERPRETED = (
-    0.5,
-    4.0,
-)  # CPU seconds of interpreted rounds after which it does: when it is on disk, when it is not
+# From how much work of a round machine code pays at once, and after how many CPU seconds of interpreted rounds it
+# does: when it is on disk, when it is not.
+COMPILE_FROM = (200_000, 1_500_000)
+INTERPRETED = (0.5, 4.0)
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -55,7 +54,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
     price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
     fresh = not kept()
-    large = _deliveries(search.problem) * search.problem.ranks >= COMPILE_FROM[fresh]
+    large = _work(search.problem) >= COMPILE_FROM[fresh]
     interpreted = 0.0
     stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
     last = 0.0  # seconds of the last round; no round is begun that would not end in time
@@ -112,6 +111,11 @@ def _deliveries(problem: Problem) -> int:
     """At least one."""
     pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
     return max(1, sum(len(post - pre) for pre, post in pairs))
+
+
+def _work(problem: Problem) -> int:
+    """What a round takes, in ranks looked at: for each delivery, and several times for each chunk."""
+    return (_deliveries(problem) + 8 * len(problem.collective.chunks)) * problem.ranks
 
 
 def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
