@@ -1,19 +1,24 @@
 """The command ``hetesynth``: finds the subcommand, turns failures into messages and exit codes.
 
 Exit codes: 0 ok; 1 the answer is no (violations, infeasible); 2 usage or input; 3 gave up; 70 our bug.
+docs/errors.md has the table of the error codes.
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
+import json
 import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
 import click
 
 from hetesynth import __version__
+from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError, InternalError
 
 COMMANDS = {
@@ -28,6 +33,7 @@ COMMANDS = {
     "bench": "bench",
 }
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"
+USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"
 
 
 class _Commands(click.Group):
@@ -61,39 +67,90 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line ``arguments``; the exit code."""
+    """Run the command line ``arguments``; the exit code.
+
+    A failure is told on standard error and, with ``--json`` among the arguments, as JSON on standard output.
+    """
     gc.set_threshold(100_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except HetesynthError as error:
-        click.echo(error.render(), err=True)
-        return error.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted before there was anything to keep", err=True)
-        return 3
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # a full disk behind standard output, a name the system refuses
-        with suppress(OSError):
-            where = f" ({error.filename})" if error.filename else ""
-            click.echo(f"error: {error.strerror or error}{where}", err=True)
-        return 2
-    except InternalError as error:
-        click.echo(f"internal error: {error}\n  {ISSUES}", err=True)
-        return 70
-    except Exception as error:
-        if os.environ.get("HETESYNTH_TRACEBACK"):
-            raise
-        click.echo(f"internal error: {type(error).__name__}: {error}\n  {ISSUES}", err=True)
-        click.echo("  set HETESYNTH_TRACEBACK=1 to see where", err=True)
-        return 70
+    except (Exception, KeyboardInterrupt) as error:
+        wanted = itertools.takewhile(lambda argument: argument != "--", arguments)
+        return _fail(error, as_json="--json" in wanted)
+
+
+def _fail(error: BaseException, *, as_json: bool) -> int:
+    """Say what went wrong; the exit code."""
+    known = _known(error)
+    with suppress(OSError):  # a full disk
+        if isinstance(error, click.ClickException):
+            error.show()
+        elif isinstance(error, HetesynthError):
+            click.echo(error.render(), err=True)
+        else:
+            click.echo(_shown(known), err=True)
+        if as_json:
+            click.echo(json.dumps(_document(known), indent=2))
+    if known.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
+        raise error
+    return known.exit_code
+
+
+def _shown(error: HetesynthError) -> str:
+    label = "error: " if error.code == SYSTEM else ""
+    return f"{label}{error.message}" + (f"\n  {error.help}" if error.help else "")
+
+
+def _known(error: BaseException) -> HetesynthError:
+    """The failure with a code, a message and a way out."""
+    if isinstance(error, HetesynthError):
+        return error
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        help_ = f"{context.command_path} --help lists the options" if context else ""
+        return HetesynthError(error.format_message(), code=USAGE, help=help_)
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        message = "interrupted before there was anything to keep"
+        return HetesynthError(message, code=INTERRUPTED, exit_code=3)
+    if isinstance(error, OSError):  # a full disk behind standard output, a name the system refuses
+        where = f" ({error.filename})" if error.filename else ""
+        return HetesynthError(f"{error.strerror or error}{where}", code=SYSTEM)
+    if isinstance(error, InternalError):
+        return HetesynthError(f"internal error: {error}", code=BUG, help=ISSUES, exit_code=70)
+    message = f"internal error: {type(error).__name__}: {error}"
+    help_ = f"{ISSUES}\n  set HETESYNTH_TRACEBACK=1 to see where"
+    return HetesynthError(message, code=BUG, help=help_, exit_code=70)
+
+
+def _document(error: HetesynthError) -> dict[str, Any]:
+    """What ``--json`` prints of a failure; findings about an input text have their places."""
+    told: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "help": error.help,
+        "exit_code": error.exit_code,
+    }
+    if isinstance(error, SourceError):
+        told["diagnostics"] = [
+            {
+                "code": d.code,
+                "severity": d.severity,
+                "file": d.span.file,
+                "line": d.span.line,
+                "column": d.span.column,
+                "length": d.span.length,
+                "message": d.message,
+                "help": d.help,
+            }
+            for d in error.diagnostics
+        ]
+    return {"error": told}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,118 @@
+"""With ``--json`` a failure is JSON on standard output too; the text on standard error and the exit code stay."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from hetesynth.cli import main as cli_main
+from hetesynth.cli.main import COMMANDS, run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
+
+MISSING = {
+    "synth": ["synth", "missing.dsl", "--coll", "allgather"],
+    "verify": ["verify", "missing.xml"],
+    "install-hint": ["install-hint", "no-such-target"],
+    "run": ["run", "missing.xml", "--in-process"],
+    "import": ["import", "missing.xml"],
+    "simulate": ["simulate", "missing.xml", FIG10],
+    "bounds": ["bounds", "missing.dsl", "--coll", "allgather"],
+    "topo": ["topo", "show", "missing.dsl"],
+    "bench": ["bench", "--only", "no such case"],
+}
+
+
+def _both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, dict[str, Any]]:
+    """Exit code, standard error and the error object, which says the same as a run without ``--json``."""
+    plain = run(arguments)
+    text = capsys.readouterr()
+    code = run([*arguments, "--json"])
+    shown = capsys.readouterr()
+    assert (code, text.out) == (plain, "")
+    assert shown.err == text.err != ""
+    document = json.loads(shown.out)
+    assert list(document) == ["error"]
+    error = document["error"]
+    assert {"code", "message", "help", "exit_code"} <= set(error)
+    assert error["exit_code"] == code
+    return code, shown.err, error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_a_failure_as_json(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, shown, error = _both(MISSING[command], capsys)
+    assert code == 2
+    assert f"error[{error['code']}]: {error['message']}" in shown
+    assert error["help"] in shown and error["help"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["synth", FIG10], ["bounds", FIG10, "--coll", "no"], ["topo", "show", FIG10, "--no-such-option"]]
+)
+def test_wrong_usage_as_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, error = _both(arguments, capsys)
+    assert (code, error["code"]) == (2, "HS001")
+    assert error["message"] in shown and "--help" in error["help"]
+
+
+def test_findings_about_a_topology_have_their_places(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = "cluster bad {\n  instance a = nosuch\n  chunk 16 parsecs\n}\n"
+    (tmp_path / "bad.dsl").write_text(text)
+    _, shown, error = _both(["topo", "show", str(tmp_path / "bad.dsl")], capsys)
+    found = error["diagnostics"]
+    assert len(found) == 2
+    for one in found:
+        assert f"{one['file']}:{one['line']}:{one['column']}: {one['code']}: {one['message']}" in shown
+        marked = text.splitlines()[one["line"] - 1][one["column"] - 1 :][: one["length"]]
+        assert marked in ("nosuch", "16 parsecs")
+    assert (error["code"], error["message"]) == (found[0]["code"], found[0]["message"])
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "exit_code", "word"),
+    [
+        (KeyboardInterrupt(), "HS002", 3, "interrupted"),
+        (click.Abort(), "HS002", 3, "interrupted"),
+        (OSError(28, "No space left on device", "x.xml"), "HS003", 2, "No space left on device (x.xml)"),
+        (ZeroDivisionError("by zero"), "HS070", 70, "ZeroDivisionError: by zero"),
+    ],
+)
+def test_other_failures_as_json(
+    failure: BaseException,
+    code: str,
+    exit_code: int,
+    word: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(**_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(cli_main.cli, "main", fails)
+    left, shown, error = _both(["synth"], capsys)
+    assert (left, error["code"]) == (exit_code, code)
+    assert word in error["message"] and word in shown
+
+
+def test_after_two_dashes_it_is_the_name_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topo", "show", "--", "--json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and "--json" in shown.err
+
+
+def test_a_process_prints_one_object_and_exits_alike(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hetesynth", "verify", str(tmp_path / "none.xml"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == json.loads(done.stdout)["error"]["exit_code"] == 2
+    assert done.stderr.startswith("error[")
