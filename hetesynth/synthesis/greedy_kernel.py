@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hetesynth.synthesis.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -256,24 +257,6 @@ def kept() -> bool:
     return any(next(place.rglob(f"{here.stem}.run_round-*.nbc"), None) is not None for place in places)
 
 
-@cache
 def compiled() -> Callable[..., Any]:
-    """``run_round`` as machine code; compiled on first use and kept on disk where that is possible.
-
-    A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
-    """
-    import numba
-
-    fresh: Callable[..., Any] = numba.njit(nogil=True)(run_round)
-    try:
-        kept: Callable[..., Any] = numba.njit(cache=True, nogil=True)(run_round)
-    except RuntimeError:  # no place for the cache
-        return fresh
-
-    def run(*arguments: Any) -> Any:
-        try:
-            return kept(*arguments)
-        except Exception:  # the file on disk does not load; the kernel itself raises nothing
-            return fresh(*arguments)
-
-    return run
+    """``run_round`` as machine code."""
+    return machine_code(run_round)

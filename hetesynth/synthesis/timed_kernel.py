@@ -7,12 +7,13 @@ function without objects, so that numba takes it as it stands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hetesynth.synthesis.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,24 +93,6 @@ def run_round(
     return count, last
 
 
-@cache
 def compiled() -> Callable[..., Any]:
-    """``run_round`` as machine code; compiled on first use and kept on disk where that is possible.
-
-    A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
-    """
-    import numba
-
-    fresh: Callable[..., Any] = numba.njit(nogil=True)(run_round)
-    try:
-        kept: Callable[..., Any] = numba.njit(cache=True, nogil=True)(run_round)
-    except RuntimeError:  # no place for the cache
-        return fresh
-
-    def run(*arguments: Any) -> Any:
-        try:
-            return kept(*arguments)
-        except Exception:  # the file on disk does not load; the kernel itself raises nothing
-            return fresh(*arguments)
-
-    return run
+    """``run_round`` as machine code."""
+    return machine_code(run_round)
