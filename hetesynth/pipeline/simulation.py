@@ -69,6 +69,7 @@ class ScheduleClock:
         from hetesynth.simulate.schedule import schedule_tasks
 
         self.problem = problem
+        self.schedule = schedule
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
         self.tasks: SizedTasks = schedule_tasks(schedule, self.costs, options.steps)
 
@@ -159,12 +160,13 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 
     cluster = load_topology(topology)
     is_schedule = path.suffix == ".json"
-    clock = _schedule_clock(path, cluster, options) if is_schedule else _program_clock(path, cluster, options)
+    clock = schedule_clock(path, cluster, options) if is_schedule else program_clock(path, cluster, options)
     found = tuple(clock.predict(size) for size in sizes)
     return FilePredictions(path, "schedule" if is_schedule else "program", cluster, options, found)
 
 
-def _schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
+def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
+    """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
     from hetesynth.collectives.library import collective
     from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
     from hetesynth.verify.schedule import schedule_violations
@@ -194,7 +196,8 @@ def _schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sch
         raise _misfit(error) from error
 
 
-def _program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
+def program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
+    """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.verify.msccl_xml import load_program
     from hetesynth.verify.program import program_violations
 
@@ -224,7 +227,7 @@ def _contents(path: Path, most: int) -> bytes:
             return file.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(f"cannot read {path}: {reason}", code="HS562") from error
+        raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML") from error
 
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
