@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hetesynth.pipeline.judging import Finding, Judged
 
 SHOWN = 50
+SHOWN_ALIKE = 3  # findings of one rule
 
 
 @click.command(name="verify", short_help="Execute and judge an MSCCL XML file or an MSCCL++ plan.")
@@ -101,11 +103,18 @@ def _print(program: Path, judged: Judged) -> None:
     helped: set[str] = set()
     for label in ("error", "portability", "warning", "note"):
         findings = [f for f in judged.findings if f.level == label]
+        alike: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
         for finding in findings[:SHOWN]:
+            alike[finding.violation.rule, finding.targets] += 1
+            if alike[finding.violation.rule, finding.targets] > SHOWN_ALIKE:
+                continue
             click.echo(_line(program, label, finding, several=len(judged.acceptance) > 1))
             if finding.help and finding.help not in helped:
                 helped.add(finding.help)
                 click.echo(f"  help: {finding.help}")
+        for (rule, _), count in alike.items():
+            if count > SHOWN_ALIKE:
+                click.echo(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
         if len(findings) > SHOWN:
             click.echo(f"  and {len(findings) - SHOWN} more of kind {label}")
     for target, acceptance in judged.acceptance:
