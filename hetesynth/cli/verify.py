@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hetesynth.model.verdict import Violation
     from hetesynth.pipeline.judging import Finding, Judged
 
-SHOWN = 50
 SHOWN_ALIKE = 3  # findings of one rule
 
 
@@ -104,7 +103,7 @@ def _print(program: Path, judged: Judged) -> None:
     for label in ("error", "portability", "warning", "note"):
         findings = [f for f in judged.findings if f.level == label]
         alike: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
-        for finding in findings[:SHOWN]:
+        for finding in findings:
             alike[finding.violation.rule, finding.targets] += 1
             if alike[finding.violation.rule, finding.targets] > SHOWN_ALIKE:
                 continue
@@ -115,8 +114,6 @@ def _print(program: Path, judged: Judged) -> None:
         for (rule, _), count in alike.items():
             if count > SHOWN_ALIKE:
                 click.echo(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
-        if len(findings) > SHOWN:
-            click.echo(f"  and {len(findings) - SHOWN} more of kind {label}")
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
         click.echo(f"{program}: {target}: {_fate(acceptance, wrong)}")
