@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
+from hetesynth.errors import HetesynthError
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE, Target, target
 from hetesynth.pipeline.synthesis import Exclusion, Request
+
+if TYPE_CHECKING:
+    from hetesynth.frontend.nccl_graph import RingFile
+
+MAX_SIZES = 256
+MAX_SIZE = 2**50
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,8 +76,14 @@ def request(
     schedule_only: bool = False,
     max_peers: int | None = None,
     targets: tuple[Target, ...] = (PORTABLE,),
+    size: str | None = None,
+    rings: tuple[str, ...] = (),
 ) -> Request:
     """The request that the options state."""
+    if size is not None and chunk_size is not None:
+        raise HetesynthError(
+            "--size and --chunk-size say the same in two ways", code="HS612", help="use --size with --chunks"
+        )
     return Request(
         topology=topology,
         collective=cast("CollectiveName", name),
@@ -83,7 +96,52 @@ def request(
         schedule_only=schedule_only,
         max_peers=max_peers,
         targets=targets,
+        size=None if size is None else buffer_size(size, "--size"),
+        chunks_stated=_stated("chunks"),
+        rings=ring_files(rings),
     )
+
+
+def _stated(option: str) -> bool:
+    """Whether the user gave ``option`` rather than its default."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source(option)
+    return source is not None and source is not click.core.ParameterSource.DEFAULT
+
+
+def buffer_size(text: str, option: str) -> int:
+    """Bytes of a collective's buffer."""
+    size = int(parse_quantity(text, "size", option))
+    if not 1 <= size <= MAX_SIZE:
+        raise click.BadParameter("must be from one byte to 1024 TiB", param_hint=option)
+    return size
+
+
+def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
+    """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
+    from hetesynth.pipeline.simulation import sizes_between
+
+    found: list[int] = []
+    for part in text.split(",")[: MAX_SIZES + 1]:
+        low, dots, high = part.partition("..")
+        first = buffer_size(low, option)
+        found.extend(sizes_between(first, max(first, buffer_size(high, option)), factor) if dots else (first,))
+    if len(found) > MAX_SIZES:
+        raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint=option)
+    return tuple(sorted(set(found)))
+
+
+def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
+    """The files of ``--rings FILE`` and ``--rings INSTANCE=FILE``."""
+    if not named:
+        return ()
+    from hetesynth.frontend.nccl_graph import RingFile
+
+    found = []
+    for value in named:
+        instance, equals, path = value.partition("=")
+        found.append(RingFile(Path(path if equals else value), instance if equals else None))
+    return tuple(found)
 
 
 def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> ChunkingOptions:
@@ -103,4 +161,12 @@ def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
     return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
 
 
+size_option = click.option(
+    "--size", metavar="SIZE",
+    help="Of the collective's buffer, such as 64MB: choose chunks, capacities and strategy by predicted time.",
+)  # fmt: skip
+rings_option = click.option(
+    "--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml",
+    help="For strategy ring: the order of GPUs in NCCL's own dump of its graph (NCCL_GRAPH_DUMP_FILE).",
+)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -8,13 +8,9 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option
-from hetesynth.frontend.quantity import parse_quantity
+from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
-
-MAX_SIZES = 256
-MAX_SIZE = 2**50
 
 
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
@@ -46,7 +42,7 @@ def command(
     the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time,
     bus bandwidth that times the factor of the collective. Time is simulated, not measured.
     """
-    wanted = _sizes(sizes)
+    wanted = buffer_sizes(sizes, "--size")
     from hetesynth.pipeline.simulation import CostOptions, simulate_file
     from hetesynth.report.simulation import simulation_report, simulation_summary
 
@@ -56,24 +52,3 @@ def command(
         click.echo(json.dumps(simulation_summary(found), indent=2))
     else:
         click.echo(simulation_report(found))
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    """A size, several with commas, or a range."""
-    from hetesynth.pipeline.simulation import sizes_between
-
-    found: list[int] = []
-    for part in text.split(",")[: MAX_SIZES + 1]:
-        low, dots, high = part.partition("..")
-        first = _size(low)
-        found.extend(sizes_between(first, max(first, _size(high))) if dots else (first,))
-    if len(found) > MAX_SIZES:
-        raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint="--size")
-    return tuple(sorted(set(found)))
-
-
-def _size(text: str) -> int:
-    size = int(parse_quantity(text, "size", "--size"))
-    if not 1 <= size <= MAX_SIZE:
-        raise click.BadParameter("must be from one byte to 1024 TiB", param_hint="--size")
-    return size

@@ -10,7 +10,15 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, request, targets_of
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    json_option,
+    problem_options,
+    request,
+    rings_option,
+    size_option,
+    targets_of,
+)
 from hetesynth.cli.progress import watching
 from hetesynth.errors import HetesynthError
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
@@ -19,6 +27,8 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
 @click.argument("topology", type=TOPOLOGY)
 @problem_options
+@size_option
+@rings_option
 @click.option("--strategy", default="auto", show_default=True, help="auto, greedy, direct, cegis or whole.")
 @click.option(
     "--time-budget", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
@@ -42,6 +52,8 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 @json_option
 def command(
     topology: Path,
+    size: str | None,
+    rings: tuple[str, ...],
     strategy: str,
     time_budget: float,
     seed: int,
@@ -56,7 +68,8 @@ def command(
 
     Writes the program (out of place and, where the collective has it, in place) and the schedule as JSON next to
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
-    Ctrl-C and the time budget keep the best verified schedule so far.
+    Ctrl-C and the time budget keep the best verified schedule so far. With --size the schedule is the quickest of
+    many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
     """
     if math.isnan(time_budget):
         raise click.BadParameter("must be a number of seconds", param_hint="--time-budget")
@@ -71,13 +84,16 @@ def command(
         schedule_only=schedule_only,
         max_peers=max_peers,
         targets=targets_of(targets),
+        size=size,
+        rings=rings,
         **problem,
     )
     check_folder(output)
     named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
-    name = f"{made.topology.name}-{wanted.collective}" + (f"-c{wanted.chunks}" if wanted.chunks > 1 else "")
+    chunks = made.request.chunks
+    name = f"{made.topology.name}-{wanted.collective}" + (f"-c{chunks}" if chunks > 1 else "")
     stem = named or (output or Path()) / name
     paths = pipeline.write(made, stem)
     if as_json:

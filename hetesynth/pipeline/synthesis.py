@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,6 +31,9 @@ from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
+    from hetesynth.frontend.nccl_graph import RingFile
+    from hetesynth.pipeline.pace import Pace
+    from hetesynth.pipeline.sizing import Contender
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
@@ -39,6 +42,8 @@ PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for sec
 
 SCHEDULE_SUFFIX = ".schedule.json"
 RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
+
+UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504"})  # a program past a limit of its target
 
 Exclusion = Literal["auto", "step", "program"]
 
@@ -51,6 +56,9 @@ class Request:
     ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
     the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
     ``targets``: the runtimes to write for; one schedule serves them all.
+    ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too unless
+    ``chunks_stated``. ``rings``: NCCL's own, for strategy ring. ``min_bytes``, ``max_bytes`` (0: no limit): what
+    programs are to be used for, both ends included, as the runtime counts.
     """
 
     topology: Path
@@ -64,6 +72,11 @@ class Request:
     schedule_only: bool = False  # no programs: for clusters past what a program can hold
     max_peers: int | None = None  # of a rank; by default what thread blocks allow, past MANY_RANKS ranks
     targets: tuple[Target, ...] = (PORTABLE,)
+    size: int | None = None
+    chunks_stated: bool = False
+    rings: tuple[RingFile, ...] = ()
+    min_bytes: int = 0
+    max_bytes: int = 0
 
 
 @dataclass
@@ -87,6 +100,17 @@ class Clock:
         return sum(self.phases.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
+    target: its label, its seconds, and why."""
+
+    label: str
+    tried: int
+    cut_short: bool
+    unfit: tuple[tuple[str, float, str], ...] = ()
+
+
 @dataclass(frozen=True)
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written."""
@@ -100,6 +124,8 @@ class Synthesis:
     files: dict[str, bytes]  # suffix -> contents of every file, programs first
     clock: Clock
     recheck: Recheck  # of the bound
+    pace: Pace
+    choice: Choice | None = None  # for a size
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
@@ -112,17 +138,24 @@ def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("chunking"):
-        wanted = collective(request.collective, topology.ranks, request.chunks, request.root)
+        collective(request.collective, topology.ranks, request.chunks, request.root)  # does the root fit?
         if topology.ranks == 1:
             raise HetesynthError(
                 "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
             )
         chunking = chunk(topology, request.chunking)
-        step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
-        peers = request.max_peers
-        if peers is None and topology.ranks > MANY_RANKS and not request.schedule_only:
-            peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
-        return chunking, chunking.problem(wanted, exclusive_reduction=step and wanted.reduces, max_peers=peers)
+        return chunking, problem_of(request, chunking)
+
+
+def problem_of(request: Request, chunking: Chunking) -> Problem:
+    """The problem of ``request`` with these capacities."""
+    ranks = chunking.topology.ranks
+    wanted = collective(request.collective, ranks, request.chunks, request.root)
+    step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
+    peers = request.max_peers
+    if peers is None and ranks > MANY_RANKS and not request.schedule_only:
+        peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
+    return chunking.problem(wanted, exclusive_reduction=step and wanted.reduces, max_peers=peers)
 
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
@@ -133,7 +166,7 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     _, problem = load_problem(request, Clock())
     stranded = reach(problem).stranded
     if stranded is not None:
-        raise _no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
     return problem, bounds_of(problem)
 
 
@@ -151,43 +184,100 @@ def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_
 
 def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
-    from hetesynth.synthesis.interrupts import finishing
+    from hetesynth.pipeline.ways import strategy_of
     from hetesynth.synthesis.registry import strategy
     from hetesynth.synthesis.solve import Solver
     from hetesynth.verify.schedule import schedule_violations
 
-    chosen = strategy(request.strategy)
+    strategy(request.strategy)
     for wanted in request.targets:
         demand_collective(wanted, request.collective)
     clock = Clock()
+    if request.size is not None:
+        return _for_size(request, request.size, clock, progress)
     chunking, problem = load_problem(request, clock)
+    chosen = strategy_of(request, chunking.topology)
     with clock.phase("search"):
         outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
-            raise _no_schedule(reason)
+            raise no_schedule(reason)
         case GaveUp(reason=reason):
             raise HetesynthError(
                 reason, code="HS602", exit_code=3, help="raise --time-budget or use --strategy auto"
             )
     clock.phases["bound"] = outcome.bound_seconds
     clock.phases["search"] -= outcome.bound_seconds
+    return finished(request, chunking, problem, outcome, clock, progress)
+
+
+def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> Synthesis:
+    """The quickest contender for ``size`` whose programs fit every target."""
+    from hetesynth.pipeline.sizing import contest
+
+    with clock.phase("parse"):
+        topology = load_topology(request.topology)
+    with clock.phase("search"):
+        held = contest(topology, request, size, progress)
+    unfit: list[tuple[str, float, str]] = []
+    refusal: HetesynthError | None = None
+    for contender in held.contenders:
+        choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
+        try:
+            return for_contender(request, contender, held.pace(contender), clock, choice, progress)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+            refusal = refusal or error
+            unfit.append((contender.label, contender.seconds, error.message))
+    raise refusal or InternalError("a contest without contenders")
+
+
+def for_contender(
+    request: Request, contender: Contender, pace: Pace, clock: Clock, choice: Choice | None = None,
+    progress: Progress = silent,
+) -> Synthesis:  # fmt: skip
+    """What ``contender`` becomes. Raises HetesynthError with a code of ``UNFIT`` when it does not fit a target."""
+    stated = replace(
+        request, chunks=contender.chunks, strategy=contender.name, chunking=contender.chunking.options
+    )
+    return finished(
+        stated, contender.chunking, contender.problem, contender.solution, clock, progress, pace, choice
+    )
+
+
+def finished(
+    request: Request, chunking: Chunking, problem: Problem, solution: Solution, clock: Clock,
+    progress: Progress = silent, known: Pace | None = None, choice: Choice | None = None,
+) -> Synthesis:  # fmt: skip
+    """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
+    from hetesynth.pipeline.pace import implied_size, pace
+    from hetesynth.synthesis.interrupts import finishing
+    from hetesynth.verify.schedule import schedule_violations
+
     with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
         with clock.phase("verify"):
-            _demand_clean(schedule_violations(problem, outcome.schedule), "schedule")
+            _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
             rechecked = recheck_bound(
-                problem, outcome.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf)
+                problem, solution.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf)
             )
             _demand_clean(list(rechecked.violations), "bound")
-        progress("lowering", outcome.schedule.makespan)
-        programs = {} if request.schedule_only else _programs(problem, outcome, chunking, request.targets, clock)
+        with clock.phase("predict"):
+            size = implied_size(problem, chunking.chunk_bytes)
+            timed = known or pace(chunking.topology, problem, solution.schedule, size)
+        progress("lowering", solution.schedule.makespan)
+        programs = {} if request.schedule_only else _programs(problem, solution, chunking, request, clock)
         files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
-            files[SCHEDULE_SUFFIX] = _schedule_json(problem, outcome, chunking)
-        return Synthesis(request, chunking.topology, chunking, problem, outcome, programs, files, clock, rechecked)
+            files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
+        topology = chunking.topology
+        return Synthesis(
+            request, topology, chunking, problem, solution, programs, files, clock, rechecked, timed, choice
+        )
 
 
-def _no_schedule(reason: str) -> HetesynthError:
+def no_schedule(reason: str) -> HetesynthError:
+    """The answer is no."""
     return HetesynthError(
         f"there is no schedule: {reason}",
         code="HS601",
@@ -213,18 +303,21 @@ def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterato
 
 
 def _programs(
-    problem: Problem, solution: Solution, chunking: Chunking, targets: tuple[Target, ...], clock: Clock
+    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: Clock
 ) -> dict[str, Emitted]:
     """Lower, write to memory, read back and execute: every program, one after the other."""
     from hetesynth.emitter.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
-    for wanted, in_place, suffix in variants(targets, problem.collective.name):
+    for wanted, in_place, suffix in variants(request.targets, problem.collective.name):
         backend = FORMATS[wanted.format]
         name = _program_name(chunking.topology.name, problem, "inplace" if in_place else "")
         with clock.phase("lower"):
             servers = chunking.topology.servers
-            options = LoweringOptions(name, in_place, not in_place, profile=wanted, servers=servers)
+            options = LoweringOptions(
+                name, in_place, not in_place, profile=wanted, servers=servers,
+                min_bytes=request.min_bytes, max_bytes=request.max_bytes,
+            )  # fmt: skip
             programs[suffix] = backend.emit(problem, solution.schedule, options)
             if problem.ranks > MANY_RANKS:
                 gc.collect()  # gives back what the lowering used before the judge needs as much

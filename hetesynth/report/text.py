@@ -50,8 +50,19 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
         "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
+        **made.pace.figures(),
+        "size_asked": made.request.size,
+        "choice": _choice(made),
         "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
     }
+
+
+def _choice(made: Synthesis) -> dict[str, Any] | None:
+    chosen = made.choice
+    if chosen is None:
+        return None
+    unfit = [{"way": way, "predicted_us": s * 1e6, "reason": why} for way, s, why in chosen.unfit]
+    return {"way": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
 
 
 def program_label(made: Synthesis, suffix: str) -> str:
@@ -96,6 +107,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"strategy {made.request.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(made)}",
+        *(f"  {line}" for line in pace_lines(made)),
         f"  capacities   {_capacities(made)}",
         *(f"  {line}" for line in _programs(made)),
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
@@ -129,6 +141,39 @@ def _quality(made: Synthesis) -> str:
     if solution.within is not None and solution.within == certificate.steps:
         gap += "; optimal for reduce-scatter followed by allgather"
     return gap + _ENDINGS[solution.ending]
+
+
+_BOUND_WORDS = {
+    "cut": "the narrowest cut",
+    "volume": "what all parts take in together",
+    "exchange": "all wires together",
+    "latency": "the longest way",
+}
+
+
+def pace_lines(made: Synthesis) -> Iterable[str]:
+    """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
+    pace = made.pace
+    figures = pace.figures()
+    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[pace.bound.kind]}: {pace.bound.proof}"
+    if pace.seconds is None:
+        yield f"time         {human_bytes(pace.size)}: not simulated, too many transfers (--size asks for it)"
+        yield f"             {bound}"
+        return
+    yield (
+        f"time         {human_bytes(pace.size)} in {figures['predicted_us']:,.2f} us (simulated), "
+        f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
+        f"{figures['percent_of_bound']:.1f} % of the bound"
+    )
+    yield f"             {bound}"
+    chosen = made.choice
+    if chosen is None:
+        return
+    short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
+    yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {human_bytes(pace.size)}{short}"
+    for way, seconds, why in chosen.unfit:
+        lost = f"{pace.seconds / seconds - 1:.1%}"
+        yield f"             {way} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
 
 def _capacities(made: Synthesis) -> str:

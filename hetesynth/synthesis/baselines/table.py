@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -56,6 +56,21 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
         search.offer(schedule, name)
 
     return Strategy(name, source, improve, refuses)
+
+
+def ring_strategy(orders: Sequence[Sequence[int]], *, inverted: bool) -> Strategy:
+    """NCCL's rings in stated orders of ranks; ``inverted``: the problem is solved backwards."""
+    backwards = [list(reversed(order)) for order in orders]
+
+    def router(tables: Dissemination) -> Routes:
+        if tables.problem.collective.name in PERSONAL:
+            return all_pairs_routes(tables)
+        try:
+            return ring_routes(tables, backwards if inverted else orders)
+        except NoRoute:
+            return ring_routes(tables, orders if inverted else backwards)
+
+    return baseline("ring", "NCCL's rings as it dumped them", router)
 
 
 def _peers(problem: Problem, transfers: tuple[Transfer, ...]) -> int:

@@ -1,0 +1,187 @@
+"""What a contest for a size tries, and in which order: chunks per rank, capacities, strategy.
+
+In: a topology, a request, a size. Out: ``Way``s, one group for each number of chunks. The first number is about
+the root of (seconds of the bytes / seconds of latency), where a pipeline of chunks is in balance; the others
+follow by distance from it, so that what is most likely to win is there when time is short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hetesynth.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.collectives.inversion import DUAL
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.cost import Costs, chunk_bytes, costs
+from hetesynth.model.time_bound import TimeBound
+from hetesynth.model.topology import Topology
+
+if TYPE_CHECKING:
+    from hetesynth.pipeline.synthesis import Request
+    from hetesynth.synthesis.strategy import Strategy
+
+CHUNKS = (1, 2, 4, 8, 16, 32)
+MAX_START = 16
+MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
+MAX_TIMED = 70_000  # of a contender routed by earliest arrival
+MAX_LISTED = 12_000  # of a contender with fixed routes
+MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
+FEW_MULTIPLES = 4
+WEIGHTS = (0.0, 0.5, 1.0)
+LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
+PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One thing to try. ``strategy``: how; ``name``: its name without what was chosen for the size."""
+
+    label: str
+    name: str
+    chunks: int
+    chunking: Chunking
+    strategy: Strategy
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Everything to be tried for ``size`` bytes; ``bounds`` tell how latency and bytes compare."""
+
+    topology: Topology
+    request: Request
+    size: int
+    bounds: tuple[TimeBound, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Seconds that the bytes take at least over seconds that the way takes at least."""
+        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
+        latency = max(float(b.latency) for b in self.bounds)
+        return bytes_ / latency if latency else math.inf
+
+    def counts(self) -> list[int]:
+        """Chunks per rank, the most promising number first."""
+        if self.request.chunks_stated or self.request.chunks > 1:
+            return [self.request.chunks]
+        name, ranks = self.request.collective, self.topology.ranks
+        small = [c for c in CHUNKS if chunk_bytes(name, ranks, c, self.size) >= 1]
+        if not small:
+            raise self._too_small(1)
+        fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
+        start = min(max(math.log2(max(self.ratio, 1.0)) / 2, 0.0), math.log2(MAX_START))
+        return sorted(fit, key=lambda c: (abs(math.log2(c) - start), c))
+
+    def of(self, chunks: int) -> Iterator[Way]:
+        """The ways with ``chunks`` chunks per rank, in order."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+        if exact < 1:
+            raise self._too_small(chunks)
+        chunkings = self._chunkings(chunks, max(1, int(exact)))
+        if self.request.strategy != "auto":
+            named = strategy_of(self.request, self.topology)
+            yield from (Way(_label(named.name, chunks, c), named.name, chunks, c, named) for c in chunkings)
+            return
+        timed = list(self._timed(chunks, chunkings[0], exact))
+        yield from timed if self.ratio <= LARGE else ()
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        for name in ("greedy", "trees"):
+            found = STRATEGIES[name]
+            if name == "trees" and self.request.collective in PERSONAL:
+                continue
+            yield from (Way(_label(name, chunks, c), name, chunks, c, found) for c in chunkings)
+        listed = [*_baselines(), *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else [])]
+        if number <= MAX_LISTED:
+            yield from (
+                Way(_label(name, chunks, chunkings[0]), name, chunks, chunkings[0], STRATEGIES[name])
+                for name in listed
+            )
+        if self.ratio > LARGE and chunks <= 2:
+            yield from timed
+
+    def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.timed import Rates, timed_strategy
+
+        if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
+            return
+        paid: Costs = costs(self.topology)
+        rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
+        for weight in WEIGHTS:
+            label = f"earliest arrival, price {weight:g}, c={chunks}"
+            yield Way(label, "timed", chunks, chunking, timed_strategy(rates, weight))
+
+    def _chunkings(self, chunks: int, size: int) -> list[Chunking]:
+        """The paper's capacities for chunks of ``size`` bytes, and those that round less."""
+        options = replace(self.request.chunking, chunk_bytes=size)
+        paper = chunk(self.topology, options)
+        if self.request.chunking != ChunkingOptions():
+            return [paper]
+        found = [paper]
+        for most in (FEW_MULTIPLES, MAX_MULTIPLE):
+            near = _closest(self.topology, options, paper, min(most, 2 * chunks))
+            if _error(near) < 0.9 * _error(found[-1]):
+                found.append(near)
+        return found
+
+    def _too_small(self, chunks: int) -> HetesynthError:
+        return HetesynthError(
+            f"{self.size} bytes are too few to be cut into {chunks} chunks per rank",
+            code="HS611",
+            help="use fewer --chunks or a larger --size",
+        )
+
+
+def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
+    """Deliveries of the collective, times two where each goes by another rank."""
+    if name in ROOTED_ALIKE:
+        return (ranks - 1) * chunks
+    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)
+
+
+def strategy_of(request: Request, topology: Topology) -> Strategy:
+    """The strategy that ``request`` names, along stated rings where it has some."""
+    from hetesynth.synthesis.registry import strategy
+
+    if not request.rings:
+        return strategy(request.strategy)
+    if request.strategy != "ring":
+        raise HetesynthError(
+            f"strategy {request.strategy} takes no rings", code="HS620", help="use --strategy ring with --rings"
+        )
+    from hetesynth.frontend.nccl_graph import server_rings
+    from hetesynth.synthesis.baselines.table import ring_strategy
+
+    return ring_strategy(server_rings(topology, request.rings), inverted=request.collective in DUAL)
+
+
+def _baselines() -> list[str]:
+    from hetesynth.synthesis.baselines.table import BASELINES
+
+    return [s.name for s in BASELINES]
+
+
+def _label(name: str, chunks: int, chunking: Chunking) -> str:
+    said = f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if chunking.options.rounding == "nearest" else ""
+    return f"{name}, c={chunks}{said}"
+
+
+def _closest(topology: Topology, options: ChunkingOptions, paper: Chunking, most: int) -> Chunking:
+    """The multiple of tau_ref with the least error of rounding."""
+    found = [
+        chunk(topology, replace(options, reference=paper.tau_ref * multiple, rounding="nearest"))
+        for multiple in map(Fraction, range(1, most + 1))
+    ]
+    return min(found, key=_error)
+
+
+def _error(chunking: Chunking) -> float:
+    """How wrong the most wrong capacity of a link, wire or group is."""
+    worst = chunking.worst_error()
+    return 0.0 if worst is None else abs(float(worst.error))
