@@ -53,7 +53,7 @@ class Runner:
     def __call__(self, cases: Sequence[Case], *, whole: bool) -> Report:
         """Measure ``cases`` in turn. Ctrl-C ends the run; the rows so far are kept.
 
-        Raises HetesynthError HS801 when the cluster of a case is not there.
+        Raises HetesynthError HS901 when the cluster of a case is not there.
         """
         started = time.monotonic()
         before = load()
@@ -106,7 +106,7 @@ class Runner:
         if text is None:
             raise HetesynthError(
                 f"there is no example {cluster} in {self.examples}",
-                code="HS801",
+                code="HS901",
                 help="run it in a checkout of hetesynth, or name its examples with --examples",
             )
         path = folder / f"{cluster}.dsl"

@@ -50,7 +50,7 @@ def command(
     cases = chosen(quick=quick, patterns=patterns)
     if not cases:
         raise HetesynthError(
-            "no case has such a name", code="HS802", help="try --only paper, --only h20_64 or --only broadcast"
+            "no case has such a name", code="HS902", help="try --only paper, --only h20_64 or --only broadcast"
         )
     whole = not quick and not patterns
     target = _target(output, wanted=write or output is not None or whole)
@@ -78,7 +78,7 @@ def _target(output: Path | None, *, wanted: bool) -> Path | None:
     target = output or ROOT / "docs" / "benchmarks.md"
     if not target.parent.is_dir():
         raise HetesynthError(
-            f"{target.parent} is not a directory", code="HS803", help="choose another file with -o"
+            f"{target.parent} is not a directory", code="HS903", help="choose another file with -o"
         )
     from hetesynth.emitter.outputs import check_writable
 

@@ -80,7 +80,7 @@ def command(
     try:
         report = run_file(request)
     except HetesynthError as error:
-        if error.code == "HS700":  # rank 0 says it
+        if error.code == "HS800":  # rank 0 says it
             return error.exit_code
         raise
     if report is None:

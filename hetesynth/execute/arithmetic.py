@@ -33,7 +33,7 @@ POISON = 0xDB
 class Arithmetic:
     """Elements of ``dtype`` on ``ranks`` ranks, reduced with ``reduction``; ``reduces``: whether they are at all.
 
-    Raises HetesynthError (HS705) where the type is not installed or too narrow for an exact sum.
+    Raises HetesynthError where the type is too narrow for an exact sum (HS805) or not installed (HS812).
     """
 
     reduction: Reduction
@@ -46,7 +46,7 @@ class Arithmetic:
         if self.reduces and self._range() < 2:
             raise HetesynthError(
                 f"a sum over {self.ranks} ranks is not exact in {self.dtype}",
-                code="HS705",
+                code="HS805",
                 help="use --dtype float32 or int32, or --op max",
             )
 
@@ -124,7 +124,7 @@ def _bfloat16() -> np.dtype[Any]:
         ml_dtypes = import_module("ml_dtypes")
     except ImportError:
         raise HetesynthError(
-            "numpy alone has no bfloat16", code="HS705", help="pip install ml_dtypes, or use --dtype float32"
+            "numpy alone has no bfloat16", code="HS812", help="pip install ml_dtypes, or use --dtype float32"
         ) from None
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return found

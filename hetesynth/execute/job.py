@@ -93,7 +93,8 @@ class Job:
 
 
 def program_job(program: Program, wishes: Wishes) -> Job:
-    """The job of a program. HetesynthError: HS701 no such collective, HS702 root, HS703 size, HS704 memory."""
+    """The job of a program. HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS811
+    chunks that are no blocks."""
     _known(program.collective)
     root = checked_root(program.collective, program.ranks, program.root, wishes)
     whole, blocks = _cut(program)
@@ -111,11 +112,11 @@ def program_job(program: Program, wishes: Wishes) -> Job:
 
 
 def plan_job(plan: Plan, wishes: Wishes) -> Job:
-    """The job of a plan. HetesynthError as for a program; plans have no passes and no slots (HS703)."""
+    """The job of a plan. HetesynthError as for a program; plans have no passes and no slots (HS810)."""
     name, ranks = _known(plan.collective), plan.ranks
     if wishes.message_bytes or wishes.slots:
         raise HetesynthError(
-            "a plan writes whole chunks into its peers: there are no messages", code="HS703",
+            "a plan writes whole chunks into its peers: there are no messages", code="HS810",
             help="leave out --pass-size and --slots",
         )  # fmt: skip
     root = checked_root(name, ranks, None, wishes)
@@ -141,7 +142,7 @@ def _known(collective: str) -> CollectiveName:
         if collective == name:
             return name
     raise HetesynthError(
-        f"nothing says what {collective[:40]!r} must end with", code="HS701",
+        f"nothing says what {collective[:40]!r} must end with", code="HS801",
         help=f"run checks data of {', '.join(COLLECTIVE_NAMES)}",
     )  # fmt: skip
 
@@ -152,9 +153,9 @@ def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: W
         return None
     root = wishes.root if wishes.root is not None else stated
     if root is None:
-        raise HetesynthError(f"the file does not say the root of this {name}", code="HS702", help="give --root")
+        raise HetesynthError(f"the file does not say the root of this {name}", code="HS802", help="give --root")
     if not 0 <= root < ranks:
-        raise HetesynthError(f"root {root} is no rank: there are {ranks}", code="HS702", help="give --root")
+        raise HetesynthError(f"root {root} is no rank: there are {ranks}", code="HS802", help="give --root")
     return root
 
 
@@ -168,7 +169,7 @@ def _cut(program: Program) -> tuple[int, int]:
         return chunks * ranks, chunks
     if chunks % ranks:
         raise HetesynthError(
-            f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank", code="HS703"
+            f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank", code="HS811"
         )
     return chunks, chunks // ranks
 
@@ -187,7 +188,7 @@ def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment
         what = numbers.dtype if grain == numbers.item_bytes else f"{grain}-byte units"
         near = f"{below} or {above}" if below > 0 else f"{above}"
         raise HetesynthError(
-            f"{size} bytes are no whole number of {what} in each of {chunks} chunks", code="HS703",
+            f"{size} bytes are no whole number of {what} in each of {chunks} chunks", code="HS803",
             help=f"use --size {near} (a multiple of {unit})",
         )  # fmt: skip
     return size // chunks // numbers.item_bytes
@@ -199,5 +200,5 @@ def check_memory(job: Job, largest: Part) -> None:
     if need > MAX_MEMORY:
         raise HetesynthError(
             f"rank {largest.rank} needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used",
-            code="HS704", help="use a smaller --size",
+            code="HS804", help="use a smaller --size",
         )  # fmt: skip

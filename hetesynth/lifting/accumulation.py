@@ -100,6 +100,7 @@ class _Lines:
                     f"the program is not right: gpu {rank} does not end with all of chunk {k}",
                     code="HS702",
                     help="run `hetesynth verify` on it",
+                    exit_code=1,
                 )
             wanted.append(((rank, k), mask, OWN))
         while wanted:

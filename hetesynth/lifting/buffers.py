@@ -43,8 +43,8 @@ class Shape:
 def shape(program: Program) -> Shape:
     """The shape of ``program``'s collective.
 
-    Raises HetesynthError HS701 for a collective without a stated result (``custom`` and the like) and for chunks
-    that cannot be cut into one block per rank.
+    Raises HetesynthError HS701 for a collective without a stated result (``custom`` and the like), HS702 for
+    chunks that cannot be cut into one block per rank, HS304 for too many of them.
     """
     name, chunks, ranks = program.collective, program.chunks_per_loop, program.ranks
     if name not in COLLECTIVE_NAMES:
@@ -61,14 +61,15 @@ def shape(program: Program) -> Shape:
         if chunks % ranks:
             raise HetesynthError(
                 f"{chunks} chunks a loop cannot be cut into {ranks} equal blocks",
-                code="HS701",
+                code="HS702",
+                exit_code=1,
                 help="run `hetesynth verify` on the file",
             )
         found = Shape(chunks // ranks)
     total = found.chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
     if total > MAX_CHUNKS:
         raise HetesynthError(
-            f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS701", help="use fewer chunks a loop"
+            f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
         )
     return found
 

@@ -76,7 +76,9 @@ class Flow:
 
 def broken(what: str) -> HetesynthError:
     """The program is not right, so nothing can be lifted from it."""
-    return HetesynthError(f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it")
+    return HetesynthError(
+        f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it", exit_code=1
+    )
 
 
 def flow_of(program: Program, buffers: Buffers, slots: int) -> Flow:

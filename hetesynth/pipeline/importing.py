@@ -180,10 +180,12 @@ def _bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS601", help="give an MSCCL XML or a schedule JSON"
+            f"cannot read {path}: {reason}", code="HS540", help="give an MSCCL XML or a schedule JSON"
         ) from None
     if len(data) > MAX_FILE_BYTES:
-        raise HetesynthError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", code="HS602")
+        raise HetesynthError(
+            f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", code="HS541", help="is it the right file?"
+        )
     return data
 
 

@@ -63,7 +63,7 @@ class Report:
 def run_file(request: Request) -> Report | None:
     """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not.
 
-    Raises HetesynthError: HS7xx, and what reading raises.
+    Raises HetesynthError: HS8xx, and what reading raises.
     """
     if request.in_process:
         return _in_process(request)
@@ -76,7 +76,7 @@ def run_file(request: Request) -> Report | None:
 
 
 def prepare(request: Request) -> tuple[Job, list[Part]]:
-    """Reads and judges an XML or a plan. HetesynthError: HS709 refused by the judge (exit code 1)."""
+    """Reads and judges an XML or a plan. HetesynthError: HS809 refused by the judge (exit code 1)."""
     if request.path.suffix.lower() == ".json":
         return _prepare_plan(request)
     from hetesynth.verify.msccl_xml import load_program
@@ -86,7 +86,7 @@ def prepare(request: Request) -> tuple[Job, list[Part]]:
     program, wishes = read.program, request.wishes
     if program is None:
         _refuse(request, program_violations(read))
-        raise HetesynthError(f"{request.path} cannot be read as a program", code="HS709", exit_code=1)
+        raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
     if program.collective in ROOTED and program.root is None and wishes.root is None:
         wishes = _with_root(wishes, program.ranks, lambda root: program_violations(read, root=root))
     if not request.unchecked:
@@ -110,7 +110,7 @@ def _refuse(request: Request, found: Sequence[Violation]) -> None:
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise HetesynthError(
-            f"{request.path} is refused: {found[0].kind}: {found[0].message}{more}", code="HS709", exit_code=1,
+            f"{request.path} is refused: {found[0].kind}: {found[0].message}{more}", code="HS809", exit_code=1,
             help=f"hetesynth verify {request.path} says more; --unchecked runs it all the same",
         )  # fmt: skip
 
@@ -127,7 +127,7 @@ def _fits_here(job: Job, parts: Sequence[Part]) -> None:
     """All ranks as processes of this machine."""
     if job.ranks > MAX_LOCAL_RANKS:
         raise HetesynthError(
-            f"{job.ranks} ranks are too many processes for one machine", code="HS707",
+            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
             help="start it under an MPI launcher across machines, or use --in-process",
         )  # fmt: skip
     _memory_fits(job, parts)
@@ -139,7 +139,7 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
     if need > here // 2:
         raise HetesynthError(
             f"all ranks together need {need / 2**30:.1f} GiB; this machine has {here / 2**30:.1f}",
-            code="HS704", help="use a smaller --size",
+            code="HS804", help="use a smaller --size",
         )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _as_rank(request: Request) -> Report | None:
             ready, (lambda: leave_start(directory)) if directory else lambda: None, finished
         )
     except HetesynthError as error:
-        if directory is not None and error.code != "HS700":
+        if directory is not None and error.code != "HS800":
             leave_result(directory, json.dumps({"error": _plain_error(error)}))
         raise
     if directory is not None or not first:

@@ -227,7 +227,9 @@ def _contents(path: Path, most: int) -> bytes:
             return file.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML") from error
+        raise HetesynthError(
+            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML"
+        ) from error
 
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:

@@ -96,10 +96,10 @@ def load_program(path: Path) -> ReadResult:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         help_text = "give the path of an MSCCL XML file that you may read"
-        raise HetesynthError(f"cannot read {path}: {reason}", code="HS601", help=help_text) from None
+        raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help=help_text) from None
     if len(source) > MAX_FILE_BYTES:
         message = f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB"
-        raise HetesynthError(message, code="HS602", help="no runtime loads such a file; is it the right one?")
+        raise HetesynthError(message, code="HS541", help="no runtime loads such a file; is it the right one?")
     return read_program(source, str(path))
 
 

@@ -53,14 +53,14 @@ _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan in file ``path``; HetesynthError HS530 when it cannot be read, else as ``read_plan_json``."""
+    """The plan in file ``path``; HetesynthError HS540 when it cannot be read, else as ``read_plan_json``."""
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise HetesynthError(
-            f"cannot read {str(path)!r}: {reason}", code="HS530", help="check the path"
+            f"cannot read {str(path)!r}: {reason}", code="HS540", help="check the path"
         ) from error
     return read_plan_json(data, str(path))
 

@@ -87,7 +87,7 @@ def test_nothing_starts_after_the_deadline() -> None:
 def test_a_missing_example_ends_the_run_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(HetesynthError) as caught:
         Runner(tmp_path, measure=Pretend(), warm_up=())([TINY], whole=False)
-    assert caught.value.code == "HS801"
+    assert caught.value.code == "HS901"
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> None:
@@ -128,7 +128,7 @@ def test_what_cannot_be_chosen_or_written_is_said_before_the_run(
     assert main.run(["bench", "--only", "no such case"]) == 2
     assert main.run(["bench", "-o", str(tmp_path / "no" / "page.md")]) == 2
     shown = capsys.readouterr().err
-    assert "HS802" in shown and "HS803" in shown
+    assert "HS902" in shown and "HS903" in shown
 
 
 @pytest.mark.bench

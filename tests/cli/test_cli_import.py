@@ -109,8 +109,8 @@ def test_what_does_not_fit_is_an_error_with_a_way_out(capsys: pytest.CaptureFixt
     Path("x.xml").write_bytes(to_xml(GOOD["ring_allgather_4"]))
     for arguments, code in (
         (["x.xml", "--topo", RING8], "HS706"),
-        (["missing.xml"], "HS601"),
-        (["."], "HS601"),
+        (["missing.xml"], "HS540"),
+        (["."], "HS540"),
         (["x.xml", "--target", "tpu"], "HS500"),
         (["x.xml", "-o", "nowhere/x"], "HS511"),
     ):

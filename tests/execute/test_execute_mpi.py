@@ -119,7 +119,7 @@ def test_a_rank_that_dies_ends_all_with_a_message(tmp_path: Path) -> None:
     os.kill(children[1], signal.SIGKILL)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "HS708" in errors and "signal 9" in errors
+    assert "HS808" in errors and "signal 9" in errors
     assert gone(path)
 
 

@@ -176,11 +176,11 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for bad in (tmp_path, tmp_path / "missing.xml", tmp_path / ("x" * 5000), Path("/dev/zero"), Path("a\0b")):
         with pytest.raises(HetesynthError) as raised:
             load_program(bad)
-        assert raised.value.code == "HS601" and raised.value.help
+        assert raised.value.code == "HS540" and raised.value.help
     monkeypatch.setattr(msccl_xml, "MAX_FILE_BYTES", 10)
     with pytest.raises(HetesynthError) as raised:
         load_program(FIXTURES / "allreduce_2.xml")
-    assert raised.value.code == "HS602"
+    assert raised.value.code == "HS541"
 
 
 def test_verify_file_puts_both_kinds_of_findings_together(tmp_path: Path) -> None:

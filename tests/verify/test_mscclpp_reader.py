@@ -163,7 +163,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json", Path("a\0b")):
         with pytest.raises(HetesynthError) as caught:
             load_plan(path)
-        assert caught.value.code == "HS530"
+        assert caught.value.code == "HS540"
 
 
 # -- fuzzing: the same mutations every time
