@@ -327,8 +327,12 @@ def _programs(
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    parts = [cluster, problem.collective.name, f"c{problem.collective.chunks_per_rank}", kind]
-    return "_".join(p for p in parts if p)
+    """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
+    from hetesynth.emitter.msccl_xml import MAX_NAME
+
+    parts = [problem.collective.name, f"c{problem.collective.chunks_per_rank}", kind]
+    what = "_".join(p for p in parts if p)
+    return f"{cluster[: MAX_NAME - 1 - len(what)]}_{what}"
 
 
 def _demand_clean(found: list[Violation], what: str) -> None:

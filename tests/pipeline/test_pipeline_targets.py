@@ -19,6 +19,7 @@ from hetesynth.verify.msccl_xml import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALL = tuple(TARGETS.values())
+BACK = "link gpu1 -> gpu0 { bandwidth 9 GB/s; latency 1 us }"
 
 
 def request(cluster: str, name: CollectiveName, *targets: str) -> Request:
@@ -59,6 +60,20 @@ def test_one_schedule_for_all_and_each_file_right_for_its_target() -> None:
             assert read.program is not None and read.program.in_place == program.in_place
     fused, plain = made.programs[".rccl-5.xml"].figures, made.programs[".rccl-6.xml"].figures
     assert fused.steps < plain.steps
+
+
+@pytest.mark.parametrize("letters", [20, 35, 64])
+def test_a_long_name_of_a_cluster_is_cut_in_the_name_of_the_program(letters: int, tmp_path: Path) -> None:
+    """Runtimes keep 63 letters; which collective it is, and in which form, is never what is cut."""
+    cluster = "c" * letters
+    text = f"node pair {{ gpus 2; link gpu0 -> gpu1 {{ bandwidth 9 GB/s; latency 1 us }}; {BACK} }}\n"
+    (tmp_path / "long.dsl").write_text(f"{text}cluster {cluster} {{ instance a = pair }}\n")
+    made = synthesize(Request(tmp_path / "long.dsl", "reducescatter", chunks=2))
+    ends = {".xml": "_reducescatter_c2", ".inplace.xml": "_reducescatter_c2_inplace"}
+    for suffix, end in ends.items():
+        read = read_program(made.files[suffix], suffix)
+        assert read.program is not None
+        assert read.program.name == cluster[: 63 - len(end)] + end
 
 
 def test_an_unknown_collective_names_the_targets_that_know_it() -> None:
