@@ -150,7 +150,9 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
         key = (link.kind, id(link.bandwidth), id(link.latency), link.lanes)  # hashing fractions is slow
         if key not in memo:
             tau = taus.of(link.latency, link.bandwidth)
-            memo[key] = Capacity(link.kind, link.kind, *quantize(link.kind, tau, link.lanes), link.lanes, tau)
+            memo[key] = Capacity(
+                link.kind, link.kind, *quantize(f"a {link.kind} link", tau, link.lanes), link.lanes, tau
+            )
         return memo[key]
 
     return Chunking(
@@ -189,9 +191,10 @@ class _Quantizer:
         chunks = per_lane * lanes
         if chunks > MAX_CAPACITY:
             raise HetesynthError(
-                f"{name} would carry {chunks} chunks per step, more than {MAX_CAPACITY}",
+                f"{name} would carry {chunks} chunks in one step of {float(self.tau_ref):.3g} s; at most "
+                f"{MAX_CAPACITY} are handled",
                 code="HS402",
-                help="choose a faster reference (--tau-ref) or check the units of the slowest link",
+                help=f"check the units of {name} and of the slowest link, or state a shorter step with --tau-ref",
             )
         return chunks, Fraction(per_lane) / exact - 1
 

@@ -36,6 +36,8 @@ _SHOWN = {
     "$END": "the end of the file",
 }
 _MAX_EXPECTED = 14
+_NUMBER_LIKE = re.compile(r"(?<![\w.\]-])[+-]?\.?[0-9][0-9_.]*(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def empty(source: Source) -> Diagnostic:
@@ -50,6 +52,9 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return Diagnostic("HS112", _end(source), "the text ends too early", _expected_help(expected))
     line, column = max(1, error.line), max(1, error.column)
+    number = _odd_number(source, line, column)
+    if number is not None:
+        return number
     found = str(error.token) if isinstance(error, UnexpectedToken) else _word_at(source.text, line, column)
     first_line = found.splitlines()[0] if found.strip() else found[:1]
     span = Span(source.name, line, column, max(1, len(first_line)))
@@ -62,6 +67,19 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     if not help_.startswith("did you mean"):
         help_ = _expected_help(expected)
     return Diagnostic("HS111", span, f"unexpected `{shown}`", help_)
+
+
+def _odd_number(source: Source, line: int, column: int) -> Diagnostic | None:
+    """The finding for ``1e9``, ``1_000`` or ``.5`` when Lark stopped within it."""
+    lines = source.text.split("\n")
+    for match in _NUMBER_LIKE.finditer(lines[line - 1] if line <= len(lines) else ""):
+        if match.start() < column <= match.end() and not _NUMBER.fullmatch(match.group()):
+            span = Span(source.name, line, match.start() + 1, len(match.group()))
+            message = f"`{match.group()[:40]}` is not a number as written here"
+            return Diagnostic(
+                "HS111", span, message, "use digits and at most one point, as 2.5, and a larger unit"
+            )
+    return None
 
 
 def _accepted(error: UnexpectedInput) -> list[str]:

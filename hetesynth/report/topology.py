@@ -56,14 +56,15 @@ def _table(named: Iterable[tuple[str, Capacity]], every: bool) -> Iterator[str]:
     if not alike:
         yield "    none"
         return
-    yield f"    {'kind':<12} {'C':>4} {'lanes':>5} {'tau':>10} {'error':>8}  count  which"
+    count = "" if every else "  count"
+    yield f"    {'kind':<12} {'C':>4} {'lanes':>5} {'tau':>10} {'error':>8}{count}  which"
     for (kind, chunks, lanes, tau, error), names in alike.items():
-        row = f"    {kind:<12} {chunks:>4} {lanes:>5} {_us(tau):>10} {float(error):>+8.1%}  {len(names):>5}  "
+        row = f"    {kind:<12} {chunks:>4} {lanes:>5} {_us(tau):>10} {float(error):>+8.1%}  "
         if every:
             yield from (row + name for name in names)
         else:
             more = ", ..." if len(names) > SHOWN_NAMES else ""
-            yield row + ", ".join(names[:SHOWN_NAMES]) + more
+            yield f"{row}{len(names):>5}  {', '.join(names[:SHOWN_NAMES])}{more}"
 
 
 def _us(seconds: Fraction) -> str:

@@ -49,6 +49,21 @@ def test_topo_show_prints_the_capacities_of_figure_10(capsys: pytest.CaptureFixt
     assert set(links) == {("direct", "8"), ("switch", "2"), ("net", "1")}
 
 
+def test_topo_show_of_every_link_counts_no_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line a link, in the columns that the table of kinds has but for how many there are of a kind."""
+    assert run(["topo", "show", FIG10, "--all"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert not any("count" in line for line in shown)
+    assert [line.split()[-1] for line in shown if line.split()[:1] == ["direct"]] == [
+        f"{u}->{v}" for pair in ((0, 1), (2, 3), (4, 5)) for u, v in (pair, pair[::-1])
+    ]
+    assert run(["topo", "show", FIG10]) == 0
+    kinds = [line.split() for line in capsys.readouterr().out.splitlines()]
+    heads = [row for row in kinds if "count" in row]
+    assert heads and all(row[-2:] == ["count", "which"] for row in heads)
+    assert next(row for row in kinds if row[:1] == ["direct"])[6] == "6"
+
+
 def test_topo_show_as_json_is_the_multigraph(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topo", "show", FIG10, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
