@@ -10,26 +10,37 @@ finished. An access stamped (b, k) happened before an access under clock c when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hetesynth.model.program import GpuProgram
+from hetesynth.model.program import GpuProgram, Instruction
+from hetesynth.verify.program_checks import RECEIVES, SENDS
 from hetesynth.verify.program_findings import Findings, Place
 from hetesynth.verify.program_layout import BROKEN, Layout, Value, named
 
-Clock = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+Clock = npt.NDArray[np.unsignedinteger]
 
 
-@dataclass(slots=True)
-class Access:
-    """Who touches memory: thread block ``block`` in its ``stamp``-th instruction, knowing ``clock``."""
+class Span(NamedTuple):
+    """``size`` cells from ``first``, which the program calls ``buffer`` from ``offset``."""
+
+    first: int
+    size: int
+    buffer: str
+    offset: int
+
+
+class Access(NamedTuple):
+    """Who touches memory: thread block ``block`` at ``step``, in its ``stamp``-th message or other instruction,
+    knowing ``clock``."""
 
     block: int
     stamp: int
     clock: Clock
-    place: Place
+    step: int
 
     def knows(self, block: int, stamp: int) -> bool:
         """Whether an access stamped so happened before."""
@@ -38,28 +49,27 @@ class Access:
 
 @dataclass(slots=True)
 class _Cell:
+    """The last write, one read since, and the reads of other thread blocks since: (thread block, stamp)."""
+
     writer: int = -1
     written: int = 0
-    readers: dict[int, int] = field(default_factory=dict)
+    reader: int = -1
+    read: int = 0
+    others: dict[int, int] | None = None
 
 
 class Memory:
     """The cells of one GPU."""
 
     def __init__(
-        self,
-        layout: Layout,
-        gpu: GpuProgram,
-        findings: Findings,
-        places: list[Place],
-        steps: list[list[int]] | None,
+        self, layout: Layout, gpu: GpuProgram, findings: Findings, places: list[Place], split: bool
     ) -> None:
-        """``steps``: by thread block, the step of each message, where steps are split into messages."""
+        """``split``: whether stamps count single chunks of messages."""
         self._layout = layout
         self._gpu = gpu
         self._findings = findings
         self._places = places
-        self._steps = steps
+        self._split = split
         self._values: dict[int, Value] = {}
         self._cells: dict[int, _Cell] = {}
         self._raced: set[tuple[int, int]] = set()
@@ -69,44 +79,48 @@ class Memory:
         held = self._values.get(cell)
         return held if held is not None else self._layout.initial(self._gpu, cell)
 
-    def read(self, access: Access, first: int, count: int, name: str) -> list[Value]:
-        """The values of ``count`` cells; undefined ones are reported and come back BROKEN."""
+    def read(self, access: Access, span: Span) -> list[Value]:
+        """The values of the cells; undefined ones are reported and come back BROKEN."""
         values: list[Value] = []
-        for cell in range(first, first + count):
+        for cell in range(span.first, span.first + span.size):
             record = self._cells.get(cell)
             if record is None:
                 record = self._cells[cell] = _Cell()
             elif record.writer >= 0 and not access.knows(record.writer, record.written):
-                self._race(
-                    access, "reads", record.writer, record.written, "writes", _cell_name(name, cell - first)
-                )
-            record.readers[access.block] = access.stamp
+                name = _cell_name(span, cell)
+                self._race(access, "reads", record.writer, record.written, "writes", name)
+            if record.reader in (-1, access.block):
+                record.reader, record.read = access.block, access.stamp
+            elif record.others is None:
+                record.others = {access.block: access.stamp}
+            else:
+                record.others[access.block] = access.stamp
             value = self.value(cell)
             if value is None:
-                text = f"reads {_cell_name(name, cell - first)}, which nothing has written yet"
-                self._findings.add("undefined-data", text, access.place)
+                text = f"reads {_cell_name(span, cell)}, which nothing has written yet"
+                self._findings.add("undefined-data", text, self._place(access))
                 value = self._values[cell] = BROKEN
             values.append(value)
         return values
 
-    def write(self, access: Access, first: int, values: list[Value], name: str) -> None:
-        """Puts the values into consecutive cells."""
-        for index, value in enumerate(values):
-            cell = first + index
+    def write(self, access: Access, span: Span, values: list[Value]) -> None:
+        """Puts the values into the first cells."""
+        for cell, value in enumerate(values, span.first):
             record = self._cells.get(cell)
             if record is None:
                 record = self._cells[cell] = _Cell()
             else:
-                self._check_write(access, record, _cell_name(name, index))
+                self._check_write(access, record, _cell_name(span, cell))
+                record.reader, record.others = -1, None
             record.writer, record.written = access.block, access.stamp
-            if record.readers:
-                record.readers = {}
             self._values[cell] = value
 
     def _check_write(self, access: Access, record: _Cell, name: str) -> None:
         if record.writer >= 0 and not access.knows(record.writer, record.written):
             self._race(access, "writes", record.writer, record.written, "writes", name)
-        for reader, stamp in record.readers.items():
+        if record.reader >= 0 and not access.knows(record.reader, record.read):
+            self._race(access, "writes", record.reader, record.read, "reads", name)
+        for reader, stamp in (record.others or {}).items():
             if not access.knows(reader, stamp):
                 self._race(access, "writes", reader, stamp, "reads", name)
 
@@ -117,11 +131,29 @@ class Memory:
             return
         self._raced.add(pair)
         place = self._places[other]
-        blocks = self._findings.program.gpus[place.gpu].thread_blocks
-        step = stamp - 1 if self._steps is None else self._steps[other][stamp - 1]
-        text = f"{does} {name} while thread block {blocks[place.block or 0].id} step {step} {did} it"
-        rule = "race" if self._steps is None else "split-race"
-        self._findings.add(rule, f"{text}: no dependence or message orders them", access.place)
+        block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
+        step = _step_of(block.instructions, stamp) if self._split else stamp - 1
+        text = f"{does} {name} while thread block {block.id} step {step} {did} it"
+        rule = "split-race" if self._split else "race"
+        self._findings.add(rule, f"{text}: no dependence or message orders them", self._place(access))
+
+    def _place(self, access: Access) -> Place:
+        of = self._places[access.block]
+        return Place(of.gpu, of.block, access.step)
+
+
+def parts(x: Instruction, split: bool) -> int:
+    """How many messages the instruction has where messages are single chunks (``split``); else it is one."""
+    return x.count if split and (x.op in SENDS or x.op in RECEIVES) else 1
+
+
+def _step_of(instructions: tuple[Instruction, ...], stamp: int) -> int:
+    """The step that the ``stamp``-th message belongs to."""
+    for step, x in enumerate(instructions):
+        stamp -= parts(x, split=True)
+        if stamp <= 0:
+            return step
+    return len(instructions) - 1
 
 
 def added(a: list[Value], b: list[Value], findings: Findings, place: Place) -> list[Value]:
@@ -142,7 +174,5 @@ def added(a: list[Value], b: list[Value], findings: Findings, place: Place) -> l
     return total
 
 
-def _cell_name(name: str, index: int) -> str:
-    """``name`` is the buffer and first offset, as in ``o:3``."""
-    buffer, _, offset = name.partition(":")
-    return f"{buffer}[{int(offset) + index}]"
+def _cell_name(span: Span, cell: int) -> str:
+    return f"{span.buffer}[{span.offset + cell - span.first}]"

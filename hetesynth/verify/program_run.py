@@ -28,16 +28,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetesynth.model.program import BufferSlice, Instruction, ThreadBlock
+from hetesynth.model.program import BufferSlice, Instruction
 from hetesynth.verify.program_checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
 from hetesynth.verify.program_findings import Findings, Place, shown
 from hetesynth.verify.program_layout import BROKEN, Layout, Value, named
-from hetesynth.verify.program_memory import Access, Clock, Memory, added
+from hetesynth.verify.program_memory import Access, Clock, Memory, Span, added, parts
 
 MAX_COUNTED_WRONG = 1000
 MAX_SHOWN_WAITS = 6
@@ -48,13 +47,16 @@ _Event = tuple[Clock, int, int]
 
 @dataclass(slots=True)
 class _Channel:
-    """A connection: messages under way, and the receives that free slots for later sends."""
+    """A connection: messages under way, and the receives that free slots for later sends. ``sends``: in the whole
+    program."""
 
-    sender: int
-    receiver: int
-    messages: deque[tuple[list[Value], _Event]] = field(default_factory=deque)
-    freed: deque[_Event] = field(default_factory=deque)
+    sender: int = -1
+    receiver: int = -1
+    sends: int = 0
+    messages: list[tuple[list[Value], _Event]] = field(default_factory=list)  # at most one a slot
+    freed: list[_Event] = field(default_factory=list)
     sent: int = 0
+    received: int = 0
 
 
 @dataclass(slots=True)
@@ -68,33 +70,31 @@ class _Publication:
 
 
 @dataclass(slots=True)
-class _Code:
-    """One instruction, or one message of it, ready to run: cells instead of offsets, a dependence as (thread
-    block, position in its code of what publishes)."""
-
-    op: str
-    count: int
-    src: int
-    dst: int
-    src_name: str
-    dst_name: str
-    wait: tuple[int, int] | None
-    receives: bool
-    sends: bool
-    step: int
-
-
-@dataclass(slots=True)
 class _Block:
-    """A thread block while it runs. ``done``: instructions finished."""
+    """A thread block while it runs. ``step``: the instruction it is at, ``part``: which message of that one;
+    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay."""
 
     index: int
     place: Place
-    code: list[_Code]
+    instructions: tuple[Instruction, ...]
+    bases: dict[str, int]
     clock: Clock
+    step: int = 0
+    part: int = 0
     done: int = 0
+    shared: bool = True
     inbound: _Channel | None = None
     outbound: _Channel | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether instructions are left."""
+        return self.step < len(self.instructions)
+
+    @property
+    def here(self) -> Place:
+        """The step that the thread block is at."""
+        return Place(self.place.gpu, self.place.block, self.step)
 
 
 class Execution:
@@ -104,12 +104,15 @@ class Execution:
         self._layout = layout
         self._slots = slots
         self._findings = findings
-        places = [Place(g, t) for g, gpu in enumerate(layout.program.gpus) for t in range(len(gpu.thread_blocks))]
         self._split = split
+        gpus = layout.program.gpus
+        places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
+        self._position = {(p.gpu, gpus[p.gpu].thread_blocks[p.block or 0].id): k for k, p in enumerate(places)}
+        self._publishers = [publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places]
+        self._blocks = self._prepared(places)
         self._published: dict[tuple[int, int], _Publication] = {}
-        self._blocks = self._compiled(places)
-        steps = [[code.step for code in block.code] for block in self._blocks] if split else None
-        self._memory = [Memory(layout, gpu, findings, places, steps) for gpu in layout.program.gpus]
+        self._count_waits()
+        self._memory = [Memory(layout, gpu, findings, places, split) for gpu in gpus]
         self._connect()
 
     def run(self) -> None:
@@ -125,67 +128,35 @@ class Execution:
                     ready.append(woken)
             if self._findings.full:
                 return
-        if any(b.done < len(b.code) for b in self._blocks):
+        if any(b.runs for b in self._blocks):
             self._deadlocks()
         else:
             self._final_data()
 
     # -- preparing
 
-    def _compiled(self, places: list[Place]) -> list[_Block]:
-        index_of = {(p.gpu, p.block): k for k, p in enumerate(places)}
-        ends = [self._ends(b) for gpu in self._layout.program.gpus for b in gpu.thread_blocks]
-        longest = max((e[-1] for e in ends if e), default=0)
-        start: Clock = np.zeros(len(places), dtype=np.int32)
-        if longest < 2**15 - 1:
-            start = start.astype(np.int16)
-        blocks: list[_Block] = []
+    def _prepared(self, places: list[Place]) -> list[_Block]:
         gpus = self._layout.program.gpus
-        positions = [{b.id: t for t, b in enumerate(gpu.thread_blocks)} for gpu in gpus]
-        published = {(p.gpu, p.block): publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places}
-        for k, place in enumerate(places):
-            gpu, position = gpus[place.gpu], positions[place.gpu]
-            bases = self._layout.bases(gpu)
-            code: list[_Code] = []
-            for s, x in enumerate(gpu.thread_blocks[place.block or 0].instructions):
-                wait = None
-                if x.depends is not None:
-                    t = position[x.depends[0]]
-                    step = published[place.gpu, t][x.depends[1]]
-                    other = index_of[place.gpu, t]
-                    wait = (other, -1 if step is None else ends[other][step] - 1)
+        bases = [{str(buffer): at for buffer, at in self._layout.bases(gpu).items()} for gpu in gpus]
+        code = [gpus[p.gpu].thread_blocks[p.block or 0].instructions for p in places]
+        longest = max((sum(parts(x, self._split) for x in instructions) for instructions in code), default=0)
+        self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
+        return [_Block(k, p, code[k], bases[p.gpu], self._start) for k, p in enumerate(places)]
+
+    def _count_waits(self) -> None:
+        for block in self._blocks:
+            for x in block.instructions:
+                wait = self._wait(block, x)
+                if wait is not None:
                     self._published.setdefault(wait, _Publication()).waiting += 1
-                code += self._messages(x, _code(x, {str(b): at for b, at in bases.items()}, wait, s))
-            blocks.append(_Block(k, place, code, start))
-        return blocks
 
-    def _ends(self, block: ThreadBlock) -> list[int]:
-        """How much code the thread block has up to each step, that step included."""
-        return list(accumulate(self._parts(x) for x in block.instructions))
-
-    def _parts(self, x: Instruction) -> int:
-        return x.count if self._split and (x.op in SENDS or x.op in RECEIVES) else 1
-
-    def _messages(self, x: Instruction, whole: _Code) -> list[_Code]:
-        """The instruction, or its messages of one chunk each: only the first waits."""
-        if self._parts(x) == 1:
-            return [whole]
-        return [
-            replace(
-                whole,
-                count=1,
-                src=whole.src + k if whole.src >= 0 else -1,
-                dst=whole.dst + k if whole.dst >= 0 else -1,
-                src_name=_shifted(whole.src_name, k),
-                dst_name=_shifted(whole.dst_name, k),
-                wait=whole.wait if k == 0 else None,
-            )
-            for k in range(x.count)
-        ]
-
-    def _here(self, block: _Block) -> Place:
-        """The step that the thread block is at."""
-        return Place(block.place.gpu, block.place.block, block.code[block.done].step)
+    def _wait(self, block: _Block, x: Instruction) -> tuple[int, int] | None:
+        """What the instruction waits for: a thread block and its step that publishes."""
+        if x.depends is None:
+            return None
+        other = self._position[block.place.gpu, x.depends[0]]
+        step = self._publishers[other][x.depends[1]]
+        return other, -1 if step is None else step
 
     def _connect(self) -> None:
         channels: dict[tuple[int, int, int], _Channel] = {}
@@ -193,73 +164,104 @@ class Execution:
             gpu = self._layout.program.gpus[block.place.gpu]
             tb = gpu.thread_blocks[block.place.block or 0]
             if tb.send_peer is not None:
-                block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel(-1, -1))
+                block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
                 block.outbound.sender = block.index
+                block.outbound.sends = sum(parts(x, self._split) for x in tb.instructions if x.op in SENDS)
             if tb.recv_peer is not None:
-                block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel(-1, -1))
+                block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel())
                 block.inbound.receiver = block.index
 
     # -- running
 
-    def _blocked_on(self, block: _Block, code: _Code) -> tuple[str, int] | None:
+    def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
         """What the next instruction waits for, and which thread block could end the wait."""
-        if code.wait is not None and self._blocks[code.wait[0]].done <= code.wait[1]:
-            return "dependence", code.wait[0]
-        if code.receives and block.inbound is not None and not block.inbound.messages:
+        x = block.instructions[block.step]
+        if x.depends is not None and not block.part:
+            wait = self._wait(block, x)
+            if wait is not None and self._blocks[wait[0]].step <= wait[1]:
+                return "dependence", wait[0]
+        if block.inbound is not None and x.op in RECEIVES and not block.inbound.messages:
             return "message", block.inbound.sender
-        if code.sends and block.outbound is not None and len(block.outbound.messages) >= self._slots:
+        if block.outbound is not None and x.op in SENDS and len(block.outbound.messages) >= self._slots:
             return "slot", block.outbound.receiver
         return None
 
     def _advance(self, block: _Block) -> Iterator[int]:
         """Runs the thread block as far as it goes; yields those that may go on because of it."""
-        while block.done < len(block.code):
-            code = block.code[block.done]
-            blocked = self._blocked_on(block, code)
+        while block.runs:
+            x = block.instructions[block.step]
+            blocked = self._blocked_on(block)
             if blocked is not None:
-                if blocked[0] == "dependence" and code.wait is not None:
-                    self._published[code.wait].sleepers.append(block.index)
+                wait = self._wait(block, x) if blocked[0] == "dependence" else None
+                if wait is not None:
+                    self._published[wait].sleepers.append(block.index)
                 return
-            self._execute(block, code)
-            block.done += 1
-            step = block.done - 1
-            publication = self._published.get((block.index, step))
-            if publication is not None:
-                publication.event = (block.clock, block.index, block.done)
-                sleepers, publication.sleepers = publication.sleepers, []
-                yield from sleepers
-            if code.receives and block.inbound is not None:
+            self._execute(block, x)
+            yield from self._step_done(block, x)
+            if x.op in RECEIVES and block.inbound is not None:
                 yield block.inbound.sender
-            if code.sends and block.outbound is not None:
+            if x.op in SENDS and block.outbound is not None:
                 yield block.outbound.receiver
+
+    def _step_done(self, block: _Block, x: Instruction) -> list[int]:
+        """Goes on to the next message or step; the thread blocks that stood still for the step."""
+        block.done += 1
+        block.part += 1
+        if block.part < parts(x, self._split):
+            return []
+        step = block.step
+        block.part, block.step = 0, step + 1
+        sleepers: list[int] = []
+        publication = self._published.get((block.index, step)) if x.has_dependents else None
+        if publication is not None:
+            publication.event = self._event(block, block.done)
+            sleepers, publication.sleepers = publication.sleepers, []
+        if not block.runs:
+            block.clock = self._start  # what it knew stays only in the events that others wait for
+        return sleepers
+
+    def _event(self, block: _Block, stamp: int) -> _Event:
+        block.shared = True
+        return block.clock, block.index, stamp
 
     def _learn(self, block: _Block, event: _Event) -> None:
         """The thread block now knows all that ``event`` knows."""
         clock, source, stamp = event
         if source == block.index or block.clock[source] >= stamp:
             return
-        block.clock = np.maximum(block.clock, clock)
-        block.clock[source] = max(stamp, int(block.clock[source]))
+        if block.shared:
+            block.clock = np.maximum(block.clock, clock)
+            block.shared = False
+        else:
+            np.maximum(block.clock, clock, out=block.clock)
+        if block.clock[source] < stamp:
+            block.clock[source] = stamp
 
-    def _execute(self, block: _Block, code: _Code) -> None:
-        if code.wait is not None:
-            self._take_published(block, code.wait)
+    def _execute(self, block: _Block, x: Instruction) -> None:
+        if x.depends is not None and not block.part:
+            self._take_published(block, x)
         incoming: list[Value] = []
-        if code.receives and block.inbound is not None:
-            incoming, event = block.inbound.messages.popleft()
+        inbound = block.inbound if x.op in RECEIVES else None
+        outbound = block.outbound if x.op in SENDS else None
+        if inbound is not None:
+            incoming, event = inbound.messages.pop(0)
             self._learn(block, event)
-        if code.sends and block.outbound is not None:
-            if block.outbound.sent >= self._slots:
-                self._learn(block, block.outbound.freed.popleft())
-            block.outbound.sent += 1
-        outgoing = self._move(block, code, incoming) if code.op != "nop" else []
-        here = (block.clock, block.index, block.done + 1)
-        if code.receives and block.inbound is not None:
-            block.inbound.freed.append(here)
-        if code.sends and block.outbound is not None:
-            block.outbound.messages.append((outgoing, here))
+        if outbound is not None:
+            if outbound.sent >= self._slots:
+                self._learn(block, outbound.freed.pop(0))
+            outbound.sent += 1
+        outgoing = self._move(block, x, incoming) if x.op != "nop" else []
+        if inbound is not None:
+            if inbound.received + self._slots < inbound.sends:  # else no send waits for it
+                inbound.freed.append(self._event(block, block.done + 1))
+            inbound.received += 1
+        if outbound is not None:
+            outbound.messages.append((outgoing, self._event(block, block.done + 1)))
 
-    def _take_published(self, block: _Block, wait: tuple[int, int]) -> None:
+    def _take_published(self, block: _Block, x: Instruction) -> None:
+        wait = self._wait(block, x)
+        if wait is None:
+            return
         publication = self._published[wait]
         if publication.event is not None:
             self._learn(block, publication.event)
@@ -267,25 +269,33 @@ class Execution:
         if not publication.waiting:
             del self._published[wait]
 
-    def _move(self, block: _Block, code: _Code, incoming: list[Value]) -> list[Value]:
+    def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
-        place = self._here(block)
-        access = Access(block.index, block.done + 1, block.clock, place)
-        memory = self._memory[place.gpu]
+        src = self._span(block, x, x.src) if x.op in READS_SRC else None
+        dst = self._span(block, x, x.dst) if x.op in WRITES_DST else None
+        access = Access(block.index, block.done + 1, block.clock, block.step)
+        memory = self._memory[block.place.gpu]
         data = incoming
-        if code.src >= 0:
-            read = memory.read(access, code.src, code.count, code.src_name)
-            data = added(incoming, read, self._findings, place) if code.receives else read
-        if code.op == "cpy" and code.src == code.dst:
+        if src is not None:
+            read = memory.read(access, src)
+            data = added(incoming, read, self._findings, block.here) if x.op in RECEIVES else read
+        if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
             return data  # a chunk copied onto itself (the own block, in place) cannot hurt those who read it
-        if code.op == "re":
-            held = memory.read(access, code.dst, code.count, code.dst_name)
-            data = added(held, data, self._findings, place)
-        if code.dst >= 0:
-            if code.src >= 0 and 0 < abs(code.src - code.dst) < code.count:
-                self._findings.add("overlap", f"`{code.op}` reads and writes overlapping chunks", place)
-            memory.write(access, code.dst, data, code.dst_name)
+        if x.op == "re" and dst is not None:
+            data = added(memory.read(access, dst), data, self._findings, block.here)
+        if dst is not None:
+            if src is not None and 0 < abs(src.first - dst.first) < src.size:
+                self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
+            memory.write(access, dst, data)
         return data
+
+    def _span(self, block: _Block, x: Instruction, part: BufferSlice | None) -> Span | None:
+        """The cells that the message at hand touches on one side."""
+        if part is None:
+            return None
+        offset = part.offset + block.part
+        count = 1 if parts(x, self._split) > 1 else x.count
+        return Span(block.bases[part.buffer] + offset, count, part.buffer, offset)
 
     # -- the end
 
@@ -295,10 +305,10 @@ class Execution:
         for block in self._blocks:
             path: list[int] = []
             index = block.index
-            while index not in seen and self._blocks[index].done < len(self._blocks[index].code):
+            while index not in seen and self._blocks[index].runs:
                 seen.add(index)
                 path.append(index)
-                blocked = self._blocked_on(self._blocks[index], self._blocks[index].code[self._blocks[index].done])
+                blocked = self._blocked_on(self._blocks[index])
                 if blocked is None:
                     break
                 index = blocked[1]
@@ -312,17 +322,17 @@ class Execution:
         text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
         block = self._blocks[cycle[0]]
         rule = "split-deadlock" if self._split else "deadlock"
-        self._findings.add(rule, text, self._here(block))
+        self._findings.add(rule, text, block.here)
 
     def _wait_text(self, block: _Block) -> str:
-        code = block.code[block.done]
-        who = self._findings.where(self._here(block))
-        blocked = self._blocked_on(block, code)
+        who = self._findings.where(block.here)
+        blocked = self._blocked_on(block)
         if blocked is None:
             return who
         on = self._findings.where(self._blocks[blocked[1]].place)
-        if blocked[0] == "dependence" and code.wait is not None:
-            return f"{who} waits for step {self._blocks[blocked[1]].code[code.wait[1]].step} of {on}"
+        wait = self._wait(block, block.instructions[block.step])
+        if blocked[0] == "dependence" and wait is not None:
+            return f"{who} waits for step {wait[1]} of {on}"
         if blocked[0] == "message":
             return f"{who} waits for a message from {on}"
         return f"{who} waits for {on} to take one of the {self._slots} messages under way"
@@ -348,28 +358,6 @@ class Execution:
             if first:
                 more = f" ({wrong} of its {sizes.output} output chunks are wrong)" if wrong > 1 else ""
                 self._findings.add("final-data", first + more, Place(g))
-
-
-def _shifted(name: str, by: int) -> str:
-    buffer, _, offset = name.partition(":")
-    return f"{buffer}:{int(offset) + by}" if name else ""
-
-
-def _code(x: Instruction, bases: dict[str, int], wait: tuple[int, int] | None, step: int) -> _Code:
-    src = x.src if x.op in READS_SRC else None
-    dst = x.dst if x.op in WRITES_DST else None
-    return _Code(
-        x.op, x.count, _cell(src, bases), _cell(dst, bases), _name(src), _name(dst), wait,
-        x.op in RECEIVES, x.op in SENDS, step,
-    )  # fmt: skip
-
-
-def _cell(part: BufferSlice | None, bases: dict[str, int]) -> int:
-    return -1 if part is None else bases[part.buffer] + part.offset
-
-
-def _name(part: BufferSlice | None) -> str:
-    return "" if part is None else f"{part.buffer}:{part.offset}"
 
 
 def buffers_touched(layout: Layout, findings: Findings) -> None:
