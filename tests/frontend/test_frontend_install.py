@@ -44,6 +44,31 @@ def test_the_reference_names_every_library_node() -> None:
     assert [name for name in language.library_names() if f"`{name}`" not in reference] == []
 
 
+def test_the_tiers_of_the_reference_are_true() -> None:
+    """Half of what the NICs of a leaf carry goes up; a way up costs both leaves and the spine."""
+    reference = (ROOT / "dsl" / "reference.md").read_text()
+    section = reference.split("### 2.7")[1].split("## 3.")[0]
+    text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+    topology = parse_topology(text)
+    assert topology.ranks == 32
+    inside, across = (next(k for k in topology.links if (k.src, k.dst) == (0, far)) for far in (8, 31))
+    uplinks = [w for w, wire in enumerate(topology.wires) if wire.kind == "uplink"]
+    assert not set(uplinks) & set(inside.wires)
+    assert [topology.wire_name(w) for w in across.wires if w in uplinks] == ["leaf0->spine", "spine->leaf1"]
+    carried = {w for k in topology.links if (k.src < 16) != (k.dst < 16) for w in k.wires if w in uplinks}
+    assert carried == set(uplinks) and len(uplinks) == 4
+    nics = [wire for w, wire in enumerate(topology.wires) if topology.wire_name(w).endswith("->leaf0")]
+    into = [wire.bandwidth for wire in nics if wire.kind == "net" and wire.bandwidth is not None]
+    assert topology.wires[uplinks[0]].bandwidth == sum(into, start=0 * into[0]) / 2
+    assert (across.latency - inside.latency) * 10**7 == 13  # 0.6 + 0.7 us more
+    alone = text.replace("leaf0, leaf1;", "leaf0;").replace(
+        "}\n}", "}\n  link leaf1 <-> spine { bandwidth 100 GB/s }\n}"
+    )
+    assert parse_topology(alone).ranks == 32
+    direct = text.replace("switch spine { ports leaf0, leaf1;", "link leaf0 <-> leaf1 {")
+    assert parse_topology(direct).ranks == 32
+
+
 def test_the_tour_is_true() -> None:
     tour = (ROOT / "docs" / "dsl.md").read_text().split("**")
     blocks = ["\n".join(line[4:] for line in part.splitlines() if line.startswith("    ")) for part in tour]
