@@ -105,9 +105,11 @@ class Runner:
         text = clusters.source(cluster)
         if text is None:
             raise HetesynthError(
-                f"there is no example {cluster} in {self.examples}",
+                f"there is no example {cluster} in {self.examples}"
+                if self.examples.is_dir()
+                else f"there is no folder of examples {self.examples}: an installed hetesynth brings none",
                 code="HS901",
-                help="run it in a checkout of hetesynth, or name its examples with --examples",
+                help="give the folder `examples` of a checkout: --examples DIR",
             )
         path = folder / f"{cluster}.dsl"
         path.write_text(text, encoding="utf-8")

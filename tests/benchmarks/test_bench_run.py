@@ -87,7 +87,20 @@ def test_nothing_starts_after_the_deadline() -> None:
 def test_a_missing_example_ends_the_run_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(HetesynthError) as caught:
         Runner(tmp_path, measure=Pretend(), warm_up=())([TINY], whole=False)
-    assert caught.value.code == "HS901"
+    assert caught.value.code == "HS901" and "no example" in caught.value.message
+
+
+def test_an_installed_package_says_where_examples_come_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after `pip install .`: beside the package there is no checkout."""
+    monkeypatch.setattr("hetesynth.cli.bench.ROOT", tmp_path)
+    assert main.run(["bench", "--only", "h20_4p8", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["exit_code"]) == ("HS901", 2)
+    assert str(tmp_path / "examples") in error["message"] and "--examples DIR" in error["help"]
+    faked(monkeypatch, Pretend())
+    assert main.run(["bench", "--only", "h20_4p8", "--examples", str(EXAMPLES)]) == 0
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> None:
