@@ -28,6 +28,8 @@ COMMANDS = {
     "run": "run",
     "import": "import_",
     "simulate": "simulate",
+    "compare": "compare",
+    "atlas": "atlas",
     "bounds": "bounds",
     "topo": "topo",
     "bench": "bench",

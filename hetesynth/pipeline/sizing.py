@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.995  # of the bound: nothing is left to gain
 SHARE = 0.2  # of the remaining budget for one contender
+ALIKE = 0.003  # what a simpler schedule may take longer
 KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
 
 
@@ -85,11 +86,12 @@ def contest(topology: Topology, request: Request, size: int, progress: Progress 
             raise
         run.cut_short = run.interrupted = True
     if not run.found:
+        alone = request.strategy != "auto" and run.refused
         raise HetesynthError(
-            f"no way to do {request.collective} in {size} bytes was found{_reasons(run.refused)}",
-            code="HS610", exit_code=3, help="raise --time-budget, or choose --strategy and --chunks",
+            run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found",
+            code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
-    return Contest(size, bounds, tuple(run.found), tuple(run.tried), run.cut_short, run.interrupted)
+    return Contest(size, bounds, _ranked(run.found), tuple(run.tried), run.cut_short, run.interrupted)
 
 
 def _demand_paths(topology: Topology, request: Request) -> None:
@@ -104,8 +106,11 @@ def _demand_paths(topology: Topology, request: Request) -> None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
 
 
-def _reasons(refused: list[str]) -> str:
-    return f": {refused[0]}" if refused else ""
+def _ranked(found: list[Contender]) -> tuple[Contender, ...]:
+    """The quickest first; of those hardly slower the one with the fewest transfers, which is easier to run."""
+    near = [c for c in found if c.seconds <= found[0].seconds * (1 + ALIKE)]
+    near.sort(key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
+    return (*near, *found[len(near) :])
 
 
 @dataclass

@@ -1,0 +1,66 @@
+"""``hetesynth atlas``: a folder with one schedule for each range of sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, problem_options, request, targets_of
+from hetesynth.cli.progress import watching
+
+
+@click.command(name="atlas", short_help="Write one schedule for each range of sizes.")
+@click.argument("topology", type=TOPOLOGY)
+@problem_options
+@click.option(
+    "--sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
+    help="Where schedules are compared: a range in steps of 2 (1KB..4GB), or a list.",
+)  # fmt: skip
+@click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
+@click.option(
+    "--time-budget", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
+    help="For the search.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same bytes.")
+@click.option(
+    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
+    help="Runtime to write for, repeatable [default: portable].",
+)  # fmt: skip
+@click.option("--schedule-only", is_flag=True, help="Write the schedules as JSON and no programs.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIRECTORY",
+    help="A new or empty folder, or an older atlas, which is replaced.",
+)  # fmt: skip
+@json_option
+def command(
+    topology: Path, sizes: str, strategy: str, time_budget: float, seed: int, targets: tuple[str, ...],
+    schedule_only: bool, output: Path, as_json: bool, **problem: Any,
+) -> None:  # fmt: skip
+    """Write the right schedule for every size on the cluster in TOPOLOGY.
+
+    Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. The ranges tile all
+    sizes: minBytes and maxBytes in the files let a runtime pick. Time is simulated. The folder appears whole or
+    not at all.
+    """
+    wanted = buffer_sizes(sizes, "--sizes", factor=2)
+    from hetesynth.emitter.folders import check_replaceable, write_folder
+    from hetesynth.pipeline.atlas import MARK, atlas, files, index
+    from hetesynth.report.atlas import atlas_report
+
+    check_replaceable(output, MARK)
+    asked = request(
+        topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only,
+        targets=targets_of(targets), **problem,
+    )  # fmt: skip
+    with watching(quiet=as_json) as progress:
+        found = atlas(asked, wanted, progress)
+    made = files(found)
+    write_folder(output, made, MARK)
+    summary = index(found)
+    if as_json:
+        click.echo(json.dumps({**summary, "directory": str(output), "files": sorted(made)}, indent=2))
+    else:
+        click.echo(atlas_report(summary, str(output), len(made)))

@@ -1,0 +1,71 @@
+"""``hetesynth compare``: strategies beside each other, size by size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    buffer_sizes,
+    json_option,
+    problem_options,
+    request,
+    rings_option,
+)
+from hetesynth.cli.progress import watching
+
+
+@click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
+@click.argument("topology", type=TOPOLOGY)
+@problem_options
+@click.option(
+    "--sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
+    help="Of the collective's buffer: 64MB, a list (1MB,64MB), or a range in steps of 4 (1KB..4GB).",
+)  # fmt: skip
+@click.option(
+    "--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", show_default=True,
+    help="Strategies of synth; auto is what synth --size would choose.",
+)  # fmt: skip
+@rings_option
+@click.option(
+    "--time-budget", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
+    help="For all strategies together.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same table.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Draw bandwidth against size.")
+@json_option
+def command(
+    topology: Path, sizes: str, strategies: str, rings: tuple[str, ...], time_budget: float, seed: int,
+    plot: Path | None, as_json: bool, **problem: Any,
+) -> None:  # fmt: skip
+    """Predict what strategies take on the cluster in TOPOLOGY: time, bandwidths, percent of the bound.
+
+    Every strategy is given the chunks per rank that suit it best at each size, unless --chunks says how many. Time
+    is simulated, not measured; ring and double-tree model what NCCL does.
+    """
+    wanted = buffer_sizes(sizes, "--sizes")
+    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter("name at least one", param_hint="--strategies")
+    from hetesynth.pipeline.comparison import compare, curves
+    from hetesynth.report.comparison import comparison_report
+
+    asked = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
+    with watching(quiet=as_json) as progress:
+        found = compare(asked, wanted, names, progress)
+    if plot is not None:
+        from hetesynth.emitter.outputs import write_atomically
+        from hetesynth.report.size_plot import size_plot
+
+        title = f"{found.topology.name}: {asked.collective}, {found.topology.ranks} GPUs"
+        write_atomically(plot, size_plot(title, curves(found)).encode())
+    if as_json:
+        click.echo(json.dumps(found.figures(), indent=2))
+    else:
+        click.echo(comparison_report(found))
+        if plot is not None:
+            click.echo(f"  wrote {plot}")

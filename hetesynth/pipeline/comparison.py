@@ -1,0 +1,107 @@
+"""What strategies take at several sizes: the table users ask for.
+
+In: a request, sizes, names of strategies (``auto``: the contest of ``sizing``). Out: a ``Comparison``, every
+figure simulated beside the bound; a strategy that refuses says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.pace import Pace
+from hetesynth.pipeline.pool import pool
+from hetesynth.pipeline.synthesis import Request
+from hetesynth.synthesis.search import Progress, silent
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One strategy at one size: ``pace`` and the way that took it, or why there is none."""
+
+    strategy: str
+    size: int
+    pace: Pace | None
+    way: str = ""
+    chunks: int | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All entries, by size, then in the order of the strategies."""
+
+    topology: Topology
+    request: Request
+    sizes: tuple[int, ...]
+    strategies: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    cut_short: bool
+
+    def figures(self) -> dict[str, Any]:
+        """What ``compare --json`` prints. Scripts depend on these names."""
+        return {
+            "cluster": self.topology.name,
+            "collective": self.request.collective,
+            "ranks": self.topology.ranks,
+            "simulated": True,
+            "cut_short": self.cut_short,
+            "results": [
+                {"strategy": e.strategy, "way": e.way, "chunks": e.chunks, "refused": e.refusal or None}
+                | ({"size": e.size} if e.pace is None else e.pace.figures())
+                for e in self.entries
+            ],
+        }
+
+
+def compare(
+    request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = silent
+) -> Comparison:  # fmt: skip
+    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
+
+    Raises HetesynthError for an unknown strategy or a cluster on which nothing can be done.
+    """
+    from hetesynth.synthesis.registry import strategy
+
+    names = tuple(dict.fromkeys(strategies))
+    for name in names:
+        strategy(name)
+    topology = load_topology(request.topology)
+    seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
+    budget = Budget(seconds, request.budget.seed)
+    table: dict[str, list[Entry]] = {}
+    cut_short = False
+    for name in names:
+        rings = request.rings if name == "ring" else ()
+        asked = replace(request, strategy=name, budget=budget, rings=rings)
+        try:
+            found = pool(topology, asked, sizes, progress)
+        except HetesynthError as error:
+            if error.code not in ("HS610", "HS611"):
+                raise
+            table[name] = [Entry(name, size, None, refusal=error.message) for size in sizes]
+            continue
+        cut_short = cut_short or found.cut_short
+        table[name] = []
+        for j, size in enumerate(sizes):
+            i = found.best(j)
+            best = found.contenders[i]
+            table[name].append(Entry(name, size, found.pace(i, j), best.label, best.chunks))
+    entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short)
+
+
+def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
+    """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    bounds: dict[int, float] = {}
+    for entry in found.entries:
+        if entry.pace is not None and entry.pace.seconds:
+            lines.setdefault(entry.strategy, []).append((entry.size, entry.size / entry.pace.seconds / 1e9))
+            bounds[entry.size] = entry.size / entry.pace.bound_seconds / 1e9
+    return lines | {"bound": sorted(bounds.items())}

@@ -1,0 +1,36 @@
+"""The short report after ``atlas``.
+
+In: the index of an atlas. Out: text. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetesynth.report.simulation import size_text
+
+
+def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
+    """Features, ranges and the frontier, a line each."""
+    terrain = index["topology"]
+    bisection = terrain["inverse_bisection_us_per_MB"]
+    lines = [
+        f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated",
+        f"  topology     diameter {terrain['diameter_hops']} hops ({terrain['diameter_us']:.4g} us), inverse "
+        f"bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
+    ]
+    for entry in index["ranges"]:
+        end = "any size" if entry["high"] is None else size_text(entry["high"])
+        shares = [row["percent_of_bound"] for row in entry["sizes"]]
+        share = f", {min(shares):.0f}-{max(shares):.0f} % of the bound" if shares else ""
+        lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['way']}, {entry['steps']} steps{share}")
+    lines += [
+        f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['way']}"
+        f"{'' if row['in_atlas'] else ' (not needed)'}"
+        for row in index["frontier"]
+    ]
+    lines += [f"  fits no file {row['way']}: {row['reason']}" for row in index["unfit"]]
+    if index["cut_short"]:
+        lines.append("  cut short    more time may find quicker ones")
+    lines.append(f"  wrote        {files} files into {folder}")
+    return "\n".join(lines)
