@@ -1,7 +1,7 @@
 """Conformance data, when it is there: shipped production programs are read, judged, imported and simulated.
 
-Each runs on a cluster that has the links the program uses and no others, at stated rates. Its time then has a floor
-(what a rank must take in, through all its links at once) and a ceiling (one transfer after the other), by hand.
+Each runs on a cluster that has the links the program uses and no others, at stated rates. Its time then has a
+floor (what a rank must take in, through all its links at once) and a ceiling (one transfer after the other).
 """
 
 from __future__ import annotations
