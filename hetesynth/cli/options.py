@@ -35,6 +35,24 @@ def problem_options(function: F) -> F:
     return function
 
 
+def report_options(function: F) -> F:
+    """The options for pictures: a page and a trace."""
+    for option in reversed(_REPORTS):
+        function = option(function)
+    return function
+
+
+_REPORTS = [
+    click.option(
+        "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+        help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof.",
+    ),
+    click.option(
+        "--trace", type=click.Path(path_type=Path), metavar="FILE.json",
+        help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
+    ),
+]  # fmt: skip
+
 _PROBLEM = [
     click.option("--coll", "name", type=click.Choice(COLLECTIVE_NAMES), required=True, help="The collective."),
     click.option(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option
+from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, report_options
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
 
@@ -32,9 +32,18 @@ from hetesynth.model.cost import ALPHA_READINGS
     "--steps", type=click.Choice(["data", "order", "barrier"]), default="order", show_default=True,
     help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
 )  # fmt: skip
+@report_options
 @json_option
 def command(
-    file: Path, topology: Path, sizes: str, calibration: str, alpha: str, steps: str, as_json: bool
+    file: Path,
+    topology: Path,
+    sizes: str,
+    calibration: str,
+    alpha: str,
+    steps: str,
+    page: Path | None,
+    trace: Path | None,
+    as_json: bool,
 ) -> None:
     """Predict what FILE, a schedule JSON or an MSCCL XML, takes on the cluster in TOPOLOGY.
 
@@ -47,8 +56,14 @@ def command(
     from hetesynth.report.simulation import simulation_report, simulation_summary
 
     options: Any = {"calibration": calibration, "alpha": alpha, "steps": steps}
+    written: list[Path] = []
+    if page is not None or trace is not None:
+        from hetesynth.pipeline.reporting import check_reports, report_of_file, write_reports
+
+        check_reports(page, trace)
+        written = write_reports(report_of_file(file, topology, wanted, CostOptions(**options)), page, trace)
     found = simulate_file(file, topology, wanted, CostOptions(**options))
     if as_json:
         click.echo(json.dumps(simulation_summary(found), indent=2))
     else:
-        click.echo(simulation_report(found))
+        click.echo("\n".join([simulation_report(found), *(f"  wrote {path}" for path in written)]))

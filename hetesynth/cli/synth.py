@@ -14,6 +14,7 @@ from hetesynth.cli.options import (
     TOPOLOGY,
     json_option,
     problem_options,
+    report_options,
     request,
     rings_option,
     size_option,
@@ -49,6 +50,7 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
     "--max-peers", type=click.IntRange(1), metavar="N",
     help="Ranks that a rank may send to, and receive from [default: none up to 64 ranks, then 48].",
 )  # fmt: skip
+@report_options
 @json_option
 def command(
     topology: Path,
@@ -61,6 +63,8 @@ def command(
     output: Path | None,
     schedule_only: bool,
     max_peers: int | None,
+    page: Path | None,
+    trace: Path | None,
     as_json: bool,
     **problem: Any,
 ) -> None:
@@ -89,6 +93,10 @@ def command(
         **problem,
     )
     check_folder(output)
+    if page is not None or trace is not None:
+        from hetesynth.pipeline.reporting import check_reports, report_of_synthesis, write_reports
+
+        check_reports(page, trace)
     named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
@@ -96,6 +104,8 @@ def command(
     name = f"{made.topology.name}-{wanted.collective}" + (f"-c{chunks}" if chunks > 1 else "")
     stem = named or (output or Path()) / name
     paths = pipeline.write(made, stem)
+    if page is not None or trace is not None:
+        paths += write_reports(report_of_synthesis(made), page, trace)
     if as_json:
         click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
     else:

@@ -1,0 +1,63 @@
+"""Which chunks of the collective each instruction of a program moves between GPUs.
+
+In: a program. Out: chunks by place: indices of GPU, thread block and step, from ``program.gpus`` on. Empty where
+the program cannot be followed, such as one whose root nobody knows: what is drawn is then not told by chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.program import Program
+from hetesynth.model.target import PORTABLE
+
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+_PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
+
+Place = tuple[int, int, int]
+Connection = tuple[int, int, int]
+
+
+def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
+    """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
+    sent = _sent(program)
+    sends: dict[Connection, list[tuple[int, ...]]] = defaultdict(list)
+    takes: dict[Connection, list[Place]] = defaultdict(list)
+    found: dict[Place, tuple[int, ...]] = {}
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            for step, x in enumerate(block.instructions):
+                moved = sent.get((gpu.rank, block.id, step), ())
+                if x.op in SENDS and block.send_peer is not None:
+                    found[g, b, step] = moved
+                    sends[gpu.rank, block.send_peer, block.channel].append(moved)
+                if x.op in RECEIVES and block.recv_peer is not None:
+                    takes[block.recv_peer, gpu.rank, block.channel].append((g, b, step))
+    for connection, places in takes.items():
+        for place, moved in zip(places, sends[connection], strict=False):
+            found[place] = tuple(dict.fromkeys((*moved, *found.get(place, ()))))
+    return found
+
+
+def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
+    """What each send carries, by rank, number of the thread block, and step."""
+    from hetesynth.collectives.library import collective
+    from hetesynth.lifting.buffers import Buffers, shape
+    from hetesynth.lifting.dataflow import flow_of
+
+    found: dict[Place, list[int]] = defaultdict(list)
+    try:
+        size = shape(program)
+        wanted = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        buffers = Buffers(wanted, size.pieces, in_place=program.in_place and not program.out_of_place)
+        flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
+    except (HetesynthError, ValueError):
+        return {}
+    for crossing in flow.crossings:
+        place = _PLACE.fullmatch(crossing.place)
+        if place is not None:
+            found[int(place[1]), int(place[2]), int(place[3])].append(crossing.value.chunk)
+    return {place: tuple(dict.fromkeys(chunks)) for place, chunks in found.items()}

@@ -1,0 +1,404 @@
+"""A result as a report: what the page, the picture and the trace of it show.
+
+In: a synthesis, or a file that is to be simulated. Out: a ``Report``, and its files' bytes. Everything in it is
+computed here or by what is called from here; report/ only draws. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Arc, Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.time_bound import TimeBound, tightest
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.pace import implied_size
+from hetesynth.pipeline.simulation import (
+    CostOptions,
+    ProgramClock,
+    ScheduleClock,
+    program_clock,
+    schedule_clock,
+    sizes_between,
+)
+from hetesynth.report.simulation import size_text
+
+if TYPE_CHECKING:
+    from hetesynth.model.program import Program
+    from hetesynth.model.timeline import Timeline
+    from hetesynth.pipeline.synthesis import Synthesis
+    from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
+
+SMALLEST, LARGEST = 1_000, 4_000_000_000
+BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
+MAX_DELIVERIES = 20_000  # of a problem that baselines are computed for
+MAX_TASKS = 60_000  # of a program that are shown, in whole loops
+USUAL_SIZE = 256_000_000
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is reported on, before anything of it is run."""
+
+    title: str
+    topology: Topology
+    size: int
+    sizes: tuple[int, ...]
+    options: CostOptions
+    problem: Problem | None
+    schedule: ScheduleClock | None
+    program: ProgramClock | None
+    facts: tuple[tuple[str, str], ...]
+    certificate: tuple[str, ...]
+    notes: tuple[str, ...]
+    capacities: bool
+
+
+def report_of_synthesis(made: Synthesis) -> Report:
+    """The report of ``made``, for the size it was made for or, without one, that which its chunks make."""
+    problem, solution, options = made.problem, made.solution, CostOptions()
+    shown = made.request.size or implied_size(problem, made.chunking.chunk_bytes)
+    asked = problem.collective
+    facts = (
+        ("Steps", str(solution.certificate.steps)),
+        ("Lower bound", f"{solution.certificate.bound.steps} steps"),
+        ("Transfers", f"{len(solution.schedule.transfers):,}"),
+        ("Strategy", made.request.strategy),
+        ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
+    )
+    program = _program_of(made)
+    notes = () if program is not None else ("No program in MSCCL XML was made: thread blocks are not shown.",)
+    return _report(
+        _Subject(
+            title=f"{made.topology.name}: {asked.name}",
+            topology=made.topology,
+            size=shown,
+            sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
+            options=options,
+            problem=problem,
+            schedule=ScheduleClock(made.topology, problem, solution.schedule, options),
+            program=None if program is None else ProgramClock(made.topology, program, options),
+            facts=facts,
+            certificate=_certificate(made),
+            notes=notes,
+            capacities=True,
+        )
+    )
+
+
+def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> Report:
+    """The report of a schedule JSON or an MSCCL XML; timelines are those of the largest of ``sizes`` up to 256 MB.
+
+    Raises HetesynthError for what cannot be simulated.
+    """
+    from hetesynth.chunking import chunk
+    from hetesynth.frontend import load_topology
+
+    cluster = load_topology(topology)
+    program = None if path.suffix == ".json" else program_clock(path, cluster, options)
+    notes: tuple[str, ...] = ()
+    schedule: ScheduleClock | None
+    if program is None:
+        schedule = schedule_clock(path, cluster, options)
+    else:
+        schedule, notes = _lifted(program.program, cluster, options)
+    wanted = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
+    if program is None:
+        notes = (*notes, "Thread blocks are not shown: the file is a schedule, not a program.")
+    kind = "Schedule" if program is None else "Program"
+    return _report(
+        _Subject(
+            title=f"{cluster.name}: {path.name}",
+            topology=cluster,
+            size=max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
+            sizes=tuple(sizes),
+            options=options,
+            problem=wanted,
+            schedule=schedule,
+            program=program,
+            facts=((kind, path.name),) + (() if schedule is None else _counts(schedule.schedule)),
+            certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
+            notes=notes,
+            capacities=False,
+        )
+    )
+
+
+def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    return ("Steps", str(schedule.makespan)), ("Transfers", f"{len(schedule.transfers):,}")
+
+
+def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
+    """What is to be written: the page, the trace, or both."""
+    files: dict[Path, bytes] = {}
+    if page is not None:
+        from hetesynth.report.html.page import html_page
+
+        files[page] = html_page(report)
+    if trace is not None:
+        from hetesynth.report.trace import chrome_trace
+
+        files[trace] = chrome_trace(report)
+    return files
+
+
+def write_reports(report: Report, page: Path | None, trace: Path | None) -> list[Path]:
+    """Write the page and the trace, both or none; their paths."""
+    from hetesynth.emitter.outputs import write_all
+
+    files = report_files(report, page, trace)
+    write_all(files)
+    return list(files)
+
+
+def check_reports(page: Path | None, trace: Path | None) -> None:
+    """Fail before the work, not after it: a folder that is not there, the same name twice."""
+    from hetesynth.emitter.outputs import check_writable
+
+    if page is not None and page == trace:
+        raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
+    for path in (page, trace):
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+            raise HetesynthError(f"{str(path)!r} {what}", code="HS571", help="name a file in a folder that exists")
+        check_writable(path.parent)
+
+
+# -- parts of a report
+
+
+def _report(subject: _Subject) -> Report:
+    from hetesynth.report.contents import Report
+
+    bounds = _time_bounds(subject)
+    curves, missing = _curves(subject, bounds)
+    run = None if subject.schedule is None else _schedule_run(subject)
+    program, cut = _program_run(subject)
+    return Report(
+        title=subject.title,
+        topology=subject.topology,
+        collective=None if subject.problem is None else subject.problem.collective,
+        size=subject.size,
+        facts=(*_time_facts(subject, run, program), *subject.facts),
+        certificate=(*subject.certificate, *_in_time(subject, bounds, run, program)),
+        notes=(*subject.notes, *missing, *cut),
+        run=run,
+        program=program,
+        sizes=subject.sizes,
+        curves=curves,
+    )
+
+
+def _schedule_run(subject: _Subject) -> ScheduleRun | None:
+    from hetesynth.report.contents import ScheduleRun
+
+    clock = subject.schedule
+    if clock is None:
+        return None
+    return ScheduleRun(clock.problem, clock.schedule, clock.timeline(subject.size), subject.capacities)
+
+
+def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]:
+    """The loops of the program that are shown, and a note where they are not all."""
+    import numpy as np
+
+    from hetesynth.pipeline.program_chunks import chunks_moved
+    from hetesynth.report.contents import ProgramRun
+
+    if subject.program is None:
+        return None, ()
+    tasks = subject.program.tasks(subject.size)
+    moved = chunks_moved(subject.program.program)
+    run = ProgramRun(
+        program=subject.program.program,
+        timeline=subject.program.timeline(subject.size),
+        gpu=np.asarray([p.gpu for p in tasks.places], dtype=np.int64),
+        block=np.asarray([p.block for p in tasks.places], dtype=np.int64),
+        step=np.asarray([p.step for p in tasks.places], dtype=np.int64),
+        chunks=tuple(moved.get((p.gpu, p.block, p.step), ()) for p in tasks.places),
+        simulated=tasks.simulated,
+        loops=tasks.loops,
+    )
+    shown = min(tasks.simulated, max(1, MAX_TASKS // max(1, len(tasks.places))))
+    if shown == tasks.simulated and tasks.loops <= tasks.simulated:
+        return run, ()
+    return run, (f"The program loops {tasks.loops:.4g} times over the buffer; {shown} loops are drawn.",)
+
+
+def _time_facts(
+    subject: _Subject, run: ScheduleRun | None, program: ProgramRun | None
+) -> tuple[tuple[str, str], ...]:
+    from hetesynth.model.cost import bandwidths
+
+    topology = subject.topology
+    facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
+    for name, timeline in _timelines(run, program):
+        collective = subject.program.program.collective if subject.program is not None else None
+        if subject.problem is not None:
+            collective = subject.problem.collective.name
+        if collective is None:
+            continue
+        reached = bandwidths(collective, topology.ranks, subject.size, timeline.makespan)
+        facts.append((f"{name.capitalize()}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
+        facts.append(
+            (
+                f"{name.capitalize()}, algbw / busbw",
+                f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s",
+            )
+        )
+    return tuple(facts)
+
+
+def _timelines(run: ScheduleRun | None, program: ProgramRun | None) -> list[tuple[str, Timeline]]:
+    """What was simulated, by name."""
+    schedule = [] if run is None else [("schedule", run.timeline)]
+    return schedule if program is None else [*schedule, ("program", program.timeline)]
+
+
+def _certificate(made: Synthesis) -> tuple[str, ...]:
+    """What is proved of the number of steps, and who checked it."""
+    solution, certificate = made.solution, made.solution.certificate
+    bound = certificate.bound
+    said = [
+        f"The schedule takes {_steps(certificate.steps)}. No schedule of the step model takes fewer than "
+        f"{bound.steps}: {bound.proof}.",
+        "The two meet: it is proven optimal in steps."
+        if certificate.proven_optimal
+        else f"It is at most {_steps(certificate.gap)} from optimal.",
+    ]
+    if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
+        said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
+    checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
+    said.append(f"{checked}, but for {made.recheck.open}." if made.recheck.open else f"{checked}.")
+    programs = ", and every program read back and executed" if made.programs else ""
+    said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
+    return tuple(said)
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def _in_time(
+    subject: _Subject, bounds: tuple[TimeBound, ...], run: ScheduleRun | None, program: ProgramRun | None
+) -> tuple[str, ...]:
+    """The bound in time at the size shown, and how near the predictions are to it."""
+    if not bounds:
+        return ()
+    bound = tightest(bounds, subject.size)
+    least = float(bound.seconds(subject.size))
+    said = [
+        f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
+        f"{least * 1e6:,.1f} us: {bound.proof}."
+    ]
+    for name, timeline in _timelines(run, program):
+        if timeline.makespan > 0:
+            share = least / timeline.makespan
+            said.append(
+                f"The {name} is predicted to take {timeline.makespan * 1e6:,.1f} us: {share:.1%} of the speed "
+                "that this bound allows."
+            )
+    options = subject.options
+    said.append(f"Times are simulated (calibration {options.calibration}, alpha {options.alpha}), not measured.")
+    if options.calibration != "spec":
+        said.append("The bound in time is that of the rates in the topology, not of this calibration.")
+    return tuple(said)
+
+
+def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
+    from hetesynth.bounds.throughput import time_bounds
+
+    if subject.problem is None:
+        return ()
+    asked = subject.problem.collective
+    return time_bounds(subject.topology, asked.name, asked.root)
+
+
+# -- time against size
+
+
+def _curves(subject: _Subject, bounds: tuple[TimeBound, ...]) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+    """This schedule, this program, the baselines and the bound; and what is missing, in words."""
+    from hetesynth.report.contents import Curve
+
+    sizes = subject.sizes
+    curves: list[Curve] = []
+    if subject.schedule is not None:
+        clock = subject.schedule
+        curves.append(Curve("this schedule", "schedule", tuple(clock.predict(s).seconds for s in sizes)))
+    if subject.program is not None:
+        curves.append(Curve("this program", "program", tuple(subject.program.predict(s).seconds for s in sizes)))
+    compared, missing = _baselines(subject)
+    curves += [Curve(" = ".join(names), "baseline", seconds) for seconds, names in compared.items()]
+    if bounds:
+        least = tuple(float(tightest(bounds, s).seconds(s)) for s in sizes)
+        curves.append(Curve("lower bound", "bound", least))
+    return tuple(curves), missing
+
+
+def _baselines(subject: _Subject) -> tuple[dict[tuple[float, ...], list[str]], tuple[str, ...]]:
+    """Times of the baselines, and their names: those that come to the same have one curve."""
+    from hetesynth.synthesis.registry import STRATEGIES
+    from hetesynth.synthesis.solve import Solution, Solver
+    from hetesynth.verify.schedule import schedule_violations
+
+    found: dict[tuple[float, ...], list[str]] = {}
+    if subject.problem is None:
+        return found, ()
+    problem = replace(subject.problem, max_peers=None)
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    deliveries = sum(len(post - pre) for pre, post in pairs)
+    if deliveries > MAX_DELIVERIES:
+        return found, (f"Baselines are left out: more than {MAX_DELIVERIES:,} deliveries ({deliveries:,}).",)
+    missing: list[str] = []
+    for name in BASELINES:
+        try:
+            outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)
+        except HetesynthError as error:
+            missing.append(f"Baseline {name} does not apply: {error.message}.")
+            continue
+        if isinstance(outcome, Solution):
+            clock = ScheduleClock(subject.topology, problem, outcome.schedule, subject.options)
+            found.setdefault(tuple(clock.predict(s).seconds for s in subject.sizes), []).append(name)
+    return found, tuple(missing)
+
+
+# -- programs
+
+
+def _program_of(made: Synthesis) -> Program | None:
+    """The first program in MSCCL XML, as a reader reads it."""
+    from hetesynth.verify.msccl_xml import read_program
+
+    for suffix, emitted in made.programs.items():
+        if emitted.target.format == "msccl-xml":
+            return read_program(emitted.data, suffix).program
+    return None
+
+
+def _lifted(
+    program: Program, topology: Topology, options: CostOptions
+) -> tuple[ScheduleClock | None, tuple[str, ...]]:
+    """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
+    from hetesynth.collectives.library import collective
+    from hetesynth.lifting.buffers import shape
+    from hetesynth.lifting.lift import lift
+
+    try:
+        size = shape(program)
+        wanted = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
+        arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
+        graph = Problem(topology.ranks, topology.ranks, (), arcs, (), wanted)
+        lifted = lift(program, wanted, size.pieces, graph)
+        return ScheduleClock(topology, lifted.problem, lifted.schedule, options), (
+            "Steps are those in which the transfers of the program depend on each other.",
+        )
+    except (HetesynthError, ValueError) as error:
+        return None, (f"The program is not shown as steps: {error}.",)

@@ -1,0 +1,79 @@
+"""The page: one file with its styles, scripts and data, which loads nothing and sends nothing.
+
+In: a report. Out: UTF-8 HTML, the same bytes for the same report. Names in it are untrusted: text is escaped,
+the data is JSON in which no ``<`` is left, scripts set text and never markup, and a policy in the page lets no
+script run but those whose hashes it names.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from hetesynth.report.contents import Report
+from hetesynth.report.html.values import page_values
+
+SCRIPTS = (
+    "d3.min.js", "common.js", "scene.js", "gantt_rows.js", "gantt.js", "resources.js", "curves.js", "main.js",
+)  # fmt: skip
+
+
+def html_page(report: Report) -> bytes:
+    """The page of ``report``."""
+    style = _source("page.css")
+    scripts = [_source(name) for name in SCRIPTS]
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{_text(report.title)}</title>\n<style>{style}</style>\n</head>\n"
+    )
+    body = _source("page.html")
+    for mark, value in _marks(report).items():
+        body = body.replace(f"<!--{mark}-->", value, 1)
+    data = f'<script id="data" type="application/json">{embedded(page_values(report))}</script>\n'
+    code = "".join(f"<script>{script}</script>\n" for script in scripts)
+    return (head + body + data + code + "</body>\n</html>\n").encode()
+
+
+def embedded(values: dict[str, Any]) -> str:
+    """JSON that may stand inside a script element: nothing in it ends the element or a line."""
+    text = json.dumps(values, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _marks(report: Report) -> dict[str, str]:
+    """What takes the place of the marks in page.html, each as safe markup."""
+    facts = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in report.facts)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in report.notes)
+    return {
+        "title": _text(report.title),
+        "facts": facts,
+        "certificate": "".join(f"<p>{_text(sentence)}</p>" for sentence in report.certificate),
+        "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
+    }
+
+
+def _policy(style: str, scripts: list[str]) -> str:
+    code = " ".join(_hash(script) for script in scripts)
+    return f"default-src 'none'; script-src {code}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode('ascii')}'"
+
+
+def _source(name: str) -> str:
+    """A file of this package, with the line ends that a browser sees."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def _text(text: str) -> str:
+    """``text`` as markup; lone surrogates, which no encoding has, become question marks."""
+    return escape(text.encode("utf-8", "replace").decode("utf-8"))

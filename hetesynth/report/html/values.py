@@ -1,0 +1,179 @@
+"""A report as the values that its page reads: columns of numbers, names, places.
+
+In: a report. Out: a dictionary that JSON can say; long columns are base64 of little-endian arrays, which are
+small and need no parsing. Microseconds. Decides what is shown, not how.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from hetesynth.model.collective import Collective
+from hetesynth.model.timeline import Timeline
+from hetesynth.model.topology import Topology
+from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
+from hetesynth.report.drawing import drawing, label
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_TASKS = 60_000  # instructions drawn, in whole loops
+
+Kind = Literal["f4", "i4", "u2"]
+
+
+def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[str, str]:
+    """Numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
+    import numpy as np
+
+    found = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if kind == "i4" and (not len(found) or (found.min() >= 0 and found.max() < 2**16)):
+        kind = "u2"
+    return {"t": kind, "v": b64encode(found.astype(f"<{kind}").tobytes()).decode("ascii")}
+
+
+def page_values(report: Report) -> dict[str, Any]:
+    """Everything the page shows."""
+    return {
+        "title": report.title,
+        "size": report.size,
+        "collective": None if report.collective is None else _collective(report.collective),
+        "topology": _topology(report.topology),
+        "run": None if report.run is None else _run(report.run),
+        "program": None if report.program is None else _program(report.program),
+        "sizes": list(report.sizes),
+        "curves": [
+            {"name": c.name, "role": c.role, "us": [round(s * 1e6, 6) for s in c.seconds]} for c in report.curves
+        ],
+    }
+
+
+def _collective(asked: Collective) -> dict[str, Any]:
+    return {
+        "name": asked.name,
+        "reduces": asked.reduces,
+        "blocks": [list(chunk.block) for chunk in asked.chunks],
+        "parts": [chunk.part for chunk in asked.chunks],
+        "pre": [sorted(ranks) for ranks in asked.pre],
+        "perRank": asked.chunks_per_rank,
+    }
+
+
+def _topology(topology: Topology) -> dict[str, Any]:
+    drawn = drawing(topology)
+    kinds = list(dict.fromkeys(w.kind for w in topology.wires))
+    limited = [i for i, w in enumerate(topology.wires) if w.bandwidth is not None]
+    resource = {wire: number for number, wire in enumerate(limited)}
+    return {
+        "name": topology.name,
+        "ranks": topology.ranks,
+        "width": drawn.width,
+        "height": drawn.height,
+        "vertices": [
+            [v.name, v.kind, v.server, v.model, label(topology, i, b), b.x, b.y, b.width, b.height]
+            for i, (v, b) in enumerate(zip(topology.vertices, drawn.vertices, strict=True))
+        ],
+        "servers": [
+            [s.name, s.box.x, s.box.y, s.box.width, s.box.height, s.caption_y, list(s.captions)]
+            for s in drawn.servers
+        ],
+        "kinds": kinds,
+        "wires": [
+            [
+                w.src, w.dst, kinds.index(w.kind), resource.get(i, -1),
+                None if w.bandwidth is None else float(w.bandwidth * w.lanes) / 1e9, w.lanes,
+                round(float(w.latency) * 1e6, 4), c.x1, c.y1, c.cx, c.cy, c.x2, c.y2,
+            ]
+            for i, (w, c) in enumerate(zip(topology.wires, drawn.wires, strict=True))
+        ],
+        "groups": [[g.name, g.kind, float(g.bandwidth * g.lanes) / 1e9, len(g.links)] for g in topology.groups],
+        "links": {
+            "src": column((x.src for x in topology.links), "i4"),
+            "dst": column((x.dst for x in topology.links), "i4"),
+            "first": column(_starts([x.wires for x in topology.links]), "i4"),
+            "path": column((w for x in topology.links for w in x.wires), "i4"),
+        },
+    }  # fmt: skip
+
+
+def _starts(rows: Sequence[Sequence[int]]) -> list[int]:
+    found = [0]
+    for row in rows:
+        found.append(found[-1] + len(row))
+    return found
+
+
+def _resources(timeline: Timeline) -> dict[str, Any]:
+    uses = timeline.uses()
+    return {
+        "names": [u.name for u in uses],
+        "rate": [round(u.rate / 1e9, 4) for u in uses],
+        "bytes": [round(u.size) for u in uses],
+        "busy": [round(u.busy * 1e6, 4) for u in uses],
+        "share": [round(u.share, 6) for u in uses],
+    }
+
+
+def _run(run: ScheduleRun) -> dict[str, Any]:
+    transfers, timeline = run.schedule.transfers, run.timeline
+    n = len(transfers)
+    first = timeline.graph.uses_start[: n + 1]
+    return {
+        "steps": run.schedule.makespan,
+        "us": timeline.makespan * 1e6,
+        "capacities": [s.capacity for s in run.problem.segments] if run.capacities else None,
+        "start": column((t.start for t in transfers), "i4"),
+        "chunk": column((t.chunk for t in transfers), "i4"),
+        "link": column((t.link for t in transfers), "i4"),
+        "reduce": column((t.reduce for t in transfers), "i4"),
+        "begin": column(timeline.begin[:n] * 1e6, "f4"),
+        "sent": column(timeline.sent[:n] * 1e6, "f4"),
+        "end": column(timeline.end[:n] * 1e6, "f4"),
+        "usesFirst": column(first, "i4"),
+        "uses": column(timeline.graph.uses[: int(first[-1])], "i4"),
+        "resources": _resources(timeline),
+    }
+
+
+def _program(run: ProgramRun) -> dict[str, Any]:
+    """Thread blocks, the instructions of one loop, and when each ran in the loops shown."""
+    a_loop = len(run.gpu)
+    shown = min(run.simulated, max(1, MAX_TASKS // max(1, a_loop)))
+    number: dict[tuple[int, int], int] = {}
+    blocks: list[list[int | None]] = []
+    for g, gpu in enumerate(run.program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            number[g, b] = len(blocks)
+            blocks.append([gpu.rank, block.id, block.recv_peer, block.send_peer, block.channel])
+    where = list(zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True))
+    found = [run.program.gpus[g].thread_blocks[b].instructions[s] for g, b, s in where]
+    ops = sorted({x.op for x in found})
+    last = a_loop * shown
+    since = run.since()
+    return {
+        "us": run.timeline.makespan * 1e6,
+        "loops": run.loops,
+        "shown": shown,
+        "channels": run.program.channels,
+        "protocol": run.program.protocol,
+        "blocks": blocks,
+        "ops": ops,
+        "block": column((number[g, b] for g, b, _ in where), "i4"),
+        "step": column((s for _, _, s in where), "i4"),
+        "op": column((ops.index(x.op) for x in found), "i4"),
+        "count": column((x.count for x in found), "i4"),
+        "slices": [[_slice(x.src), _slice(x.dst)] for x in found],
+        "chunks": column((c for row in run.chunks for c in row), "i4"),
+        "chunksFirst": column(_starts(run.chunks), "i4"),
+        "since": column(since[:last] * 1e6, "f4"),
+        "ready": column(run.timeline.ready[:last] * 1e6, "f4"),
+        "end": column(run.timeline.end[:last] * 1e6, "f4"),
+        "resources": _resources(run.timeline),
+    }
+
+
+def _slice(place: Any) -> str:
+    return "" if place is None else f"{place.buffer}{place.offset}"
