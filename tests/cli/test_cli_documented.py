@@ -1,0 +1,62 @@
+"""Every command that README.md and docs/ print works as printed, in a folder that holds the files they name."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+
+ROOT = Path(__file__).resolve().parents[2]
+FIG10 = ROOT / "examples" / "fig10" / "topo.dsl"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def printed(page: Path) -> list[list[str]]:
+    """The arguments of every ``hetesynth`` that stands on a line of its own, in order; its comments removed."""
+    found = []
+    for line in page.read_text().splitlines():
+        words = shlex.split(line, comments=True) if "hetesynth " in line and "`" not in line else []
+        command = words[3:] if words[:2] == ["mpiexec", "-n"] else words
+        if command[:1] == ["hetesynth"] and len(command) > 1:
+            found.append(command[1:])
+    return found
+
+
+DOCUMENTED = [page for page in PAGES if printed(page)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A schedule with its programs, one for MSCCL++ too."""
+    folder = tmp_path_factory.mktemp("made")
+    asked = ["synth", str(FIG10), "--coll", "allreduce", "--strategy", "greedy", "-o", str(folder / "made")]
+    assert run([*asked, "--target", "portable,mscclpp"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("page", DOCUMENTED, ids=lambda page: page.name)
+def test_the_commands_of_a_page_work(
+    page: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("topo.dsl", "cluster.dsl", "new.dsl"):
+        shutil.copy(FIG10, name)
+    shutil.copytree(ROOT / "examples" / "h20_4p8", "examples/h20_4p8")
+    shutil.copy(next(path for path in made.glob("*.xml") if "inplace" not in path.name), "FILE.xml")
+    for name in ("program.xml", "any.xml"):
+        shutil.copy("FILE.xml", name)
+    shutil.copy(made / "made.schedule.json", "OLD.schedule.json")
+    shutil.copy(made / "made.mscclpp.json", "plan.json")
+    for arguments in printed(page):
+        if arguments[0] == "bench":
+            continue
+        quick = ["--in-process"] if arguments[0] == "run" and "--in-process" not in arguments else []
+        assert run([*arguments, *quick]) == 0, arguments
+
+
+def test_pages_with_commands_are_found() -> None:
+    assert {"README.md", "import.md", "run.md", "mscclpp.md"} <= {page.name for page in DOCUMENTED}
