@@ -32,10 +32,15 @@ ROOT = Path(__file__).resolve().parents[2]
 @click.option(
     "--examples", type=click.Path(path_type=Path), help="Folder of the clusters [default: the checkout's]."
 )
+@click.option(
+    "--time", "times", is_flag=True,
+    help="The tables of predicted time instead (docs/benchmarks_time.md); with --only a selection, printed.",
+)  # fmt: skip
 @json_option
 def command(
-    quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, as_json: bool
-) -> int:
+    quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, times: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Run every case of the benchmark, each in its own process, and write docs/benchmarks.md.
 
     A case's name is TABLE: CLUSTER COLLECTIVE c=CHUNKS. With --quick or --only the page is printed, and written
@@ -47,6 +52,8 @@ def command(
     from hetesynth.bench.run import QUICK_SECONDS, Runner
     from hetesynth.emitter.outputs import write_atomically
 
+    if times:
+        return _times(patterns, _target(output, wanted=not patterns or write, page="benchmarks_time.md"), examples)
     cases = chosen(quick=quick, patterns=patterns)
     if not cases:
         raise HetesynthError(
@@ -71,11 +78,28 @@ def command(
     return int(any(row.status == "failed" for row in report.rows))
 
 
-def _target(output: Path | None, *, wanted: bool) -> Path | None:
+def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None) -> int:
+    """The tables of predicted time; 1 when a command failed."""
+    from hetesynth.bench.time_page import time_page
+    from hetesynth.bench.time_tables import ring_rows, time_rows
+    from hetesynth.emitter.outputs import write_atomically
+
+    folder = examples or ROOT / "examples"
+    with _watching(quiet=False) as progress, _interruptible():
+        rows = time_rows(folder, patterns, lambda name: progress(0, 0, name))
+        rings = ring_rows(folder, patterns, lambda name: progress(0, 0, name))
+    text = time_page(rows, rings)
+    if target is not None:
+        write_atomically(target, text.encode())
+    click.echo(text if target is None else f"wrote {target}")
+    return int(any(row.error for row in (*rows, *rings)))
+
+
+def _target(output: Path | None, *, wanted: bool, page: str = "benchmarks.md") -> Path | None:
     """Where the page goes, checked before the run rather than after it."""
     if not wanted:
         return None
-    target = output or ROOT / "docs" / "benchmarks.md"
+    target = output or ROOT / "docs" / page
     if not target.parent.is_dir():
         raise HetesynthError(
             f"{target.parent} is not a directory", code="HS903", help="choose another file with -o"

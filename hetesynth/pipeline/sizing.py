@@ -26,7 +26,8 @@ from hetesynth.verify.schedule import schedule_violations
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
 
-ENOUGH = 0.995  # of the bound: nothing is left to gain
+ENOUGH = 0.9998  # of the bound: nothing is left to gain
+NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
 SHARE = 0.2  # of the remaining budget for one contender
 ALIKE = 0.003  # what a simpler schedule may take longer
 KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
@@ -137,7 +138,8 @@ class _Run:
             for way in ways.of(chunks):
                 if self._ended():
                     return
-                self._try(way)
+                if not self._settled(way):
+                    self._try(way)
 
     def _ended(self) -> bool:
         if not self.found:
@@ -148,6 +150,12 @@ class _Run:
         if self.interrupted or (left is not None and left <= 0):
             self.cut_short = True
         return self.cut_short
+
+    def _settled(self, way: Way) -> bool:
+        """Whether all that is left to gain is little, and ``way`` is another one than what came so near."""
+        if not self.found or self.bounds.seconds(self.size) < NEAR * self.found[0].seconds:
+            return False
+        return way.name != self.found[0].name
 
     def _left(self) -> float | None:
         limit = self.request.budget.seconds

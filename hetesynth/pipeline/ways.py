@@ -17,18 +17,21 @@ from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.collectives.inversion import DUAL
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.cost import Costs, chunk_bytes, costs
+from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.synthesis import Request
     from hetesynth.synthesis.strategy import Strategy
+    from hetesynth.synthesis.timed import Rates
 
-CHUNKS = (1, 2, 4, 8, 16, 32)
+CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 MAX_START = 16
+MAX_START_PERSONAL = 2  # nothing is forwarded to many: chunks matter less
 MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
 MAX_TIMED = 70_000  # of a contender routed by earliest arrival
+MAX_TREES = 20_000  # of a contender along balanced trees
 MAX_LISTED = 12_000  # of a contender with fixed routes
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
 FEW_MULTIPLES = 4
@@ -74,7 +77,8 @@ class Ways:
         if not small:
             raise self._too_small(1)
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
-        start = min(max(math.log2(max(self.ratio, 1.0)) / 2, 0.0), math.log2(MAX_START))
+        most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
+        start = min(math.log2(max(self.ratio, 1.0)) / 2, math.log2(most))
         return sorted(fit, key=lambda c: (abs(math.log2(c) - start), c))
 
     def of(self, chunks: int) -> Iterator[Way]:
@@ -92,11 +96,12 @@ class Ways:
         timed = list(self._timed(chunks, chunkings[0], exact))
         yield from timed if self.ratio <= LARGE else ()
         number = transfers(self.request.collective, self.topology.ranks, chunks)
-        for name in ("greedy", "trees"):
-            found = STRATEGIES[name]
-            if name == "trees" and self.request.collective in PERSONAL:
-                continue
-            yield from (Way(_label(name, chunks, c), name, chunks, c, found) for c in chunkings)
+        greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
+        yield from (Way(_label("greedy", chunks, c), "greedy", chunks, c, greedy) for c in chunkings)
+        if self.request.collective not in PERSONAL and number <= MAX_TREES:
+            if len(chunkings) > 1:  # rates that are no multiples of each other
+                yield from self._paced(chunks, chunkings[0], exact)
+            yield from (Way(_label("trees", chunks, c), "trees", chunks, c, trees) for c in chunkings)
         listed = [*_baselines(), *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else [])]
         if number <= MAX_LISTED:
             yield from (
@@ -107,15 +112,26 @@ class Ways:
             yield from timed
 
     def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
-        from hetesynth.synthesis.timed import Rates, timed_strategy
+        from hetesynth.synthesis.timed import timed_strategy
 
         if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
             return
-        paid: Costs = costs(self.topology)
-        rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
+        rates = self._rates(exact)
         for weight in WEIGHTS:
             label = f"earliest arrival, price {weight:g}, c={chunks}"
             yield Way(label, "timed", chunks, chunking, timed_strategy(rates, weight))
+
+    def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.paced_trees import paced_strategy
+
+        paced = paced_strategy(self._rates(exact))
+        yield Way(f"{paced.name}, c={chunks}", paced.name, chunks, chunking, paced)
+
+    def _rates(self, exact: float) -> Rates:
+        from hetesynth.synthesis.timed import Rates
+
+        paid = costs(self.topology)
+        return Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
 
     def _chunkings(self, chunks: int, size: int) -> list[Chunking]:
         """The paper's capacities for chunks of ``size`` bytes, and those that round less."""

@@ -1,0 +1,96 @@
+"""docs/benchmarks_time.md: the time tables as markdown.
+
+In: rows of ``time_tables``. Out: text. Decides nothing but the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hetesynth.bench.machine import machine
+from hetesynth.bench.time_tables import BUDGET, LIMIT, RING_SIZES, RingRow, TimeRow
+from hetesynth.report.simulation import size_text
+
+_TITLES = {
+    "TE-CCL": "Against TE-CCL's published results (its alphas and betas)",
+    "ForestColl": "Against the exact throughput optimum of ForestColl, AllGather of 1 GB: at least 98 % wanted",
+    "TACOS": "Against TACOS on its meshes and tori, AllGather of 1 MiB a rank",
+    "SCALE-CCL": "The ring values of SCALE-CCL, to be met exactly",
+}
+_HEAD = (
+    "| cluster | collective | size | figure | ours | bound allows | of the bound | chunks | way | s | met |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
+    """The page."""
+    facts = machine()
+    met = sum(row.met for row in rows)
+    lines = [
+        "# Predicted time against published figures",
+        "",
+        "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), not "
+        "measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
+        f"`--time-budget {BUDGET:g}`, {facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is marked.",
+        f"{met} of {len(rows)} figures are met.",
+    ]
+    for table, title in _TITLES.items():
+        some = [row for row in rows if row.case.table == table]
+        if some:
+            lines += ["", f"## {title}", "", _HEAD, *(_line(row) for row in some)]
+        misses = [row for row in some if not row.met]
+        if misses:
+            lines += ["", *(_miss(row) for row in misses)]
+    if rings:
+        lines += ["", *_rings(rings)]
+    return "\n".join([*lines, ""])
+
+
+def _line(row: TimeRow) -> str:
+    case = row.case
+    chosen = row.said.get("choice") or {}
+    late = " (late)" if row.seconds > LIMIT else ""
+    sign = "" if case.equal else ("<= " if case.unit == "us" else ">= ")
+    share = row.said.get("percent_of_bound")
+    cells = (
+        case.cluster, case.collective, size_text(case.size), f"{sign}{case.goal:,g} {case.unit}",
+        row.error or _figure(row.reached, case.unit), _figure(row.best_possible, case.unit),
+        "-" if share is None else f"{share:.1f} %", str(row.said.get("chunks", "-")),
+        str(chosen.get("way", "-")), f"{row.seconds:.0f}{late}", "yes" if row.met else "**no**",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
+
+
+def _miss(row: TimeRow) -> str:
+    """A line on why a figure is missed."""
+    case, possible = row.case, row.best_possible
+    if possible is None:
+        return f"- {case.cluster}, {case.collective}, {size_text(case.size)}: {row.error or 'nothing was found'}"
+    beyond = possible > case.goal if case.unit == "us" else possible < case.goal
+    bound = f"{row.said['time_bound_proof']}"
+    if beyond:
+        return f"- {case.cluster}, {case.collective}, {size_text(case.size)}: out of reach, the bound says so: {bound}"
+    return (
+        f"- {case.cluster}, {case.collective}, {size_text(case.size)}: missed; the bound would allow "
+        f"{_figure(possible, case.unit)} ({bound})"
+    )
+
+
+def _rings(rows: Sequence[RingRow]) -> Iterable[str]:
+    yield "## Against our model of NCCL's rings, on HeteCCL's clusters (its Figures 6 to 8), simulated"
+    yield ""
+    yield "How many times as fast as the rings, with the percent of the bound that is reached."
+    yield ""
+    yield f"| cluster | collective | {' | '.join(size_text(size) for size in RING_SIZES)} |"
+    yield "|---|---|" + "---|" * len(RING_SIZES)
+    for row in rows:
+        known = {size: f"{ring / ours:.2f}x ({share:.0f} %)" for size, ours, ring, share in row.points}
+        cells = [known.get(size, row.error or "-") for size in RING_SIZES]
+        yield f"| {row.cluster} | {row.collective} | {' | '.join(cells)} |"

@@ -1,0 +1,205 @@
+"""The tables of docs/benchmarks_time.md: predicted time against published figures, bounds and NCCL's rings.
+
+In: the folder of examples, patterns of names. Out: rows, each from a ``hetesynth`` command in a process of its
+own, and the page. All times are simulated with the figures that the sources state for their hardware.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from hetesynth.bench import time_clusters
+from hetesynth.errors import HetesynthError
+
+Unit = Literal["GB/s", "us", "%"]
+BUDGET = 25.0  # seconds of search, so that the whole command ends within 30
+LIMIT = 30.0
+PATIENCE = 300.0
+EXACT = 1e-9
+MIB, KB, MB, GB = 2**20, 10**3, 10**6, 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCase:
+    """One figure to reach: at least so many GB/s or percent of the bound, at most (``equal``: just) so many us."""
+
+    table: str
+    cluster: str
+    collective: str
+    size: int
+    goal: float
+    unit: Unit
+    arguments: tuple[str, ...] = ()
+    equal: bool = False
+
+    @property
+    def name(self) -> str:
+        """For patterns."""
+        return f"{self.table}: {self.cluster} {self.collective} {self.size}"
+
+
+def _cases() -> Iterable[TimeCase]:
+    te = "TE-CCL"
+    for cluster, coll, goals in (
+        ("ndv2_x4", "allgather", (15.4, 14.4, 5.45)),
+        ("dgx2_x2", "allgather", (129.0, 93.0, 4.02)),
+        ("dgx2_x2", "alltoall", (12.4, 11.9, 4.06)),
+    ):
+        yield TimeCase(te, cluster, coll, GB, goals[0], "GB/s")
+        yield TimeCase(te, cluster, coll, MB, goals[1], "GB/s")
+        yield TimeCase(te, cluster, coll, KB, goals[2], "us")
+    for cluster in ("a100_x2", "mi250_x1", *H20, *V100):
+        yield TimeCase("ForestColl", cluster, "allgather", GB, 98.0, "%")
+    for cluster, ranks, goal in (
+        ("mesh_8x8", 64, 641.0), ("torus_8x8", 64, 340.5), ("mesh_8x8_hetero", 64, 513.8),
+        ("mesh_16x16", 256, 2564.0), ("torus_16x16", 256, 1302.0), ("mesh_16x16_hetero", 256, 2063.0),
+    ):  # fmt: skip
+        yield TimeCase("TACOS", cluster, "allgather", ranks * MIB, goal, "us")
+    ring = ("--strategy", "ring", "--chunks", "1")
+    yield TimeCase("SCALE-CCL", "two_dc_50km", "allgather", 3 * GB, 220_251.4, "us", ring, equal=True)
+    yield TimeCase("SCALE-CCL", "two_dc_100km", "allgather", 187_500_000, 14_251.4, "us", ring, equal=True)
+
+
+H20 = ("h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2")
+V100 = ("v100_4p8", "v100_4x2p8", "v100_4x3", "v100_4x3p8", "v100_8x2p4", "v100_4x2p8x2")
+CASES = tuple(_cases())
+RING_SIZES = (4 * MB, 32 * MB, 256 * MB, 2 * GB)
+RING_BUDGET = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRow:
+    """A case and what the command said; ``error`` when it failed."""
+
+    case: TimeCase
+    seconds: float = 0.0
+    said: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def reached(self) -> float | None:
+        """Ours, in the unit of the goal."""
+        key = {"GB/s": "algbw_GBps", "us": "predicted_us", "%": "percent_of_bound"}[self.case.unit]
+        value = self.said.get(key)
+        return None if value is None else float(value)
+
+    @property
+    def best_possible(self) -> float | None:
+        """What the bound allows, in the unit of the goal."""
+        if not self.said:
+            return None
+        least = float(self.said["bound_us"])
+        return {"GB/s": self.case.size / least / 1e3, "us": least, "%": 100.0}[self.case.unit]
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is reached, to the digits it is stated with."""
+        ours, goal = self.reached, self.case.goal
+        if ours is None:
+            return False
+        if self.case.equal:
+            return abs(ours - goal) <= EXACT * goal
+        return ours <= goal if self.case.unit == "us" else ours >= goal * (1 - 5e-5)
+
+
+@dataclass(frozen=True, slots=True)
+class RingRow:
+    """Ours against NCCL's rings on one cluster: (size, our us, ring us, percent of the bound)."""
+
+    cluster: str
+    collective: str
+    points: tuple[tuple[int, float, float, float], ...]
+    error: str = ""
+
+
+Told = Callable[[str], None]
+
+
+def time_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[TimeRow]:
+    """Run the cases with a pattern in their name, all without patterns."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as name:
+        for case in CASES:
+            if patterns and not any(p in f"{case.name}$" for p in patterns):
+                continue
+            told(case.name)
+            rows.append(_row(case, _topology(case.cluster, examples, Path(name)), Path(name)))
+    return rows
+
+
+def _row(case: TimeCase, topology: Path, folder: Path) -> TimeRow:
+    arguments = ["synth", str(topology), "--coll", case.collective, "--size", f"{case.size}B", "--schedule-only"]
+    arguments += ["--time-budget", f"{BUDGET:g}", "-o", str(folder / "made"), "--json", *case.arguments]
+    started = time.monotonic()
+    said, error = _said(arguments)
+    return TimeRow(case, time.monotonic() - started, said, error)
+
+
+def ring_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[RingRow]:
+    """Figures 6 to 8 of HeteCCL, ours: auto against our model of NCCL's rings."""
+    rows = []
+    for coll in ("allgather", "allreduce"):
+        for cluster in (*H20, *V100):
+            name = f"rings: {cluster} {coll}"
+            if patterns and not any(p in name for p in patterns):
+                continue
+            told(name)
+            topology = _topology(cluster, examples, examples)
+            sizes = ",".join(f"{size}B" for size in RING_SIZES)
+            arguments = ["compare", str(topology), "--coll", coll, "--sizes", sizes, "--strategies", "auto,ring"]
+            said, error = _said([*arguments, "--time-budget", f"{RING_BUDGET:g}", "--json"])
+            rows.append(RingRow(cluster, coll, _points(said), error))
+    return rows
+
+
+def _points(said: dict[str, Any]) -> tuple[tuple[int, float, float, float], ...]:
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for entry in said.get("results", ()):
+        if entry.get("predicted_us"):
+            found.setdefault(entry["size"], {})[entry["strategy"]] = entry
+    return tuple(
+        (size, by["auto"]["predicted_us"], by["ring"]["predicted_us"], by["auto"]["percent_of_bound"])
+        for size, by in sorted(found.items())
+        if len(by) == 2
+    )
+
+
+def _said(arguments: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The JSON that a command prints, or why there is none."""
+    command = [sys.executable, "-m", "hetesynth", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return {}, "no end"
+    if done.returncode:
+        return {}, (done.stderr.strip().splitlines() or ["failed"])[0]
+    try:
+        said: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        return {}, "no JSON"
+    return said, ""
+
+
+def _topology(cluster: str, examples: Path, folder: Path) -> Path:
+    """The cluster's example, or its text in ``folder``."""
+    example = examples / cluster / "topo.dsl"
+    if example.is_file():
+        return example
+    text = time_clusters.source(cluster, examples)
+    if text is None:
+        raise HetesynthError(
+            f"there is no example {cluster} in {examples}",
+            code="HS901",
+            help="run it in a checkout of hetesynth, or name its examples with --examples",
+        )
+    path = folder / f"{cluster}.dsl"
+    path.write_text(text, encoding="utf-8")
+    return path
