@@ -30,9 +30,10 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
     lines = [
         "# Predicted time against published figures",
         "",
-        "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), not "
-        "measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
-        f"`--time-budget {BUDGET:g}`, {facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is marked.",
+        "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), "
+        "not measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
+        f"`--time-budget {BUDGET:g}`, {facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is "
+        "marked.",
         f"{met} of {len(rows)} figures are met.",
     ]
     for table, title in _TITLES.items():
@@ -74,13 +75,10 @@ def _miss(row: TimeRow) -> str:
     if possible is None:
         return f"- {case.cluster}, {case.collective}, {size_text(case.size)}: {row.error or 'nothing was found'}"
     beyond = possible > case.goal if case.unit == "us" else possible < case.goal
-    bound = f"{row.said['time_bound_proof']}"
+    bound, what = row.said["time_bound_proof"], f"- {case.cluster}, {case.collective}, {size_text(case.size)}"
     if beyond:
-        return f"- {case.cluster}, {case.collective}, {size_text(case.size)}: out of reach, the bound says so: {bound}"
-    return (
-        f"- {case.cluster}, {case.collective}, {size_text(case.size)}: missed; the bound would allow "
-        f"{_figure(possible, case.unit)} ({bound})"
-    )
+        return f"{what}: out of reach, the bound says so: {bound}"
+    return f"{what}: missed; the bound would allow {_figure(possible, case.unit)} ({bound})"
 
 
 def _rings(rows: Sequence[RingRow]) -> Iterable[str]:

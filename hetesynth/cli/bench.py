@@ -92,7 +92,7 @@ def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None
     if target is not None:
         write_atomically(target, text.encode())
     click.echo(text if target is None else f"wrote {target}")
-    return int(any(row.error for row in (*rows, *rings)))
+    return int(any(row.error for row in rows) or any(ring.error for ring in rings))
 
 
 def _target(output: Path | None, *, wanted: bool, page: str = "benchmarks.md") -> Path | None:
