@@ -44,8 +44,9 @@ def report_options(function: F) -> F:
 
 _REPORTS = [
     click.option(
-        "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
-        help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof.",
+        "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html|FILE.svg",
+        help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
+        "With .svg a picture of the steps.",
     ),
     click.option(
         "--trace", type=click.Path(path_type=Path), metavar="FILE.json",

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 1_000, 4_000_000_000
 BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 MAX_DELIVERIES = 20_000  # of a problem that baselines are computed for
-MAX_TASKS = 60_000  # of a program that are shown, in whole loops
 USUAL_SIZE = 256_000_000
 
 
@@ -133,9 +132,14 @@ def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
 
 
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
-    """What is to be written: the page, the trace, or both."""
+    """What is to be written: the page (or the picture, where its name ends in .svg), the trace, or both.
+
+    Raises HetesynthError HS572 for a picture of a program that is not shown as steps.
+    """
     files: dict[Path, bytes] = {}
-    if page is not None:
+    if page is not None and page.suffix.lower() == ".svg":
+        files[page] = _picture(report)
+    elif page is not None:
         from hetesynth.report.html.page import html_page
 
         files[page] = html_page(report)
@@ -144,6 +148,19 @@ def report_files(report: Report, page: Path | None, trace: Path | None) -> Mappi
 
         files[trace] = chrome_trace(report)
     return files
+
+
+def _picture(report: Report) -> bytes:
+    from hetesynth.report.svg import schedule_svg
+
+    if report.run is None:
+        raise HetesynthError(
+            "there are no steps to draw: the program moves what no schedule can say",
+            code="HS572",
+            help="use --report FILE.html",
+        )
+    title = f"{report.title} in {_steps(report.run.schedule.makespan)}"
+    return schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
 
 
 def write_reports(report: Report, page: Path | None, trace: Path | None) -> list[Path]:
@@ -225,10 +242,9 @@ def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]
         simulated=tasks.simulated,
         loops=tasks.loops,
     )
-    shown = min(tasks.simulated, max(1, MAX_TASKS // max(1, len(tasks.places))))
-    if shown == tasks.simulated and tasks.loops <= tasks.simulated:
+    if run.shown >= tasks.loops:
         return run, ()
-    return run, (f"The program loops {tasks.loops:.4g} times over the buffer; {shown} loops are drawn.",)
+    return run, (f"The program loops {tasks.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
 
 
 def _time_facts(

@@ -16,6 +16,8 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Floats, Ints, Timeline
 from hetesynth.model.topology import Topology
 
+MAX_TASKS = 80_000  # of a program that are shown, in whole loops
+
 Role = Literal["schedule", "program", "baseline", "bound"]
 
 
@@ -53,6 +55,16 @@ class ProgramRun:
             raise ValueError("columns of different length")
         if len(self.gpu) * self.simulated != self.timeline.graph.tasks:
             raise ValueError("the tasks are not those of the loops")
+
+    @property
+    def shown(self) -> int:
+        """The loops that are drawn."""
+        return min(self.simulated, max(1, MAX_TASKS // max(1, len(self.gpu))))
+
+    @property
+    def tasks(self) -> int:
+        """The instructions in the loops that are drawn."""
+        return len(self.gpu) * self.shown
 
     def since(self) -> Floats:
         """When the thread block of each task got to it: the end of the one before, 0 for the first."""

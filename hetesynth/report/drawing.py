@@ -128,7 +128,7 @@ class _Block:
     @property
     def head(self) -> float:
         """Height of the captions."""
-        return LINE * len(self.captions) + 6
+        return LINE * len(self.captions) + 8
 
 
 def _server(topology: Topology, name: str, inside: list[int]) -> _Block:
@@ -278,7 +278,7 @@ def _frame(block: _Block, x: float, y: float, placed: dict[int, Box], flip: bool
     for i, box in block.places.items():
         top = block.head + (block.height - box.y - box.height) if flip else box.y
         placed[i] = Box(x + box.x, y + top, box.width, box.height)
-    caption = y if flip else y + block.height
+    caption = y + 5 if flip else y + block.height
     return ServerBox(block.name, Box(x, y, block.width, height), block.captions, caption + LINE - 2)
 
 

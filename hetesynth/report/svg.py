@@ -46,7 +46,7 @@ def schedule_svg(topology: Topology, problem: Problem, schedule: Schedule, title
         parts.append(f'<g transform="translate({_n(x)} {_n(y)})">')
         parts.append(
             f'<text x="16" y="14" font-size="13" font-weight="600" fill="{INK}">Step {number + 1}'
-            f'<tspan font-weight="400"> · {len(transfers)} transfer{"" if len(transfers) == 1 else "s"}</tspan></text>'
+            f'<tspan font-weight="400"> · {len(transfers)} transfer{plural}</tspan></text>'
         )
         parts.append(f'<g transform="translate(0 {_n(LINE)})"><use href="#wires"/>')
         parts.append(_traffic(topology, problem, drawn, transfers))

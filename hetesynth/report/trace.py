@@ -3,7 +3,8 @@
 In: a report. Out: JSON in Chrome's trace event format (complete events ``X``, metadata ``M``, flows ``s`` and
 ``f``; microseconds). A process is the schedule, the resources or a GPU; a thread is a resource or a thread block.
 Transfers share a resource, and events of one thread must not overlap, so a resource gets as many threads as it
-carries transfers at once. The same report gives the same bytes.
+carries transfers at once. Of a program that loops often the first loops are there. The same report gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from hetesynth.model.timeline import Timeline
 from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 
-MAX_EVENTS = 1_000_000
+MAX_EVENTS = 500_000
 OPERATIONS = {
     "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nop", "rcs": "receive, copy, send",
     "rrs": "receive, reduce, send", "rrc": "receive, reduce, copy", "rrcs": "receive, reduce, copy, send",
@@ -44,12 +45,13 @@ def chrome_trace(report: Report) -> bytes:
 
 def _events(report: Report) -> Iterator[Event]:
     if report.run is not None:
+        names = _transfer_names(report.run)
         yield from _named(_RESOURCES, "Schedule: resources", 0)
-        yield from _resource_events(_RESOURCES, report.run.timeline, _transfer_names(report.run))
+        yield from _resource_events(_RESOURCES, report.run.timeline, names, len(names))
     if report.program is not None:
         yield from _named(_PROGRAM_RESOURCES, "Program: resources", 1)
         run = report.program
-        yield from _resource_events(_PROGRAM_RESOURCES, run.timeline, _task_names(run))
+        yield from _resource_events(_PROGRAM_RESOURCES, run.timeline, _task_names(run), run.tasks)
         yield from _block_events(report, run)
 
 
@@ -77,12 +79,12 @@ def _task_names(run: ProgramRun) -> list[str]:
     return names
 
 
-def _resource_events(process: int, timeline: Timeline, names: list[str]) -> Iterator[Event]:
-    """One event for each task on each resource that it draws from."""
+def _resource_events(process: int, timeline: Timeline, names: list[str], last: int) -> Iterator[Event]:
+    """One event for each of the first ``last`` tasks on each resource that it draws from."""
     graph = timeline.graph
     tasks: list[list[int]] = [[] for _ in graph.names]
     uses, first = graph.uses.tolist(), graph.uses_start.tolist()
-    for task, size in enumerate(graph.size.tolist()):
+    for task, size in enumerate(graph.size[:last].tolist()):
         if size > 0:
             for resource in uses[first[task] : first[task + 1]]:
                 tasks[resource].append(task)
@@ -137,7 +139,7 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
             yield from _thread(process, block.id, f"block {block.id}: {peers or 'local'}, channel {block.channel}")
     since, ready, end = run.since().tolist(), run.timeline.ready.tolist(), run.timeline.end.tolist()
     where = list(zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True))
-    for task in range(len(end)):
+    for task in range(run.tasks):
         g, b, s = where[task % len(where)]
         gpu = run.program.gpus[g]
         block = gpu.thread_blocks[b]
@@ -160,7 +162,7 @@ def _flows(run: ProgramRun, where: list[tuple[int, int, int]]) -> Iterator[Event
     graph, end = run.timeline.graph, run.timeline.end.tolist()
     waits, first = graph.waits.tolist(), graph.waits_start.tolist()
     number = 0
-    for task in range(graph.tasks):
+    for task in range(run.tasks):
         g, b, s = where[task % len(where)]
         gpu = run.program.gpus[g]
         block = gpu.thread_blocks[b]

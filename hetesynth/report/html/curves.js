@@ -3,7 +3,7 @@
 function curves() {
   const sizes = Data.sizes, list = Data.curves, one = sizes.length < 2;
   const looks = (c, k) => ({ schedule: ["var(--full)", null, 2.8], program: ["var(--strong)", "7 3", 2.6], bound: ["var(--ink)", "2 4", 1.8] }[c.role]
-    || [isDark() ? d3.schemeTableau10[(k + 2) % 10] : d3.color(d3.schemeTableau10[(k + 2) % 10]).darker(0.7), ["9 3 2 3", "4 2", "12 4", "1 3", "6 2 1 2"][k % 5], 1.6]);
+    || [isDark() ? d3.schemeTableau10[(k + 2) % 10] : d3.color(d3.schemeTableau10[(k + 2) % 10]).darker(0.7), ["9 3 2 3", "4 2", "12 4", "3 3", "6 2 1 2"][k % 5], 1.6]);
   const symbols = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolDiamond, d3.symbolCross, d3.symbolStar, d3.symbolWye];
   let at = Math.max(0, sizes.indexOf(Data.size));
   const charts = [
@@ -73,7 +73,7 @@ function curves() {
   });
   listen("theme", everything);
   let before = 0;
-  new ResizeObserver(() => { const now = byId("chart-time").clientWidth; if (now !== before) { before = now; everything(); } }).observe(byId("chart-time"));
+  new ResizeObserver(() => requestAnimationFrame(() => { const now = byId("chart-time").clientWidth; if (now !== before) { before = now; everything(); } })).observe(byId("chart-time"));
   before = byId("chart-time").clientWidth;
   everything();
   refreshTable();

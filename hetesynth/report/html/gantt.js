@@ -26,7 +26,7 @@ function gantt() {
   function size() {
     width = Math.max(260, box.clientWidth);
     height = Math.max(200, box.clientHeight);
-    gutter = width < 600 ? 112 : 178;
+    gutter = width < 600 ? 124 : 178;
     const ratio = Math.min(devicePixelRatio || 1, 2);
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -65,9 +65,9 @@ function gantt() {
   function fitted(name) {
     const key = name + gutter;
     if (!lengths.has(key)) {
-      let cut = name;
-      while (cut.length > 4 && g.measureText(cut).width > gutter - 12) cut = cut.slice(0, -2);
-      lengths.set(key, cut === name ? name : `${cut}…`);
+      let cut = name, keep = name.length;  // both ends of a name tell it from others, so the middle goes
+      while (keep > 6 && g.measureText(cut).width > gutter - 12) { keep -= 1; cut = `${name.slice(0, Math.ceil(keep / 2))}…${name.slice(name.length - Math.floor(keep / 2))}`; }
+      lengths.set(key, cut);
     }
     return lengths.get(key);
   }
@@ -244,7 +244,7 @@ function gantt() {
   }, { passive: false });
   listen("chunk", select);
   listen("theme", () => { known = new Map(); legend(); redraw(); });
-  new ResizeObserver(size).observe(box);
+  new ResizeObserver(() => requestAnimationFrame(size)).observe(box);
   legend();
   show(0, source.us);
 }

@@ -227,7 +227,7 @@ function scene() {
   const stepTo = (to) => { stop(); go(to); };
 
   function resize() {
-    const room = Math.max(stage.clientWidth - 2, 200), least = Math.min(T.width, 680);
+    const room = Math.max(stage.clientWidth - 2, 200), least = Math.min(T.width, Math.max(600, 0.8 * T.width));
     const width = Math.max(least, Math.min(room, 1.6 * T.width)) * zoom;
     box.style.width = `${width}px`;
     box.style.height = `${(width * T.height) / T.width}px`;
@@ -263,7 +263,7 @@ function scene() {
   });
   listen("chunk", () => { draw(); });
   listen("theme", () => { legend(); draw(); });
-  new ResizeObserver(resize).observe(stage);
+  new ResizeObserver(() => requestAnimationFrame(resize)).observe(stage);
   resize();
   legend();
   go(R && steps ? 1 : 0);

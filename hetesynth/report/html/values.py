@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_TASKS = 60_000  # instructions drawn, in whole loops
-
 Kind = Literal["f4", "i4", "u2"]
 
 
@@ -140,8 +138,6 @@ def _run(run: ScheduleRun) -> dict[str, Any]:
 
 def _program(run: ProgramRun) -> dict[str, Any]:
     """Thread blocks, the instructions of one loop, and when each ran in the loops shown."""
-    a_loop = len(run.gpu)
-    shown = min(run.simulated, max(1, MAX_TASKS // max(1, a_loop)))
     number: dict[tuple[int, int], int] = {}
     blocks: list[list[int | None]] = []
     for g, gpu in enumerate(run.program.gpus):
@@ -151,12 +147,12 @@ def _program(run: ProgramRun) -> dict[str, Any]:
     where = list(zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True))
     found = [run.program.gpus[g].thread_blocks[b].instructions[s] for g, b, s in where]
     ops = sorted({x.op for x in found})
-    last = a_loop * shown
+    last = run.tasks
     since = run.since()
     return {
         "us": run.timeline.makespan * 1e6,
         "loops": run.loops,
-        "shown": shown,
+        "shown": run.shown,
         "channels": run.program.channels,
         "protocol": run.program.protocol,
         "blocks": blocks,

@@ -1,0 +1,34 @@
+"""Reports of small clusters to test with, made once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.reporting import report_of_synthesis
+from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
+from hetesynth.report.contents import Report
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@cache
+def made(example: str, name: CollectiveName = "allgather", strategy: str = "greedy") -> Synthesis:
+    """A synthesis for an example."""
+    return synthesize(Request(EXAMPLES / example / "topo.dsl", name, strategy=strategy, budget=Budget(20.0)))
+
+
+@cache
+def report(example: str, name: CollectiveName = "allgather", strategy: str = "greedy") -> Report:
+    """Its report."""
+    return report_of_synthesis(made(example, name, strategy))
+
+
+def cluster(example: str) -> Topology:
+    """The topology of an example."""
+    from hetesynth.frontend import load_topology
+
+    return load_topology(EXAMPLES / example / "topo.dsl")
