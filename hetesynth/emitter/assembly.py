@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hetesynth.emitter.channels import Message
 from hetesynth.emitter.critical_path import critical_path
-from hetesynth.emitter.dependences import HappensBefore, RankBlocks, all_waits, waits_without_local, written
+from hetesynth.emitter.dependences import HappensBefore, RankBlocks, Waits, all_waits, waits_without_local, written
 from hetesynth.emitter.fusion import Traffic, forwards, fused
 from hetesynth.emitter.placement import Placement
 from hetesynth.emitter.scratch import compacted
@@ -108,7 +108,7 @@ def _ordered(
 ) -> tuple[tuple[tuple[ThreadBlock, ...], ...], int, int]:
     """Instructions with their dependences, the critical path, and how many dependences were dropped."""
     every = [all_waits(rank) for rank in laid]
-    waits = [waits_without_local(rank) for rank in laid] if reduce else every
+    waits = [waits_without_local(*each) for each in zip(laid, every, strict=True)] if reduce else every
     graph = HappensBefore(laid, waits)
     if reduce:
         waits = graph.reduced(waits)
@@ -117,5 +117,5 @@ def _ordered(
     return blocks, critical_path(graph, laid, slots), dropped
 
 
-def _count(waits: list[list[int]]) -> int:
+def _count(waits: Waits) -> int:
     return sum(map(len, waits))

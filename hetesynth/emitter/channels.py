@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
@@ -92,26 +93,43 @@ def messages(
         for slot, carried in _slots(by_pair[pair], most, plan.parts.get(pair, 1)).items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile)
-    found: list[Message] = []
+    found: list[_Loose] = []
     for (pair, slot), carried in lanes.items():
         together = _together(pair, carried, plan, profile)
         found.extend(_waves(pair, channel[pair, slot], together))
     return _numbered(found, slots)
 
 
+class _Loose(NamedTuple):
+    """A message whose wave and index are not settled; in the order of all."""
+
+    start: int
+    wave: int
+    src: Rank
+    dst: Rank
+    channel: int
+    run: list[Transfer]
+
+    @property
+    def place(self) -> tuple[int, int, Rank, Rank, int]:
+        """What orders messages."""
+        return self[:5]
+
+
 def _slots(transfers: list[Transfer], most: int, parts: int) -> dict[tuple[int, int], list[Transfer]]:
     """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes."""
     free_from: list[int] = []
-    lane_of: dict[Transfer, int] = {}
+    lane_of: dict[tuple[int, int, int], int] = {}  # by start, chunk, link
     for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
         lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
         free_from[lane : lane + 1] = [t.end]
-        lane_of[t] = lane
+        lane_of[_who(t)] = lane
+    in_order = sorted(transfers, key=_who)
     if len(free_from) > most:
-        lane_of = _squeezed(lane_of, most)
+        lane_of = _squeezed(in_order, lane_of, most)
     lanes: dict[int, list[Transfer]] = defaultdict(list)
-    for t in sorted(lane_of, key=lambda t: (t.start, t.chunk, t.link)):
-        lanes[lane_of[t]].append(t)
+    for t in in_order:
+        lanes[lane_of[_who(t)]].append(t)
     found: dict[tuple[int, int], list[Transfer]] = {}
     for lane in sorted(lanes):
         run = -(-len(lanes[lane]) // parts)
@@ -121,13 +139,19 @@ def _slots(transfers: list[Transfer], most: int, parts: int) -> dict[tuple[int, 
     return found
 
 
-def _squeezed(lane_of: dict[Transfer, int], most: int) -> dict[Transfer, int]:
+def _who(t: Transfer) -> tuple[int, int, int]:
+    return t.start, t.chunk, t.link
+
+
+def _squeezed(
+    transfers: list[Transfer], lane_of: Mapping[tuple[int, int, int], int], most: int
+) -> dict[tuple[int, int, int], int]:
     """Lanes 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
     together: dict[int, list[Transfer]] = defaultdict(list)
-    for t in sorted(lane_of, key=lambda t: (t.start, t.chunk, t.link)):
+    for t in transfers:
         together[t.start].append(t)
     return {
-        t: i * most // len(group) if len(group) > most else lane_of[t] % most
+        _who(t): i * most // len(group) if len(group) > most else lane_of[_who(t)] % most
         for group in together.values()
         for i, t in enumerate(group)
     }
@@ -179,30 +203,32 @@ def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: T
     return runs
 
 
-def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[Message]:
+def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[_Loose]:
     """One message a run; runs of one tick take one wave after the other."""
     wave: dict[int, int] = defaultdict(int)
     for run in runs:
-        first = run[0]
-        chunks = tuple(t.chunk for t in run)
-        yield Message(
-            0, *pair, channel, first.start, first.end, wave[first.start], chunks, first.reduce
-        )  # fmt: skip
-        wave[first.start] += 1
+        start = run[0].start
+        yield _Loose(start, wave[start], *pair, channel, run)
+        wave[start] += 1
 
 
-def _numbered(found: list[Message], slots: int) -> list[Message]:
+def _numbered(found: list[_Loose], slots: int) -> list[Message]:
     """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
-    found = sorted(found, key=lambda m: (m.start, m.wave, m.src, m.dst, m.channel))
+    found = sorted(found, key=lambda m: m.place)
     widest: dict[int, int] = defaultdict(int)
     for m in found:
         widest[m.start] = max(widest[m.start], m.wave + 1)
-    alone: list[Message] = []
-    for m in found:
-        if len(m.chunks) > slots:
-            alone.append(replace(m, wave=widest[m.start]))
-            widest[m.start] += 1
-        else:
-            alone.append(m)
-    ordered = sorted(alone, key=lambda m: (m.start, m.wave, m.src, m.dst, m.channel))
-    return [replace(m, index=i) for i, m in enumerate(ordered)]
+    long = [i for i, m in enumerate(found) if len(m.run) > slots]
+    for i in long:
+        m = found[i]
+        found[i] = m._replace(wave=widest[m.start])
+        widest[m.start] += 1
+    if long:
+        found.sort(key=lambda m: m.place)
+    return [_message(i, m) for i, m in enumerate(found)]
+
+
+def _message(index: int, m: _Loose) -> Message:
+    first = m.run[0]
+    chunks = tuple(t.chunk for t in m.run)
+    return Message(index, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce)

@@ -14,19 +14,20 @@ from collections.abc import Sequence
 
 from hetesynth.emitter.dependences import HappensBefore, RankBlocks
 
+_Line = tuple[int, int, int]  # (source, destination, channel)
+
 
 def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int) -> int:
     """The length in chunk times; 0 for a program without operations."""
     operations = [op for rank in ranks for op in rank.operations]
     begun, ended = [0] * len(operations), [0] * len(operations)
-    taken: dict[tuple[int, int, int], list[int]] = defaultdict(
-        list
-    )  # when each message of a connection was received
-    sent: dict[tuple[int, int, int], int] = defaultdict(int)
+    taken: dict[_Line, list[int]] = defaultdict(list)  # when each message was received
+    sent: dict[_Line, int] = defaultdict(int)
     for g in graph.line:
-        op = operations[g]
-        start = max((ended[p] for p in (graph.previous[g], *graph.waits[g]) if p >= 0), default=0)
-        sender = graph.sender[g]
+        op, before, sender = operations[g], graph.previous[g], graph.sender[g]
+        start = ended[before] if before >= 0 else 0
+        for p in graph.waits[g]:
+            start = max(start, ended[p])
         if sender >= 0:
             start = max(start, begun[sender] + 1)
         out = op.message if op.op == "s" else op.forwards
@@ -36,7 +37,8 @@ def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int)
                 start = max(start, taken[line][sent[line] - slots])
             sent[line] += 1
         begun[g] = start
-        ended[g] = max(start + op.count, ended[sender] + 1 if sender >= 0 else 0)
+        ended[g] = start + op.count
         if sender >= 0 and op.message is not None:
+            ended[g] = max(ended[g], ended[sender] + 1)
             taken[op.message.src, op.message.dst, op.message.channel].append(ended[g])
     return max(ended, default=0)

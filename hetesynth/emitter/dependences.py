@@ -14,7 +14,6 @@ but the last stand on nops just before the step. A step that something waits for
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ operations fewer. In programs of up to 64 GPUs the limit keeps about one in fift
 
 _Position = tuple[int, int]  # (thread block, operation within it)
 _Clock = dict[int, int]  # thread block -> how many of its operations are known to be finished
-Waits = list[list[int]]
+Waits = list[tuple[int, ...]]
 """For each operation of a rank, the operations of other thread blocks it names, in order."""
 
 
@@ -49,48 +48,53 @@ class RankBlocks:
 
 def all_waits(rank: RankBlocks) -> Waits:
     """Every direct conflict with another thread block, implied or not."""
-    position = rank.positions()
+    block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
     return [
-        sorted(j for j in before if position[j][0] != position[i][0])
+        tuple(sorted(j for j in before if block_of[j] != block_of[i])) if before else ()
         for i, before in enumerate(_hazards(rank.operations))
     ]
 
 
-def waits_without_local(rank: RankBlocks) -> Waits:
-    """Without what order on the same GPU implies."""
+def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
+    """Those of ``waits`` (``all_waits``) that order on the same GPU does not imply."""
     position = rank.positions()
-    clocks: list[_Clock] = []
-    last_in_block: dict[int, int] = {}
+    clocks: list[_Clock] = []  # what each operation knows of other thread blocks
+    latest: dict[int, _Clock] = {}
     needed: Waits = []
-    for i, before in enumerate(_hazards(rank.operations)):
-        block, number = position[i]
-        clock: _Clock = dict(clocks[last_in_block[block]]) if block in last_in_block else {}
+    for i, before in enumerate(waits):
+        block = position[i][0]
+        clock = latest.setdefault(block, {})
         named: list[int] = []
-        for j in sorted(before, reverse=True):
+        if before:
+            clock = latest[block] = dict(clock)
+        for j in reversed(before):
             other, theirs = position[j]
-            if other == block or clock.get(other, 0) > theirs:
+            if clock.get(other, 0) > theirs:
                 continue
             named.append(j)
+            clock[other] = theirs + 1
             for b, finished in clocks[j].items():
-                clock[b] = max(clock.get(b, 0), finished)
-        clock[block] = number + 1
+                if finished > clock.get(b, 0):
+                    clock[b] = finished
         clocks.append(clock)
-        last_in_block[block] = i
-        needed.append(named[::-1])
+        needed.append(tuple(named[::-1]))
     return needed
 
 
 def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
     """For each operation, the earlier ones it conflicts with directly on some cell."""
     wrote: dict[Cell, int] = {}
-    read: dict[Cell, list[int]] = defaultdict(list)
+    read: dict[Cell, list[int]] = {}
     for i, op in enumerate(operations):
-        before = {wrote[cell] for cell in (*op.reads, *op.writes) if cell in wrote}
+        before = {wrote[cell] for cell in op.reads if cell in wrote}
         for cell in op.writes:
-            before.update(read.pop(cell, ()))
+            if cell in wrote:
+                before.add(wrote[cell])
+            if cell in read:
+                before.update(read.pop(cell))
             wrote[cell] = i
         for cell in op.reads:
-            read[cell].append(i)
+            read.setdefault(cell, []).append(i)
         before.discard(i)
         yield before
 
@@ -107,20 +111,20 @@ class HappensBefore:
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
         keys = [op.key for rank in ranks for op in rank.operations]
-        self.line = sorted(range(len(keys)), key=lambda g: (keys[g], g))
+        self.line = sorted(range(len(keys)), key=keys.__getitem__)
         self.place = [0] * len(keys)
         for place, g in enumerate(self.line):
             self.place[g] = place
         self.previous = [-1] * len(keys)
         self.sender = [-1] * len(keys)
-        self.waits: list[list[int]] = []
+        self.waits: list[tuple[int, ...]] = []
         sent: dict[int, int] = {}
         for r, rank in enumerate(ranks):
             base = self.first[r]
             for block in rank.blocks:
                 for before, after in zip(block.operations, block.operations[1:], strict=False):
                     self.previous[base + after] = base + before
-            self.waits += [[base + j for j in named] for named in waits[r]]
+            self.waits += [tuple(base + j for j in named) if named else () for named in waits[r]]
             for i, op in enumerate(rank.operations):
                 out = op.message if op.op == "s" else op.forwards
                 if out is not None:
@@ -132,15 +136,13 @@ class HappensBefore:
 
     def before(self, g: int) -> list[int]:
         """What comes directly before operation ``g``."""
-        return [p for p in (self.previous[g], self.sender[g]) if p >= 0] + self.waits[g]
+        return [p for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0]
 
     def implied(self, g: int) -> set[int]:
         """The dependences of ``g`` that another path leads to."""
         named = set(self.waits[g])
-        if not named:
-            return named
         most = MAX_VISITED if len(self.line) <= LARGE else MAX_VISITED_LARGE
-        earliest = min(self.place[j] for j in named)
+        earliest = min((self.place[j] for j in named), default=len(self.line))
         stack = [q for p in self.before(g) for q in self.before(p)]
         seen: set[int] = set()
         while stack:
@@ -158,8 +160,12 @@ class HappensBefore:
         kept: list[Waits] = []
         for r, of_rank in enumerate(waits):
             base = self.first[r]
-            gone = (self.implied(base + i) for i in range(len(of_rank)))
-            kept.append([[j for j in named if base + j not in g] for named, g in zip(of_rank, gone, strict=True)])
+            of_rank = list(of_rank)
+            for i, named in enumerate(of_rank):
+                if named:
+                    gone = self.implied(base + i)
+                    of_rank[i] = tuple(j for j in named if base + j not in gone)
+            kept.append(of_rank)
         return kept
 
 

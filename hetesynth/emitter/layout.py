@@ -10,6 +10,7 @@ block j goes to rank j and its output block j comes from rank j, in place means 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hetesynth.model.collective import ROOTED, Chunk, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
@@ -26,6 +27,12 @@ Cell = tuple[Buffer, int]
 def in_place_supported(collective: CollectiveName) -> bool:
     """Whether the format has an in-place form of the collective: gather and scatter have none."""
     return collective not in NOT_IN_PLACE
+
+
+@lru_cache(maxsize=1 << 16)
+def chunk_at(buffer: Buffer, offset: int) -> BufferSlice:
+    """One chunk; as large programs name each very often, equal ones are mostly one object."""
+    return BufferSlice(buffer, offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class Layout:
         """
         if rank not in self.collective.pre[chunk]:
             return None
-        stored = BufferSlice("i", self._input_offset(self.collective.chunks[chunk]))
+        stored = chunk_at("i", self._input_offset(self.collective.chunks[chunk]))
         target = self.target(rank, chunk)
         if target is not None and self.cell(rank, stored) == self.cell(rank, target):
             return target
@@ -86,7 +93,7 @@ class Layout:
         """Where ``chunk`` must stand at ``rank`` in the end, or None if it need not."""
         if rank not in self.collective.post[chunk]:
             return None
-        return BufferSlice("o", self._output_offset(self.collective.chunks[chunk]))
+        return chunk_at("o", self._output_offset(self.collective.chunks[chunk]))
 
     def cell(self, rank: Rank, place: BufferSlice) -> Cell:
         """The memory behind ``place``: in place, the two names of one chunk give one cell."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
 
 MAX_NAME = 63
@@ -85,32 +85,19 @@ def _thread_block(tb: ThreadBlock, profile: Target) -> Iterator[str]:
     for s, instruction in enumerate(tb.instructions):
         if instruction.op not in profile.ops:
             raise InternalError(f"target {profile.name} has no {instruction.op}")
-        yield f"      <step {_attributes(_step(s, instruction))}/>"
+        yield _step(s, instruction)
     yield "    </tb>"
 
 
-def _step(s: int, instruction: Instruction) -> dict[str, object]:
-    (srcbuf, srcoff), (dstbuf, dstoff) = (
-        _NOWHERE[side] if place is None else _place(place)
-        for side, place in enumerate((instruction.src, instruction.dst))
+def _step(s: int, x: Instruction) -> str:
+    srcbuf, srcoff = _NOWHERE[0] if x.src is None else (x.src.buffer, x.src.offset)
+    dstbuf, dstoff = _NOWHERE[1] if x.dst is None else (x.dst.buffer, x.dst.offset)
+    depid, deps = (-1, -1) if x.depends is None else x.depends
+    return (
+        f'      <step s="{s}" type="{x.op}" srcbuf="{srcbuf}" srcoff="{srcoff}"'
+        f' dstbuf="{dstbuf}" dstoff="{dstoff}" cnt="{x.count}"'
+        f' depid="{depid}" deps="{deps}" hasdep="{int(x.has_dependents)}"/>'
     )
-    depid, deps = instruction.depends if instruction.depends is not None else (-1, -1)
-    return {
-        "s": s,
-        "type": instruction.op,
-        "srcbuf": srcbuf,
-        "srcoff": srcoff,
-        "dstbuf": dstbuf,
-        "dstoff": dstoff,
-        "cnt": instruction.count,
-        "depid": depid,
-        "deps": deps,
-        "hasdep": int(instruction.has_dependents),
-    }
-
-
-def _place(place: BufferSlice) -> tuple[str, int]:
-    return place.buffer, place.offset
 
 
 def _attributes(values: dict[str, object] | dict[str, int]) -> str:

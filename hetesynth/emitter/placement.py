@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from hetesynth.emitter.channels import Key, Message
-from hetesynth.emitter.layout import Cell, Layout
+from hetesynth.emitter.layout import Cell, Layout, chunk_at
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.target import Target
@@ -55,9 +55,8 @@ class Placement:
     torn: tuple[Message, ...]
 
 
-Held = tuple[Rank, int]  # (rank, chunk)
+Held = int  # rank times the number of chunks, plus chunk
 Run = tuple[BufferSlice, BufferSlice, int]  # (from, to, how many chunks)
-_Event = tuple[Key, str]
 _START: Key = (-1, 0, 0, 0, 0)
 
 
@@ -74,9 +73,9 @@ class _Placer:
         self.layout = layout
         self.messages = messages
         self.max_count = profile.max_count
-        ranks = layout.collective.ranks
-        self.operations: list[list[tuple[Key, int, Operation]]] = [[] for _ in range(ranks)]
-        self.scratch = [0] * ranks
+        self.chunks = len(layout.collective.chunks)
+        self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
+        self.scratch = [0] * layout.collective.ranks
         self.torn: list[Message] = []
         self.held: dict[Held, BufferSlice] = {}
         self.homes: dict[Held, BufferSlice] = {}
@@ -84,70 +83,83 @@ class _Placer:
         self.landings: dict[int, list[BufferSlice]] = {}
         self.sent: dict[int, list[BufferSlice]] = {}
         self.later: dict[int, Key] = {}
-        self.events: list[_Event] = []
+        self.settling: list[Key] = []
+        self.cells: dict[Cell, tuple[Cell]] = {}
+        self.send_keys = [m.send_key for m in messages]
+        self.receive_keys = [m.receive_key for m in messages]
+        self.commit_keys = [m.commit_key for m in messages]
         self._note_accesses()
 
     def _note_accesses(self) -> None:
         """Who arrives first at each (rank, chunk), and when each value is sent on or changed."""
-        self.first: dict[Held, tuple[Key, int]] = {}
-        self.sends: dict[Held, list[Key]] = defaultdict(list)
-        self.commits: dict[Held, list[Key]] = defaultdict(list)
+        self.first: dict[Held, int] = {}
+        self.sends: dict[Held, list[Key]] = {}
+        self.commits: dict[Held, list[Key]] = {}
         for m in self.messages:
+            commit = self.commit_keys[m.index]
             for k in m.chunks:
-                self.sends[m.src, k].append(m.send_key)
-                self.commits[m.dst, k].append(m.commit_key)
-                here = (m.dst, k)
-                arrival = (m.commit_key, m.index)
-                self.first[here] = min(self.first.get(here, arrival), arrival)
+                here = m.dst * self.chunks + k
+                self.sends.setdefault(m.src * self.chunks + k, []).append(self.send_keys[m.index])
+                self.commits.setdefault(here, []).append(commit)
+                first = self.first.get(here)
+                if first is None or commit < self.commit_keys[first]:
+                    self.first[here] = m.index
         self.reader_of: dict[tuple[Rank, Cell], list[int]] = defaultdict(list)
         for k, holders in enumerate(self.layout.collective.pre):
             for rank in sorted(holders):
                 source = self.layout.source(rank, k)
                 if source is not None:
-                    self.held[rank, k] = source
+                    self.held[rank * self.chunks + k] = source
                     self.reader_of[rank, self.layout.cell(rank, source)].append(k)
 
     def run(self) -> Placement:
         self._copy_own_blocks()
-        for m in self.messages:
-            self.events += [(m.send_key, "send"), (m.receive_key, "receive"), (m.commit_key, "commit")]
-        heapify(self.events)
-        happen = {"send": self._send, "receive": self._receive, "commit": self._commit, "settle": self._settle}
-        while self.events:
-            key, what = heappop(self.events)
-            happen[what](self.messages[key[4]])
-        in_order = (sorted(ops, key=lambda op: op[:2]) for ops in self.operations)
-        operations = tuple(tuple(op for _, _, op in ops) for ops in in_order)
+        for key in sorted([*self.send_keys, *self.receive_keys, *self.commit_keys]):
+            while self.settling and self.settling[0] < key:
+                self._settle(heappop(self.settling))
+            m = self.messages[key[4]]
+            if not key[1]:
+                self._commit(m, key)
+            elif not key[3]:
+                self._send(m)
+            else:
+                self._receive(m, key)
+        while self.settling:
+            self._settle(heappop(self.settling))
+        operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
         return Placement(operations, tuple(self.scratch), tuple(self.torn))
 
     def _copy_own_blocks(self) -> None:
         """Chunks a rank owes and has from the start, and that nothing will change: input to output."""
-        collective = self.layout.collective
-        for rank in range(collective.ranks):
-            moves = []
-            for k, holders in enumerate(collective.pre):
+        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
+        for k, holders in enumerate(self.layout.collective.pre):
+            for rank in holders:
+                here = rank * self.chunks + k
                 target = self.layout.target(rank, k)
-                if rank not in holders or target is None or (rank, k) in self.first:
+                if target is None or here in self.first:
                     continue
-                source = self.held[rank, k]
-                if self.layout.cell(rank, source) != self.layout.cell(rank, target):
-                    moves.append((source, target))
-            for src, dst, count in _runs(sorted(moves, key=lambda move: move[1].offset), self.max_count):
-                self._emit(rank, "cpy", (src, dst, count), None, _START)
+                source = self.held[here]
+                if not self._same(rank, source, target):
+                    moves[rank].append((source, target))
+        for rank in sorted(moves):
+            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
+            for run in _runs(in_order, self.max_count):
+                self._emit(rank, "cpy", run, None, _START)
 
     def _send(self, m: Message) -> None:
         places = []
         for k in m.chunks:
-            if (m.src, k) not in self.held:
+            held = self.held.get(m.src * self.chunks + k)
+            if held is None:
                 raise HetesynthError(
                     f"step {m.start}: rank {m.src} sends chunk {k} before it holds it",
                     code="HS507",
                     help="this schedule does not verify; it cannot be lowered",
                 )
-            places.append(self.held[m.src, k])
+            places.append(held)
         self.sent[m.index] = places
 
-    def _receive(self, m: Message) -> None:
+    def _receive(self, m: Message, key: Key) -> None:
         """Choose where the message lands, and write down the send, which has to repeat it, and the receive."""
         landings = [self._landing(m, k) for k in m.chunks]
         waiting = [i for i, place in enumerate(landings) if place is None]
@@ -160,19 +172,20 @@ class _Placer:
         runs = list(_runs(list(zip(sources, chosen, strict=True)), len(chosen)))
         if len(runs) != 1:
             self.torn.append(m)
-        self._emit(m.src, "s", runs[0], m, m.send_key)
-        self._emit(m.dst, "r", runs[0], m, m.receive_key)
+        self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
+        self._emit(m.dst, "r", runs[0], m, key)
 
     def _landing(self, m: Message, k: int) -> BufferSlice | None:
         """The home when the arriving value may be written there at once; None when it must wait in scratch."""
-        here = (m.dst, k)
-        held, home = self.held.get(here), self._home(here)
-        first = self.first[here][1] == m.index
+        here = m.dst * self.chunks + k
+        held, home = self.held.get(here), self._home(m.dst, k)
+        first = self.first[here] == m.index
         occupied = not first or (held is not None and self._same(m.dst, held, home))
         if m.reduce and (held is not None or not first):
             return None if occupied else home
+        received, counts = self.receive_keys[m.index], self.commit_keys[m.index]
         busy = occupied and any(
-            m.receive_key < key < m.commit_key for key in (*self.sends[here], *self.commits[here])
+            received < key < counts for key in (*self.sends.get(here, ()), *self.commits.get(here, ()))
         )
         until = self._foreign_use(m, k, home)
         if until is not None:
@@ -181,49 +194,59 @@ class _Placer:
 
     def _foreign_use(self, m: Message, k: int, home: BufferSlice) -> Key | None:
         """When another chunk whose input is the home's memory is sent for the last time, if after this arrival."""
-        others = self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), [])
-        uses = [key for other in others if other != k for key in self.sends[m.dst, other] if key > m.receive_key]
+        others = self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), ())
+        uses = [
+            key
+            for other in others
+            if other != k
+            for key in self.sends.get(m.dst * self.chunks + other, ())
+            if key > self.receive_keys[m.index]
+        ]
         return (max(uses)[0] + 1, 0, 0, 0, m.index) if uses else None
 
-    def _commit(self, m: Message) -> None:
+    def _commit(self, m: Message, key: Key) -> None:
         """The value counts from now on: add it, copy it home, or just know that it is there."""
         additions, copies = [], []
+        until = self.later.get(m.index, key)
         for k, landed in zip(m.chunks, self.landings[m.index], strict=True):
-            here = (m.dst, k)
-            held, home = self.held.get(here), self._home(here)
+            here = m.dst * self.chunks + k
+            held, home = self.held.get(here), self._home(m.dst, k)
             at_home = landed == home
             if m.reduce and held is not None:
                 additions.append((held if at_home else landed, home))
                 self.held[here] = home
             elif at_home:
                 self.held[here] = home
-            elif m.index in self.later and self.later[m.index] > m.commit_key:
+            elif until > key:
                 self.held[here] = landed
             else:
                 copies.append((landed, home))
                 self.held[here] = home
-        self._emit_all(m, "re", additions, m.commit_key)
-        self._emit_all(m, "cpy", copies, m.commit_key)
-        if m.index in self.later and self.later[m.index] > m.commit_key:
-            heappush(self.events, (self.later[m.index], "settle"))
-        elif m.reduce:
+        self._emit_all(m, "re", additions, key)
+        self._emit_all(m, "cpy", copies, key)
+        if until > key:
+            heappush(self.settling, until)
+            return
+        if m.reduce:
             self._give_back(m)
+        del self.landings[m.index]
 
-    def _settle(self, m: Message) -> None:
+    def _settle(self, key: Key) -> None:
         """Copy home what had to wait for the last use of its home's old content."""
+        m = self.messages[key[4]]
         copies = []
-        for k, landed in zip(m.chunks, self.landings[m.index], strict=True):
-            home = self._home((m.dst, k))
+        for k, landed in zip(m.chunks, self.landings.pop(m.index), strict=True):
+            home = self._home(m.dst, k)
             if landed != home:
                 copies.append((landed, home))
-                self.held[m.dst, k] = home
-        self._emit_all(m, "cpy", copies, self.later[m.index])
+                self.held[m.dst * self.chunks + k] = home
+        self._emit_all(m, "cpy", copies, key)
 
-    def _home(self, here: Held) -> BufferSlice:
-        rank, k = here
+    def _home(self, rank: Rank, k: int) -> BufferSlice:
         target = self.layout.target(rank, k)
         if target is not None:
             return target
+        here = rank * self.chunks + k
         if here not in self.homes:
             self.homes[here] = self._scratch(rank, 1)[0]
         return self.homes[here]
@@ -238,13 +261,13 @@ class _Placer:
     def _give_back(self, m: Message) -> None:
         """A message of one chunk whose slot has been added is done with the slot."""
         landed = self.landings[m.index]
-        if len(landed) == 1 and landed[0].buffer == "s" and landed[0] != self._home((m.dst, m.chunks[0])):
+        if len(landed) == 1 and landed[0].buffer == "s" and landed[0] != self._home(m.dst, m.chunks[0]):
             self.free_slots[m.dst, m.src, m.channel].append(landed[0])
 
     def _scratch(self, rank: Rank, count: int) -> list[BufferSlice]:
         offset = self.scratch[rank]
         self.scratch[rank] += count
-        return [BufferSlice("s", offset + i) for i in range(count)]
+        return [chunk_at("s", offset + i) for i in range(count)]
 
     def _same(self, rank: Rank, a: BufferSlice, b: BufferSlice) -> bool:
         return self.layout.cell(rank, a) == self.layout.cell(rank, b)
@@ -255,16 +278,18 @@ class _Placer:
 
     def _emit(self, rank: Rank, op: Op, run: Run, m: Message | None, key: Key) -> None:
         src, dst, count = run
-
-        def cells(place: BufferSlice) -> tuple[Cell, ...]:
-            return tuple(self.layout.cell(rank, BufferSlice(place.buffer, place.offset + i)) for i in range(count))
-
-        reads = () if op == "r" else cells(src)
-        writes = () if op == "s" else cells(dst)
+        reads = () if op == "r" else self._cells(rank, src, count)
+        writes = () if op == "s" else self._cells(rank, dst, count)
         if op == "re":
             reads = (*reads, *writes)
-        here = self.operations[rank]
-        here.append((key, len(here), Operation(op, src, dst, count, m, reads, writes, key)))
+        self.operations[rank].append(Operation(op, src, dst, count, m, reads, writes, key))
+
+    def _cells(self, rank: Rank, place: BufferSlice, count: int) -> tuple[Cell, ...]:
+        if count == 1:
+            cell = self.layout.cell(rank, place)
+            return self.cells.setdefault(cell, (cell,))
+        chunks = (BufferSlice(place.buffer, place.offset + i) for i in range(count))
+        return tuple(self.layout.cell(rank, chunk) for chunk in chunks)
 
 
 def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[Run]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from hetesynth.emitter.layout import chunk_at
 from hetesynth.emitter.placement import Operation
 from hetesynth.model.program import BufferSlice
 
@@ -70,4 +71,4 @@ def _chunks(place: BufferSlice, count: int) -> range:
 
 
 def _moved(place: BufferSlice, offsets: _Offsets) -> BufferSlice:
-    return place if place.buffer != "s" else BufferSlice("s", offsets[place.offset])
+    return place if place.buffer != "s" else chunk_at("s", offsets[place.offset])

@@ -20,7 +20,7 @@ def op(kind: Op, reads: tuple[Cell, ...] = (), writes: tuple[Cell, ...] = ()) ->
 
 def waits(operations: list[Operation], *blocks: list[int]) -> Waits:
     rank = RankBlocks(tuple(operations), [Block(None, None, 0, tuple(block)) for block in blocks])
-    made = written(rank, waits_without_local(rank))
+    made = written(rank, waits_without_local(rank, all_waits(rank)))
     assert [tb.id for tb in made] == list(range(len(blocks)))
     return [[(x.op, x.depends, x.has_dependents) for x in tb.instructions] for tb in made]
 
@@ -83,7 +83,7 @@ def test_the_plain_lowering_names_every_conflict() -> None:
     """Block 2 reads what blocks 0 and 1 wrote, though the one of block 1 came after block 0's."""
     operations = [op("r", writes=(A,)), op("cpy", reads=(A,), writes=(B,)), op("s", reads=(A, B))]
     rank = RankBlocks(tuple(operations), [Block(None, None, 0, (i,)) for i in range(3)])
-    assert all_waits(rank) == [[], [0], [0, 1]]
+    assert all_waits(rank) == [(), (0,), (0, 1)]
 
 
 def test_what_a_message_there_and_back_implies_is_dropped() -> None:
@@ -100,6 +100,6 @@ def test_what_a_message_there_and_back_implies_is_dropped() -> None:
     )
     blocks = [Block(None, None, 0, (0,)), Block(None, None, 0, (1,))]
     ranks = [RankBlocks(first, blocks), RankBlocks(second, blocks)]
-    waits = [waits_without_local(rank) for rank in ranks]
-    assert waits == [[[], [0]], [[], [0]]]
-    assert HappensBefore(ranks, waits).reduced(waits) == [[[], []], [[], [0]]]
+    waits = [waits_without_local(rank, all_waits(rank)) for rank in ranks]
+    assert waits == [[(), (0,)], [(), (0,)]]
+    assert HappensBefore(ranks, waits).reduced(waits) == [[(), ()], [(), (0,)]]
