@@ -31,6 +31,14 @@ CASES = [
     if not in_place or in_place_supported(name)
 ]
 SENDS, RECEIVES = "s", "r"
+SMALL = ("one", "pair", "line3", "oneway4", "star5", "dgx1")  # a graph of each kind; the rest is slow
+LARGE = (
+    ("allgather", True),
+    ("reducescatter", False),
+    ("allreduce", True),
+    ("alltoall", False),
+    ("gather", False),
+)
 
 
 def lowered(problem: Problem, schedule: Schedule, in_place: bool, profile: Target = PORTABLE) -> Program:
@@ -89,9 +97,14 @@ def nops_carry(tb: ThreadBlock) -> bool:
     )
 
 
+QUICK = [(1, *c) for c in CASES if c[0] in SMALL or (c[0] == "h4p8" and c[1:] in LARGE)]
+QUICK += [(2, *c) for c in CASES if c[0] in ("oneway4", "line3")]
+ALL = [(1, *c) for c in CASES] + [(2, *c) for c in CASES if c[0] in ("line3", "full4", "oneway4", "ring8")]
+
+
 @pytest.mark.parametrize(
     ("chunks", "graph", "name", "in_place"),
-    [(1, *c) for c in CASES] + [(2, *c) for c in CASES if c[0] in ("line3", "full4", "oneway4", "ring8")],
+    [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in ALL if c not in QUICK)],
 )
 def test_every_collective_lowers_to_a_right_program(chunks: int, graph: str, name: str, in_place: bool) -> None:
     root = 1 if name in ROOTED and graph != "one" else None
@@ -157,7 +170,7 @@ def test_same_schedule_same_bytes() -> None:
     assert write_msccl_xml(lowered(problem, Schedule.of(shuffled), False)) == first
 
 
-@pytest.mark.parametrize(("graph", "name", "in_place"), [c for c in CASES if c[0] in ("line3", "full4", "dgx1")])
+@pytest.mark.parametrize(("graph", "name", "in_place"), [c for c in CASES if c[0] in ("line3", "dgx1")])
 def test_transfers_longer_than_a_tick(graph: str, name: str, in_place: bool) -> None:
     problem, schedule = case(graph, name)
     assert not program_violations(lowered(problem, stretched(schedule, 3), in_place))
@@ -165,11 +178,11 @@ def test_transfers_longer_than_a_tick(graph: str, name: str, in_place: bool) -> 
 
 @pytest.mark.slow
 def test_many_odd_schedules() -> None:
-    for seed in range(80, 4000):
+    for seed in range(40, 4000):
         test_odd_schedules(seed)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(40))
 def test_odd_schedules(seed: int) -> None:
     """Random valid schedules: values that cross, partial sums sent while others arrive, tight limits."""
     rng = random.Random(seed)

@@ -41,7 +41,7 @@ def instructions(program: Program, op: str) -> int:
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("graph", ["one", "pair", "full4", "oneway4", "star5", "ring8"])
+@pytest.mark.parametrize("graph", ["one", "oneway4", "star5", "ring8"])
 def test_every_target_accepts_and_runs_its_program(graph: str, name: str) -> None:
     for target in XML:
         if name not in target.collectives:
@@ -73,7 +73,9 @@ def test_a_ring_forwards_and_adds_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("graph", ["line3", "oneway4", "star5", "ring8"])
+@pytest.mark.parametrize(
+    "graph", [*(pytest.param(g, marks=pytest.mark.slow) for g in ("line3", "star5")), "oneway4", "ring8"]
+)
 def test_no_program_is_larger_than_the_straightforward_one(graph: str, name: str) -> None:
     root = 1 if name in ROOTED else None
     plain = straightforward(*case(graph, name, 2, root), LoweringOptions("case"))
@@ -98,8 +100,15 @@ def without_dependence(program: Program, rank: int, block: int, step: int) -> Pr
     return replace(program, gpus=tuple(gpus))
 
 
-@pytest.mark.parametrize("target", ["portable", "msccl-executor"])
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    ("in_place", "target"),
+    [
+        (False, "portable"),
+        (True, "msccl-executor"),
+        pytest.param(True, "portable", marks=pytest.mark.slow),
+        pytest.param(False, "msccl-executor", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall", "reducescatter", "reduce"])
 def test_every_dependence_is_needed(name: str, in_place: bool, target: str) -> None:
     """Without any one of them there is a race, also counting what messages by way of other GPUs imply.
@@ -141,14 +150,14 @@ def odd(seed: int) -> None:
         assert not program_violations(made.program, slots=UNBOUNDED)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_odd_schedules_with_fused_receives(seed: int) -> None:
     odd(seed)
 
 
 @pytest.mark.slow
 def test_many_odd_schedules_with_fused_receives() -> None:
-    for seed in range(40, 4000):
+    for seed in range(25, 4000):
         odd(seed)
 
 
