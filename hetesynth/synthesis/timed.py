@@ -100,7 +100,7 @@ def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[fl
     most = len(collective.chunks) * problem.ranks
     chunks, ways, begins = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most)
     load = np.zeros(len(tables.resources))
-    kernel = compiled() if wanted.sum() * len(arcs) / problem.ranks > COMPILE_FROM else run_round
+    kernel = compiled() if len(collective.chunks) * len(arcs) > COMPILE_FROM else run_round
     count, seconds = kernel(
         np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),
         *_rows(tables.out_of), *_rows(tables.resources_of),
