@@ -15,7 +15,7 @@ from execute_cases import exchange, ring_allreduce
 
 from hetesynth.cli.main import run
 from hetesynth.emitter.msccl_xml import write_msccl_xml
-from hetesynth.execute.launch import available, mpiexec
+from hetesynth.execute.launch import _environment, available, mpiexec
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS
@@ -54,14 +54,21 @@ def gone(word: str, seconds: float = 10.0) -> bool:
     return not processes(word)
 
 
-def test_four_ranks_in_several_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = file_of(ring_allreduce(4), tmp_path)
-    assert run(["run", path, "--json", "--size", "40000", "--pass-size", "3000", "--slots", "4"]) == 0
+def test_three_ranks_in_several_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file_of(ring_allreduce(3), tmp_path)
+    assert run(["run", path, "--json", "--size", "30000", "--pass-size", "3000", "--slots", "4"]) == 0
     found = report(capsys)
-    assert (found["ranks"], found["transport"], found["passes"], found["ok"]) == (4, "mpi", 4, True)
-    assert [(r["ending"], r["wrong"], r["checked"]) for r in found["runs"]] == [("done", 0, 4 * 2 * 40000)]
+    assert (found["ranks"], found["transport"], found["passes"], found["ok"]) == (3, "mpi", 4, True)
+    assert [(r["ending"], r["wrong"], r["checked"]) for r in found["runs"]] == [("done", 0, 3 * 2 * 30000)]
     assert found["runs"][0]["seconds"] > 0
     assert gone(path)
+
+
+def test_the_users_choice_of_transports_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMPI_MCA_btl", raising=False)
+    assert _environment("x")["OMPI_MCA_btl"] == "^ofi"
+    monkeypatch.setenv("OMPI_MCA_btl", "self,tcp")
+    assert _environment("x")["OMPI_MCA_btl"] == "self,tcp"
 
 
 def test_a_stall_is_diagnosed_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
