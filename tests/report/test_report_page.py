@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reports import report
 
@@ -107,6 +107,7 @@ def test_embedded_data_reads_back_and_cannot_end_its_element() -> None:
     assert json.loads(text) == {"name": HOSTILE.replace("\ud800", ""), "nested": ["<!--", "]]>", "\u2029"]}
 
 
+@settings(max_examples=40)
 @given(st.recursive(st.text() | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_embedded_data_of_any_kind(value: object) -> None:
     text = embedded({"v": value})

@@ -198,6 +198,13 @@ class Page:
         size = self._do("Page.getLayoutMetrics")["cssContentSize"]
         return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
 
+    def accessibility(self) -> list[dict[str, Any]]:
+        """What assistive technology is told: the nodes of the accessibility tree, with name and properties."""
+        self._do("Accessibility.enable")
+        nodes: list[dict[str, Any]] = self._do("Accessibility.getFullAXTree")["nodes"]
+        empty = {"name": {"value": ""}, "properties": [], "role": {"value": ""}}
+        return [{**empty, **node} for node in nodes]
+
     def requests(self) -> list[str]:
         """Addresses that were asked for since the page was opened."""
         self.value("0")

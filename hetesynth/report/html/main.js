@@ -31,9 +31,7 @@ addEventListener("error", (event) => {
   };
   choice.addEventListener("change", apply);
   byId("chunk-clear").addEventListener("click", () => { choice.value = "-1"; apply(); choice.focus(); });
-  State.chunk = -1;
-  byId("chunk-said").textContent = "Filters every drawing below.";
-  byId("chunk-clear").disabled = true;
+  choice.value = "-1";
 })();
 scene();
 gantt();

@@ -24,7 +24,8 @@ SCRIPTS = (
 
 def html_page(report: Report) -> bytes:
     """The page of ``report``."""
-    style = _source("page.css")
+    values = page_values(report)
+    style = _source("page.css") + _room(values["topology"])
     scripts = [_source(name) for name in SCRIPTS]
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -36,9 +37,17 @@ def html_page(report: Report) -> bytes:
     body = _source("page.html")
     for mark, value in _marks(report).items():
         body = body.replace(f"<!--{mark}-->", value, 1)
-    data = f'<script id="data" type="application/json">{embedded(page_values(report))}</script>\n'
+    data = f'<script id="data" type="application/json">{embedded(values)}</script>\n'
     code = "".join(f"<script>{script}</script>\n" for script in scripts)
     return (head + body + data + code + "</body>\n</html>\n").encode()
+
+
+def _room(topology: dict[str, Any]) -> str:
+    """The size of the drawing as styles, so that nothing below it moves when it is drawn."""
+    width, height = topology["width"], topology["height"]
+    least, most = min(width, max(600, 0.8 * width)), 1.6 * width
+    shape = f"--wide: {width:.1f}; --high: {height:.1f}; --least: {least:.1f}px; --most: {most:.1f}px;"
+    return f".canvasbox {{ {shape} }}\n"
 
 
 def embedded(values: dict[str, Any]) -> str:

@@ -227,10 +227,7 @@ function scene() {
   const stepTo = (to) => { stop(); go(to); };
 
   function resize() {
-    const room = Math.max(stage.clientWidth - 2, 200), least = Math.min(T.width, Math.max(600, 0.8 * T.width));
-    const width = Math.max(least, Math.min(room, 1.6 * T.width)) * zoom;
-    box.style.width = `${width}px`;
-    box.style.height = `${(width * T.height) / T.width}px`;
+    const width = box.clientWidth;
     const ratio = Math.min(devicePixelRatio || 1, 2);
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round((width * ratio * T.height) / T.width);
@@ -253,7 +250,7 @@ function scene() {
   on("play", "click", toggle);
   on("step", "input", () => stepTo(+byId("step").value));
   on("paint", "change", () => { paint = byId("paint").value; legend(); draw(); });
-  const size = (factor) => { zoom = Math.max(0.5, Math.min(4, zoom * factor)); resize(); };
+  const size = (factor) => { zoom = Math.max(0.5, Math.min(4, zoom * factor)); box.style.setProperty("--zoom", zoom); resize(); };
   on("larger", "click", () => size(1.3)); on("smaller", "click", () => size(1 / 1.3));
   stage.addEventListener("keydown", (event) => {
     const moves = { ArrowRight: () => stepTo(step + 1), ArrowLeft: () => stepTo(step - 1), Home: () => stepTo(0), End: () => stepTo(steps), " ": toggle };

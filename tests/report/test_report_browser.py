@@ -1,0 +1,433 @@
+"""The page in a real headless Chromium: drawn without complaint, worked by keyboard, legible, still, safe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.chromium import Browser, Page, chromium
+from support.reports import report
+
+from hetesynth.report.contents import Report
+from hetesynth.report.html.page import html_page
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium: apt-get install chromium")
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+READY = "document.documentElement.dataset.ready === 'true'"
+CONTROLS = [
+    "theme", "chunk", "first", "back", "play", "on", "last", "step", "speed", "paint", "smaller", "larger",
+    "stage", "rows", "order", "colour", "find", "compact", "zoom-out", "zoom-in", "zoom-fit", "gantt", "use-of",
+    "use-all", "chart-time", "chart-band",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(report("h20_4p8"), tmp_path_factory.mktemp("page"))
+
+
+def written(shown: Report, folder: Path) -> str:
+    path = folder / "report.html"
+    path.write_bytes(html_page(shown))
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page of its own."""
+    found = opened(browser, address)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, address: str) -> Page:
+    return opened(browser, address)
+
+
+@pytest.fixture
+def used(shared: Page) -> Page:
+    """One page for all that only work its controls, which are as at first."""
+    for element, value in (("chunk", "-1"), ("rows", "0"), ("paint", "step"), ("speed", "1200"), ("use-of", "0")):
+        choose(shared, element, value)
+    shared.value(
+        "(() => { const f = document.getElementById('find'), c = document.getElementById('compact'); "
+        "f.value = ''; f.dispatchEvent(new Event('input')); if (c.checked) c.click(); "
+        "document.getElementById('first').click(); "
+        "document.querySelectorAll('details').forEach((d) => { d.open = false; }); })()"
+    )
+    return shared
+
+
+def opened(browser: Browser, address: str, **look: Any) -> Page:
+    found = browser.page(address, **look)
+    found.wait(READY)
+    return found
+
+
+def text(page: Page, element: str) -> str:
+    found: str = page.value(f"document.getElementById('{element}').textContent")
+    return found
+
+
+def focus(page: Page, element: str) -> None:
+    page.value(f"document.getElementById('{element}').focus()")
+
+
+def choose(page: Page, element: str, value: str) -> None:
+    page.value(
+        f"(() => {{ const e = document.getElementById('{element}'); e.value = '{value}'; "
+        "e.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_the_page_is_drawn_without_complaints_and_asks_for_nothing(page: Page, address: str) -> None:
+    assert page.complaints() == []
+    assert page.requests() == [address]
+    topology = report("h20_4p8").topology
+    assert page.value("document.querySelectorAll('#canvasbox path.wire').length") == len(topology.wires)
+    assert page.value("document.querySelectorAll('#canvasbox rect.gpu').length") == topology.ranks
+    assert page.value("document.querySelectorAll('figure svg path.curve').length") == 2 * len(
+        report("h20_4p8").curves
+    )
+    assert text(page, "failure") == ""
+
+
+def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
+    plain = report("h20_4p8")
+    vertices = tuple(replace(v, name=v.name + HOSTILE, model=HOSTILE) for v in plain.topology.vertices)
+    topology = replace(plain.topology, name=HOSTILE, vertices=vertices)
+    curves = tuple(replace(c, name=c.name + HOSTILE) for c in plain.curves)
+    attacked = replace(plain, title=HOSTILE, topology=topology, curves=curves, notes=(HOSTILE,))
+    page = opened(browser, written(attacked, tmp_path))
+    page.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.value("new Promise((done) => setTimeout(done, 50))")
+    assert page.value("document.title") == HOSTILE
+    assert page.value("document.querySelectorAll('img').length") == 0
+    assert HOSTILE in text(page, "hardware")
+    assert page.complaints() == []
+    page.close()
+
+
+def test_an_injected_script_would_be_refused(page: Page) -> None:
+    """The second wall: even markup that came through would not run."""
+    page.value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title=1\">')")
+    page.value(
+        "(() => { const s = document.createElement('script'); s.textContent = 'document.title = 2'; "
+        "document.body.append(s); })()"
+    )
+    page.value("new Promise((done) => setTimeout(done, 50))")
+    assert page.value("document.title") == report("h20_4p8").title
+
+
+def test_tab_visits_every_control_in_order_and_focus_is_visible(page: Page) -> None:
+    page.value("document.body.focus()")
+    visited, unseen = [], []
+    for _ in range(60):
+        page.press("Tab")
+        here = page.value(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e); "
+            "return [e.id, s.outlineStyle, parseFloat(s.outlineWidth), e.tagName]; })()"
+        )
+        if here[3] == "BODY":
+            break
+        visited.append(here[0])
+        if here[1] == "none" or here[2] < 2:
+            unseen.append(here)
+    assert unseen == []
+    assert [v for v in visited if v in CONTROLS] == CONTROLS
+
+
+def test_every_control_has_a_name(used: Page) -> None:
+    page = used
+    nodes = page.accessibility()
+    focusable = [
+        n
+        for n in nodes
+        if not n["ignored"] and any(p["name"] == "focusable" and p["value"]["value"] for p in n["properties"])
+    ]
+    named = [n for n in focusable if n["name"]["value"].strip()]
+    unnamed = [n["role"]["value"] for n in focusable if n not in named]
+    assert [role for role in unnamed if role not in ("RootWebArea", "generic")] == []
+    assert len(named) >= len(CONTROLS)
+
+
+def test_steps_by_keyboard_say_what_the_schedule_says(used: Page) -> None:
+    page = used
+    run = report("h20_4p8").run
+    assert run is not None
+    steps = [len(step) for step in run.schedule.steps()]
+    focus(page, "stage")
+    page.press("Home")
+    assert text(page, "said").startswith("Start")
+    for number, count in enumerate(steps):
+        page.press("ArrowRight")
+        assert text(page, "said").startswith(f"Step {number + 1} of {len(steps)}: {count} transfers")
+        assert page.value("document.getElementById('step').value") == str(number + 1)
+    page.press("ArrowRight")
+    assert text(page, "said").startswith(f"Step {len(steps)} of")
+    page.press("ArrowLeft")
+    assert text(page, "said").startswith(f"Step {len(steps) - 1} of")
+    page.press("End")
+    assert page.value("[...document.querySelectorAll('.level')].every((r) => r.height.baseVal.value > 20)")
+
+
+def test_the_slider_and_the_buttons_step_too(used: Page) -> None:
+    page = used
+    focus(page, "step")
+    page.press("End")
+    assert text(page, "said").startswith("Step 3 of 3")
+    focus(page, "back")
+    page.press("Enter")
+    assert text(page, "said").startswith("Step 2 of 3")
+
+
+def test_space_plays_to_the_end_and_pauses(used: Page) -> None:
+    page = used
+    choose(page, "speed", "450")
+    focus(page, "stage")
+    page.press("Home")
+    page.press(" ")
+    assert text(page, "play") == "Pause"
+    page.wait("document.getElementById('said').textContent.startsWith('Step 2')")
+    page.press(" ")
+    assert text(page, "play") == "Play"
+    page.press(" ")
+    page.wait("document.getElementById('play').textContent === 'Play'")
+    assert text(page, "said").startswith("Step 3 of 3")
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_nothing_moves_where_motion_is_unwanted(browser: Browser, address: str, still: bool) -> None:
+    page = opened(browser, address, still=still)
+    choose(page, "speed", "2400")
+    focus(page, "stage")
+    page.press("Home")
+    page.press(" ")
+    look = "document.querySelector('#canvasbox canvas').toDataURL()"
+    page.value("new Promise((done) => setTimeout(done, 100))")
+    first = page.value(look)
+    page.value("new Promise((done) => setTimeout(done, 300))")
+    assert (page.value(look) == first) == still
+    assert text(page, "said").startswith("Step 1 of 3")
+    page.close()
+
+
+def test_the_filter_by_chunk_filters_every_drawing(used: Page) -> None:
+    page = used
+    run = report("h20_4p8").run
+    assert run is not None
+    choose(page, "chunk", "5")
+    mine = [i for i, t in enumerate(run.schedule.transfers) if t.chunk == 5]
+    graph = run.timeline.graph
+    crossed = {int(r) for i in mine for r in graph.uses[graph.uses_start[i] : graph.uses_start[i + 1]]}
+    assert text(page, "gantt-said").startswith(f"{len(crossed)} rows that chunk 5")
+    focus(page, "stage")
+    page.press("Home")
+    page.press("ArrowRight")
+    first = sum(run.schedule.transfers[i].start == 0 for i in mine)
+    assert f"{first} transfers of chunk 5" in text(page, "said")
+    page.press("End")
+    assert page.value("document.querySelectorAll('rect.holds').length") == 12
+    choose(page, "rows", "2")
+    told = re.match(r"(\d+) rows", text(page, "gantt-said"))
+    assert told is not None and 0 < int(told[1]) < 92
+
+
+def test_the_time_chart_by_keyboard(used: Page) -> None:
+    page = used
+    run = report("h20_4p8").run
+    assert run is not None
+    focus(page, "gantt")
+    page.press("ArrowDown")
+    uses = [u for u in run.timeline.uses() if u.size > 0]
+    assert text(page, "gantt-detail").startswith(uses[0].name)
+    page.press("ArrowDown", times=3)
+    assert text(page, "gantt-detail").startswith(uses[3].name)
+    page.press(".")
+    assert re.search(r"chunk \d+ .*step 1: 0 µs|chunk \d+ .*step 1: [\d.]+ µs to", text(page, "gantt-detail"))
+    before = text(page, "gantt-detail")
+    page.press(".")
+    assert text(page, "gantt-detail") != before
+    page.press(",")
+    assert text(page, "gantt-detail") == before
+    page.press("+", times=3)
+    assert "shown is" in text(page, "gantt-said")
+    page.press("0")
+    assert "shown is" not in text(page, "gantt-said")
+    page.press("Escape")
+    assert text(page, "gantt-detail").startswith("Point at a bar")
+
+
+def test_thread_blocks_have_rows_and_pointing_at_one_tells_of_it(used: Page) -> None:
+    page = used
+    found = report("h20_4p8").program
+    assert found is not None
+    choose(page, "rows", "2")
+    blocks = sum(len(gpu.thread_blocks) for gpu in found.program.gpus)
+    assert text(page, "gantt-said").startswith(f"{blocks} rows: thread blocks")
+    page.value("document.getElementById('gantt').scrollIntoView({block: 'center', behavior: 'instant'})")
+    page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    box = page.value(
+        "(() => { const r = document.getElementById('gantt').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    page.point(box[0] + 182, box[1] + 36)
+    page.wait("!document.getElementById('tip').hidden")
+    assert text(page, "tip").startswith("GPU 0 block 0") and "Step 0: " in text(page, "tip")
+
+
+def test_rows_are_found_by_name_and_all_fit_at_once(used: Page) -> None:
+    page = used
+    page.value(
+        "(() => { const e = document.getElementById('find'); e.value = 'nic'; "
+        "e.dispatchEvent(new Event('input')); })()"
+    )
+    assert text(page, "gantt-said").startswith("16 rows")
+    page.value("document.getElementById('compact').click()")
+    assert (
+        page.value(
+            "(() => { const g = document.getElementById('gantt'); return g.scrollHeight - g.clientHeight; })()"
+        )
+        <= 2
+    )
+
+
+def test_the_bottleneck_is_named(used: Page) -> None:
+    page = used
+    found = report("h20_4p8")
+    assert found.run is not None and found.program is not None
+    worst = found.run.timeline.bottleneck()
+    assert worst is not None
+    assert text(page, "use-said").startswith(f"Bottleneck of the schedule: {worst.name} ")
+    assert f"{worst.share:.1%}" in text(page, "use-said")
+    choose(page, "use-of", "1")
+    assert text(page, "use-said").startswith("Bottleneck of the program: ")
+
+
+def test_tables_say_what_the_drawings_show(used: Page) -> None:
+    page = used
+    found = report("h20_4p8")
+    assert found.run is not None
+    focus(page, "stage")
+    page.press("ArrowRight")
+    page.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    rows = "document.querySelectorAll('#{} tbody tr').length"
+    page.wait(f"{rows.format('curve-table')} > 0")
+    assert page.value(rows.format("step-table")) == len(found.run.schedule.steps()[0])
+    assert page.value(rows.format("curve-table")) == len(found.sizes)
+    assert page.value(rows.format("hardware")) == len(found.topology.vertices) + len(found.topology.wires)
+    focus(page, "chart-time")
+    page.press("Home")
+    first = text(page, "curve-said")
+    page.press("ArrowRight")
+    assert first.startswith("1 KB: this schedule") and text(page, "curve-said").startswith("4 KB: this schedule")
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, two: str) -> float:
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_marks_have_contrast(browser: Browser, address: str, scheme: str) -> None:
+    page = opened(browser, address, scheme=scheme)
+
+    def colour(name: str) -> str:
+        found: str = page.value(f"getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()")
+        return found
+
+    for ground in ("page", "panel"):
+        assert contrast(colour("ink"), colour(ground)) >= 7
+        assert contrast(colour("quiet"), colour(ground)) >= 4.5
+        assert contrast(colour("strong"), colour(ground)) >= 4.5
+        assert min(contrast(colour(m), colour(ground)) for m in ("busy", "full", "focus")) >= 3
+    assert contrast(colour("gpu-ink"), colour("gpu")) >= 4.5 and contrast(colour("gpu-ink"), colour("level")) >= 4
+    assert (luminance(colour("page")) < 0.1) == (scheme == "dark")
+    page.close()
+
+
+def test_the_switch_overrides_the_system(browser: Browser, address: str) -> None:
+    page = opened(browser, address, scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.value(ground)
+    choose(page, "theme", "light")
+    assert page.value(ground) == "rgb(255, 255, 255)" != dark
+    choose(page, "theme", "dark")
+    assert page.value(ground) == dark
+    page.close()
+
+
+@pytest.mark.parametrize("width", [360, 768, 1920])
+def test_the_page_fits_its_window(browser: Browser, address: str, width: int) -> None:
+    page = opened(browser, address, width=width)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.complaints() == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_jumps(browser: Browser, address: str, width: int) -> None:
+    page = opened(browser, address, width=width)
+    page.value(
+        "window.shifts = 0; new PerformanceObserver((list) => list.getEntries().forEach("
+        "(e) => { window.shifts += e.value; })).observe({type: 'layout-shift', buffered: true})"
+    )
+    focus(page, "stage")
+    page.press("ArrowRight", times=3)
+    choose(page, "paint", "use")
+    page.value("new Promise((done) => setTimeout(done, 100))")
+    assert page.value("window.shifts") < 0.02
+    page.close()
+
+
+def test_a_program_without_steps_is_shown(browser: Browser, tmp_path: Path) -> None:
+    plain = report("h20_4p8")
+    page = opened(browser, written(replace(plain, run=None, collective=None), tmp_path))
+    assert page.complaints() == []
+    assert text(page, "said").startswith("There is no schedule")
+    assert "thread blocks" in text(page, "gantt-said")
+    page.close()
+
+
+def test_a_schedule_without_a_program_is_shown(browser: Browser, tmp_path: Path) -> None:
+    plain = report("h20_4p8")
+    page = opened(browser, written(replace(plain, program=None, sizes=plain.sizes[:1], curves=tuple(
+        replace(c, seconds=c.seconds[:1]) for c in plain.curves)), tmp_path))  # fmt: skip
+    assert page.complaints() == []
+    assert page.value("document.querySelectorAll('#rows option').length") == 2
+    page.close()
+
+
+@pytest.mark.slow
+def test_64_gpus_are_legible_and_quick(browser: Browser, tmp_path: Path) -> None:
+    large = report("h20_64", "allgather", "hierarchical")
+    page = opened(browser, written(large, tmp_path), width=1280)
+    assert page.complaints() == []
+    heights = page.value(
+        "[...document.querySelectorAll('#canvasbox text')].map((t) => t.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 9
+    started = page.value("performance.now()")
+    focus(page, "stage")
+    page.press("ArrowRight", times=10)
+    focus(page, "gantt")
+    page.press("ArrowDown", times=10)
+    assert page.value("performance.now()") - started < 5000
+    page.close()

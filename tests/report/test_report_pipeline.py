@@ -1,0 +1,151 @@
+"""What a report says, held against what it is about; and the options that write it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from support.reports import EXAMPLES, made, report
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.pipeline.program_chunks import chunks_moved
+from hetesynth.pipeline.reporting import check_reports, report_of_file, report_of_synthesis
+from hetesynth.pipeline.simulation import CostOptions
+from hetesynth.pipeline.synthesis import synthesize
+from hetesynth.report.contents import Report
+
+TOPOLOGY = str(EXAMPLES / "h20_4p8" / "topo.dsl")
+
+
+def curve(found: Report, role: str) -> list[tuple[float, ...]]:
+    return [c.seconds for c in found.curves if c.role == role]
+
+
+def test_no_curve_is_below_the_bound() -> None:
+    found = report("h20_4p8")
+    (bound,) = curve(found, "bound")
+    for seconds in (*curve(found, "schedule"), *curve(found, "program"), *curve(found, "baseline")):
+        assert all(s >= b * (1 - 1e-9) for s, b in zip(seconds, bound, strict=True))
+
+
+def test_the_size_is_that_of_the_chunks_and_is_on_the_curves() -> None:
+    found = report("h20_4p8")
+    assert found.size == 12 * 16_000_000 and found.size in found.sizes
+    assert found.run is not None and found.program is not None
+    at = found.sizes.index(found.size)
+    assert curve(found, "schedule")[0][at] == found.run.timeline.makespan
+    assert curve(found, "program")[0][at] == found.program.timeline.makespan
+
+
+def test_baselines_that_apply_have_curves_and_others_are_explained() -> None:
+    found = report("h20_4p8")
+    names = {name for c in found.curves if c.role == "baseline" for name in c.name.split(" = ")}
+    assert {"ring", "double-tree", "sph", "all-pairs"} <= names
+    assert "doubling" not in names and any("doubling" in note for note in found.notes)
+
+
+def test_the_certificate_says_what_was_proved() -> None:
+    found, solved = report("h20_4p8"), made("h20_4p8").solution
+    said = " ".join(found.certificate)
+    assert f"takes {solved.certificate.steps} steps" in said and solved.bound.proof in said
+    assert ("proven optimal" in said) == solved.certificate.proven_optimal
+    assert "rechecked" in said and "not measured" in said and "No schedule, however fine its chunks" in said
+
+
+def test_a_gap_is_not_called_optimal() -> None:
+    found = report("h20_4p8", "allgather", "ring")
+    gap = made("h20_4p8", "allgather", "ring").solution.certificate.gap
+    said = " ".join(found.certificate)
+    assert gap > 0 and f"at most {gap} steps from optimal" in said and "proven optimal" not in said
+
+
+@pytest.mark.parametrize("name", [name for name in COLLECTIVE_NAMES if name != "allgather"])
+def test_every_collective_has_a_report(name: CollectiveName) -> None:
+    wanted = replace(
+        made("h20_4p8").request, collective=name, root=1 if name in ROOTED else None, strategy="all-pairs"
+    )
+    found = report_of_synthesis(synthesize(wanted))
+    shown = found.program
+    assert found.run is not None and shown is not None
+    places = zip(shown.gpu, shown.block, shown.step, strict=True)
+    ops = [shown.program.gpus[g].thread_blocks[b].instructions[s].op for g, b, s in places]
+    assert [bool(chunks) for chunks in shown.chunks] == [op not in ("cpy", "re", "nop") for op in ops]
+
+
+def test_a_program_is_reported_with_the_steps_it_implies(tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    path.write_bytes(made("h20_4p8").files[".xml"])
+    found = report_of_file(path, Path(TOPOLOGY), (1_000_000, 192_000_000, 10**9), CostOptions())
+    assert found.run is not None and found.program is not None
+    assert found.size == 192_000_000
+    assert len(found.run.schedule.transfers) == len(made("h20_4p8").solution.schedule.transfers)
+    assert found.program.timeline.makespan == report("h20_4p8").program.timeline.makespan  # type: ignore[union-attr]
+
+
+def test_a_program_that_cannot_be_followed_has_no_chunks() -> None:
+    program = report("h20_4p8").program
+    assert program is not None and any(chunks_moved(program.program).values())
+    assert not any(chunks_moved(replace(program.program, chunks_per_loop=13)).values())
+
+
+def test_synth_writes_the_page_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, trace = tmp_path / "r.html", tmp_path / "t.json"
+    arguments = [
+        "synth",
+        TOPOLOGY,
+        "--coll",
+        "allgather",
+        "--strategy",
+        "greedy",
+        "-o",
+        str(tmp_path / "x"),
+        "--json",
+    ]
+    assert run([*arguments, "--report", str(page), "--trace", str(trace)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {str(page), str(trace)} <= set(printed["outputs"])
+    assert page.read_bytes().startswith(b"<!doctype html>") and json.loads(trace.read_text())["traceEvents"]
+    first = page.read_bytes()
+    assert run([*arguments, "--report", str(page)]) == 0
+    assert page.read_bytes() == first
+
+
+def test_simulate_writes_a_page_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schedule = tmp_path / "s.json"
+    schedule.write_bytes(made("h20_4p8").files[".schedule.json"])
+    for name in ("r.html", "r.svg"):
+        assert run(["simulate", str(schedule), TOPOLOGY, "--size", "1MB", "--report", str(tmp_path / name)]) == 0
+        assert str(tmp_path / name) in capsys.readouterr().out
+    ElementTree.fromstring((tmp_path / "r.svg").read_text())
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--report", "none/r.html"], "HS571"),
+        (["--trace", "."], "HS571"),
+        (["--report", "a", "--trace", "a"], "HS570"),
+    ],
+)
+def test_names_that_cannot_be_written_are_refused_before_the_work(
+    options: list[str],
+    code: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["synth", TOPOLOGY, "--coll", "allgather", *options]) == 2
+    assert code in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_file_by_two_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(HetesynthError, match="same file"):
+        check_reports(tmp_path / "r", tmp_path / "sub" / ".." / "r")
