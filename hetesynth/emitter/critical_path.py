@@ -9,6 +9,7 @@ and ends at least one unit after it. A send waits until the message ``slots`` be
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -20,7 +21,7 @@ _Line = tuple[int, int, int]  # (source, destination, channel)
 def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int) -> int:
     """The length in chunk times; 0 for a program without operations."""
     operations = [op for rank in ranks for op in rank.operations]
-    begun, ended = [0] * len(operations), [0] * len(operations)
+    begun, ended = array("q", [0]) * len(operations), array("q", [0]) * len(operations)
     taken: dict[_Line, list[int]] = defaultdict(list)  # when each message was received
     sent: dict[_Line, int] = defaultdict(int)
     for g in graph.line:

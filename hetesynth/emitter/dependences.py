@@ -14,6 +14,7 @@ but the last stand on nops just before the step. A step that something waits for
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,12 +112,12 @@ class HappensBefore:
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
         keys = [op.key for rank in ranks for op in rank.operations]
-        self.line = sorted(range(len(keys)), key=keys.__getitem__)
-        self.place = [0] * len(keys)
+        self.line = array("i", sorted(range(len(keys)), key=keys.__getitem__))
+        self.place = array("i", [0]) * len(keys)
         for place, g in enumerate(self.line):
             self.place[g] = place
-        self.previous = [-1] * len(keys)
-        self.sender = [-1] * len(keys)
+        self.previous = array("i", [-1]) * len(keys)
+        self.sender = array("i", [-1]) * len(keys)
         self.waits: list[tuple[int, ...]] = []
         sent: dict[int, int] = {}
         for r, rank in enumerate(ranks):

@@ -79,6 +79,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
             made = best(job, fit, draft)
             return Lowered(_program(layout, made, options), fit.notes, made.savings, made.critical_path)
         fit = better
+        del draft  # a large program takes much memory, and the next one as much
     raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
 
 
