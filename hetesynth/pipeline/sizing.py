@@ -7,7 +7,9 @@ tried stands in ``ways``; a direction in which more (or fewer) chunks made thing
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
 SHARE = 0.2  # of the remaining budget for one contender
 ALIKE = 0.003  # what a simpler schedule may take longer
+BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
 KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
 
 
@@ -125,6 +128,7 @@ class _Run:
     tried: list[tuple[str, float]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
+    best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
     cut_short: bool = False
     interrupted: bool = False
     started: float = field(default_factory=time.monotonic)
@@ -135,7 +139,7 @@ class _Run:
         for chunks in counts:
             if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
                 continue
-            for way in ways.of(chunks):
+            for way in self._promising(ways.of(chunks)):
                 if self._ended():
                     return
                 if not self._settled(way):
@@ -150,6 +154,14 @@ class _Run:
         if self.interrupted or (left is not None and left <= 0):
             self.cut_short = True
         return self.cut_short
+
+    def _promising(self, ways: Iterable[Way]) -> list[Way]:
+        """What did best with other numbers of chunks first; not what fell far behind."""
+        known = [way for way in ways if self.best_by.get(way.kind, 0.0) <= BEHIND * self._best()]
+        return sorted(known, key=lambda way: self.best_by.get(way.kind, self._best()))
+
+    def _best(self) -> float:
+        return self.found[0].seconds if self.found else math.inf
 
     def _settled(self, way: Way) -> bool:
         """Whether all that is left to gain is little, and ``way`` is another one than what came so near."""
@@ -180,6 +192,7 @@ class _Run:
         clock = ScheduleClock(self.topology, problem, outcome.schedule)
         taken = clock.timeline(self.size).makespan
         self.tried.append((way.label, taken))
+        self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))
         self.best_of[way.chunks] = min(taken, self.best_of.get(way.chunks, taken))
         made = Contender(way.label, way.name, way.chunks, way.chunking, problem, outcome, clock, taken)
         self.found = sorted([*self.found, made], key=lambda c: c.seconds)[:KEPT]

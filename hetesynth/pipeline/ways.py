@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 MAX_START = 16
-MAX_START_PERSONAL = 2  # nothing is forwarded to many: chunks matter less
+MAX_START_PERSONAL = 8  # there are as many chunks more as ranks
 MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
 MAX_TIMED = 70_000  # of a contender routed by earliest arrival
 MAX_TREES = 20_000  # of a contender along balanced trees
@@ -37,16 +37,18 @@ MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of c
 FEW_MULTIPLES = 4
 WEIGHTS = (0.0, 0.5, 1.0)
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
+SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
 ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
 
 
 @dataclass(frozen=True)
 class Way:
-    """One thing to try. ``strategy``: how; ``name``: its name without what was chosen for the size."""
+    """One thing to try. ``strategy``: how; ``name``: its name; ``kind``: all but the number of chunks."""
 
     label: str
     name: str
+    kind: str
     chunks: int
     chunking: Chunking
     strategy: Strategy
@@ -91,25 +93,28 @@ class Ways:
         chunkings = self._chunkings(chunks, max(1, int(exact)))
         if self.request.strategy != "auto":
             named = strategy_of(self.request, self.topology)
-            yield from (Way(_label(named.name, chunks, c), named.name, chunks, c, named) for c in chunkings)
+            yield from self._each(named, chunks, chunkings)
             return
         timed = list(self._timed(chunks, chunkings[0], exact))
-        yield from timed if self.ratio <= LARGE else ()
+        late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
+        yield from () if late else timed
         number = transfers(self.request.collective, self.topology.ranks, chunks)
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
-        yield from (Way(_label("greedy", chunks, c), "greedy", chunks, c, greedy) for c in chunkings)
+        yield from self._each(greedy, chunks, chunkings)
         if self.request.collective not in PERSONAL and number <= MAX_TREES:
             if len(chunkings) > 1:  # rates that are no multiples of each other
                 yield from self._paced(chunks, chunkings[0], exact)
-            yield from (Way(_label("trees", chunks, c), "trees", chunks, c, trees) for c in chunkings)
+            yield from self._each(trees, chunks, chunkings)
         listed = [*_baselines(), *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else [])]
         if number <= MAX_LISTED:
-            yield from (
-                Way(_label(name, chunks, chunkings[0]), name, chunks, chunkings[0], STRATEGIES[name])
-                for name in listed
-            )
-        if self.ratio > LARGE and chunks <= 2:
+            for name in listed:
+                yield from self._each(STRATEGIES[name], chunks, chunkings[:1])
+        if late and chunks <= 2:
             yield from timed
+
+    def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
+        for number, c in enumerate(chunkings):
+            yield Way(_label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found)
 
     def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.timed import timed_strategy
@@ -119,13 +124,13 @@ class Ways:
         rates = self._rates(exact)
         for weight in WEIGHTS:
             label = f"earliest arrival, price {weight:g}, c={chunks}"
-            yield Way(label, "timed", chunks, chunking, timed_strategy(rates, weight))
+            yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
 
     def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.paced_trees import paced_strategy
 
         paced = paced_strategy(self._rates(exact))
-        yield Way(f"{paced.name}, c={chunks}", paced.name, chunks, chunking, paced)
+        yield Way(f"{paced.name}, c={chunks}", paced.name, paced.name, chunks, chunking, paced)
 
     def _rates(self, exact: float) -> Rates:
         from hetesynth.synthesis.timed import Rates
@@ -136,7 +141,7 @@ class Ways:
     def _chunkings(self, chunks: int, size: int) -> list[Chunking]:
         """The paper's capacities for chunks of ``size`` bytes, and those that round less."""
         options = replace(self.request.chunking, chunk_bytes=size)
-        paper = chunk(self.topology, options)
+        paper = _quantized(self.topology, options)
         if self.request.chunking != ChunkingOptions():
             return [paper]
         found = [paper]
@@ -191,10 +196,21 @@ def _label(name: str, chunks: int, chunking: Chunking) -> str:
 def _closest(topology: Topology, options: ChunkingOptions, paper: Chunking, most: int) -> Chunking:
     """The multiple of tau_ref with the least error of rounding."""
     found = [
-        chunk(topology, replace(options, reference=paper.tau_ref * multiple, rounding="nearest"))
+        _quantized(topology, replace(options, reference=paper.tau_ref * multiple, rounding="nearest"))
         for multiple in map(Fraction, range(1, most + 1))
     ]
     return min(found, key=_error)
+
+
+def _quantized(topology: Topology, options: ChunkingOptions) -> Chunking:
+    """The capacities; where tiny chunks and links without latency make them absurd, by a shorter reference."""
+    try:
+        return chunk(topology, options)
+    except HetesynthError as error:
+        if error.code != "HS402" or options.reference != "slowest":
+            raise
+    quickest = min(link.latency + (options.chunk_bytes or 1) / link.bandwidth for link in topology.links)
+    return chunk(topology, replace(options, reference=quickest))
 
 
 def _error(chunking: Chunking) -> float:

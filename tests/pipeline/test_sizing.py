@@ -1,0 +1,190 @@
+"""The right schedule for a size: bounds hold, scaling holds, results repeat, sizes matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.clusters import cluster, ring
+
+from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline import sizing, ways
+from hetesynth.pipeline.pace import implied_size, pace, rechecked_bounds
+from hetesynth.pipeline.sizing import contest
+from hetesynth.pipeline.synthesis import Request, problem_of
+from hetesynth.synthesis.registry import strategy
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.verify.schedule import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NAMES: Sequence[CollectiveName] = ("allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather")
+STRATEGIES = ("greedy", "trees", "ring", "double-tree", "sph", "all-pairs", "hierarchical")
+
+
+def asked(name: CollectiveName = "allgather", **more: object) -> Request:
+    return replace(Request(Path("hand"), name, budget=Budget(None, 0)), **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def few_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ways, "CHUNKS", (1, 2, 4))
+
+
+@st.composite
+def small_topologies(draw: st.DrawFn) -> Topology:
+    """A ring both ways of 2 to 5 ranks with links of unlike rates and latencies, some more, possibly a group."""
+    n = draw(st.integers(2, 5))
+    rates, delays = st.sampled_from((8.0, 12.5, 25.0, 300.0)), st.sampled_from((0.0, 0.7, 5.0))
+    ends = {(r, (r + 1) % n) for r in range(n)} | {((r + 1) % n, r) for r in range(n)}
+    ends |= {(a, b) for a, b in draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)))) if a != b}
+    links = [(a, b, draw(rates), draw(delays)) for a, b in sorted(ends)]
+    members = draw(st.sets(st.integers(0, len(links) - 1), min_size=2, max_size=3)) if len(links) > 2 else set()
+    groups = [(draw(rates), tuple(sorted(members)))] if members and draw(st.booleans()) else []
+    return cluster(n, links, groups)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    small_topologies(), st.sampled_from(NAMES), st.sampled_from(STRATEGIES), st.integers(1, 3),
+    st.sampled_from((1, 1000, 10**6, 10**9)),
+)  # fmt: skip
+def test_predicted_time_is_never_below_the_bound(
+    topology: Topology, name: CollectiveName, way: str, chunks: int, size: int
+) -> None:
+    request = asked(name, chunks=chunks, chunking=ChunkingOptions(chunk_bytes=max(1, size)))
+    try:
+        problem = problem_of(request, chunk(topology, request.chunking))
+        outcome = Solver(strategy(way), Budget(1.0, 0), schedule_violations).solve(problem)
+    except HetesynthError:
+        return  # the strategy is not for this problem, or tiny chunks make capacities absurd
+    assert isinstance(outcome, Solution)
+    found = pace(topology, problem, outcome.schedule, size)
+    assert found.seconds is not None and found.percent is not None
+    for bound in rechecked_bounds(topology, name, problem.collective.root).bounds:
+        assert found.seconds >= float(bound.seconds(size)) * (1 - 1e-9), bound.proof
+    assert 0 < found.percent <= 100 * (1 + 1e-9)
+
+
+def faster(topology: Topology, times: int) -> Topology:
+    wires = tuple(
+        replace(w, bandwidth=None if w.bandwidth is None else w.bandwidth * times) for w in topology.wires
+    )
+    links = tuple(replace(x, bandwidth=x.bandwidth * times) for x in topology.links)
+    return replace(topology, wires=wires, links=links)
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
+def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
+    """Without latencies the whole time is beta; with them what the latency leaves."""
+    free = cluster(4, [(a, b, rate, 0.0) for a, b, rate, _ in ring(4, 10, 0)] + [(0, 2, 5, 0.0), (2, 0, 5, 0.0)])
+    request = asked(name, chunks=2)
+    problem = problem_of(request, chunk(free, request.chunking))
+    outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
+    assert isinstance(outcome, Solution)
+    slow = pace(free, problem, outcome.schedule, 10**8)
+    quick = pace(faster(free, 2), problem, outcome.schedule, 10**8)
+    assert slow.seconds is not None and quick.seconds == pytest.approx(slow.seconds / 2, rel=1e-9)
+    assert quick.bound_seconds == pytest.approx(slow.bound_seconds / 2, rel=1e-12)
+
+
+def test_small_buffers_take_few_hops_and_large_ones_spread(few_ways: None) -> None:
+    """Four GPUs: a wide ring and a slow direct link between those across; ring latency 10 us a hop."""
+    links = [(a, b, 100.0, 10.0) for a, b, _, _ in ring(4, 1, 0)] + [
+        (b, a, 100.0, 10.0) for a, b, _, _ in ring(4, 1, 0)
+    ]
+    topology = cluster(4, [*links, (0, 2, 1.0, 10.0), (2, 0, 1.0, 10.0), (1, 3, 1.0, 10.0), (3, 1, 1.0, 10.0)])
+    small = contest(topology, asked(), 400).contenders[0]
+    assert small.seconds == pytest.approx(10.1e-6, rel=1e-6)  # everything direct: 100 bytes at 1 GB/s
+    large = contest(topology, asked(), 4 * 10**8).contenders[0]
+    assert large.seconds < 4e8 * 0.75 / 200e9 * 1.1  # two ring links into each GPU
+    assert large.seconds > small.seconds
+
+
+def test_the_contest_repeats_and_is_ordered(few_ways: None) -> None:
+    topology = load_topology(EXAMPLES / "h20_4x3" / "topo.dsl")
+    first, second = (contest(topology, asked(), 10**6) for _ in range(2))
+    assert first.tried == second.tried and len(first.tried) > 5
+    assert [c.label for c in first.contenders] == [c.label for c in second.contenders]
+    assert [c.solution.schedule for c in first.contenders] == [c.solution.schedule for c in second.contenders]
+    least = min(seconds for _, seconds in first.tried)
+    assert first.contenders[0].seconds <= least * (1 + sizing.ALIKE)
+    assert not first.cut_short
+    # no worse than any baseline that was tried at all
+    assert all(
+        first.contenders[0].seconds <= s * (1 + sizing.ALIKE) for label, s in first.tried if "ring" in label
+    )
+
+
+def test_what_is_stated_restricts_the_contest() -> None:
+    topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
+    stated = contest(topology, asked(chunks=3, strategy="ring"), 10**6)
+    assert {label for label, _ in stated.tried} <= {
+        label for label, _ in stated.tried if label.startswith("ring, c=3")
+    }
+    one = contest(topology, asked(chunks=1, chunks_stated=True, strategy="greedy"), 10**9)
+    assert {c.chunks for c in one.contenders} == {1}
+    fixed = ChunkingOptions(reference=Fraction(1, 1000), rounding="floor")
+    (kept,) = contest(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6).contenders
+    assert kept.chunking.tau_ref == Fraction(1, 1000) and kept.chunking.options.rounding == "floor"
+
+
+def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:
+    topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
+    with pytest.raises(HetesynthError) as small:
+        contest(topology, asked(chunks=4), 3)
+    assert small.value.code == "HS611"
+    with pytest.raises(HetesynthError) as apart:
+        contest(cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (2, 0, 10, 1)]), asked(), 1000)
+    assert (apart.value.code, apart.value.exit_code) == ("HS601", 1)
+    with pytest.raises(HetesynthError) as refused:
+        contest(topology, asked(strategy="doubling"), 1000)
+    assert refused.value.code == "HS610" and "power of two" in refused.value.message
+
+
+def test_tiny_chunks_and_links_without_latency_are_no_obstacle(few_ways: None) -> None:
+    topology = cluster(
+        3, [(a, b, 10.0, 5.0 if a == 0 else 0.0) for a, b in ((0, 1), (1, 2), (2, 0), (1, 0), (0, 2))]
+    )
+    assert contest(topology, asked(), 6).contenders[0].seconds < 1.1e-5
+
+
+def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
+    solve = Solver.solve
+    calls = []
+
+    def interrupted(self: Solver, problem: object) -> object:
+        calls.append(problem)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(self, problem)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Solver, "solve", interrupted)
+    kept = contest(topology, asked(), 10**6)
+    assert kept.cut_short and kept.interrupted and len(kept.tried) == 2
+
+
+def test_chunks_that_make_things_worse_twice_are_left_alone() -> None:
+    assert sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 3.0})
+    assert not sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 1.5})
+    assert sizing._hopeless(1, 8, {8: 1.0, 4: 2.0, 2: 3.0, 16: 0.5})
+    assert not sizing._hopeless(16, 8, {8: 1.0, 4: 2.0, 2: 3.0})
+
+
+@pytest.mark.parametrize("name", ["allgather", "broadcast", "alltoall"])
+def test_the_implied_size_is_what_the_chunks_make(name: CollectiveName) -> None:
+    topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
+    request = asked(name, chunks=3)
+    problem = problem_of(request, chunk(topology, request.chunking))
+    whole = 3 if name == "broadcast" else 18
+    assert implied_size(problem, 1_000_000) == whole * 1_000_000
