@@ -380,7 +380,8 @@ def _baselines(subject: _Subject) -> tuple[dict[tuple[float, ...], list[str]], t
         try:
             outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)
         except HetesynthError as error:
-            missing.append(f"Baseline {name} does not apply: {error.message}.")
+            reason = error.message.rpartition("this problem: ")[2]
+            missing.append(f"Baseline {name} does not apply: {reason}.")
             continue
         if isinstance(outcome, Solution):
             clock = ScheduleClock(subject.topology, problem, outcome.schedule, subject.options)

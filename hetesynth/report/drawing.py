@@ -41,9 +41,9 @@ class Box:
         """The centre."""
         return self.x + self.width / 2, self.y + self.height / 2
 
-    def moved(self, dx: float, dy: float) -> Box:
-        """The box elsewhere."""
-        return replace(self, x=self.x + dx, y=self.y + dy)
+    def moved(self, down: float) -> Box:
+        """The box further down."""
+        return replace(self, y=self.y + down)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,21 @@ def drawing(topology: Topology) -> Drawing:
     for wire in topology.wires:
         wires.append(_curve(topology, boxes, wire, parallel[wire.src, wire.dst]))
         parallel[wire.src, wire.dst] += 1
-    return Drawing(width, height, boxes, servers, tuple(wires))
+    return _with_room(Drawing(width, height, boxes, servers, tuple(wires)))
+
+
+def _with_room(drawn: Drawing) -> Drawing:
+    """The drawing, made larger above and below where wires bend over its edge."""
+    bends = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in drawn.wires]
+    above = max(0.0, GAP / 2 - min(bends, default=GAP))
+    below = max(0.0, max(bends, default=0.0) + GAP / 2 - drawn.height)
+    return Drawing(
+        drawn.width,
+        drawn.height + above + below,
+        tuple(box.moved(above) for box in drawn.vertices),
+        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in drawn.servers),
+        tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in drawn.wires),
+    )
 
 
 # -- one server

@@ -75,6 +75,13 @@ def test_wires_end_at_what_they_join(example: str) -> None:
             assert inside(Box(x, y, 0, 0), wide), topology.wire_name(topology.wires.index(wire))
 
 
+@pytest.mark.parametrize("example", CLUSTERS)
+def test_bent_wires_stay_on_the_page(example: str) -> None:
+    drawn = drawing(cluster(example))
+    middles = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in drawn.wires]
+    assert min(middles) >= 0 and max(middles) <= drawn.height
+
+
 def test_the_two_directions_of_a_connection_are_apart() -> None:
     topology = cluster("h20_4p8")
     drawn = drawing(topology)

@@ -64,7 +64,12 @@ def test_a_gap_is_not_called_optimal() -> None:
     assert gap > 0 and f"at most {gap} steps from optimal" in said and "proven optimal" not in said
 
 
-@pytest.mark.parametrize("name", [name for name in COLLECTIVE_NAMES if name != "allgather"])
+OTHERS = [
+    pytest.param(n, marks=pytest.mark.slow if n in ROOTED else ()) for n in COLLECTIVE_NAMES if n != "allgather"
+]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_every_collective_has_a_report(name: CollectiveName) -> None:
     wanted = replace(
         made("h20_4p8").request, collective=name, root=1 if name in ROOTED else None, strategy="all-pairs"

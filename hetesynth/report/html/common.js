@@ -39,7 +39,7 @@ function rankColour(rank) {
   const turn = (360 * rank) / Data.topology.ranks;
   return d3.hcl(turn + 20, 55 + 18 * (rank % 2), (isDark() ? 72 : 46) + 6 * (rank % 3)).formatHex();
 }
-const shareColour = (s) => (isDark() ? d3.interpolateYlOrRd(0.15 + 0.6 * s) : d3.interpolateYlOrRd(0.3 + 0.7 * s));
+const shareColour = (s) => (isDark() ? d3.interpolateInferno(0.4 + 0.55 * s) : d3.interpolateYlOrRd(0.3 + 0.7 * s));
 const originOf = (chunk) => (Data.collective && chunk >= 0 && chunk < Data.collective.blocks.length ? Data.collective.blocks[chunk][0] : 0);
 const chunkColour = (chunk) => rankColour(originOf(chunk));
 
@@ -47,7 +47,8 @@ const chunkColour = (chunk) => rankColour(originOf(chunk));
 function chunkName(chunk) {
   if (!Data.collective || chunk < 0) return "chunk";
   const block = Data.collective.blocks[chunk], part = Data.collective.parts[chunk];
-  const whose = block.length > 1 ? `from ${block[0]} to ${block[1]}` : `of GPU ${block[0]}`;
+  const word = { reducescatter: "for", scatter: "for", allreduce: "summed by" }[Data.collective.name] || "of";
+  const whose = block.length > 1 ? `from ${block[0]} to ${block[1]}` : `${word} GPU ${block[0]}`;
   return `chunk ${chunk} (${whose}${Data.collective.perRank > 1 ? `, part ${part}` : ""})`;
 }
 const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;

@@ -75,7 +75,7 @@ function gantt() {
     const every = Math.ceil(14 / tall);
     if (k % every) return;
     g.fillStyle = text; g.font = "10.5px system-ui, sans-serif"; g.textBaseline = "middle"; g.textAlign = "left";
-    g.fillText(fitted(rows[k].name), 4, Math.max(TOP + 6, y + tall / 2));
+    g.fillText(fitted(rows[k].name), 4, y + 7);
   }
   function colourOf(i) {
     if (byId("colour").value === "chunk") { const chunk = State.chunk >= 0 ? State.chunk : source.chunk(i); return chunk < 0 ? ink("--wire") : colours("c", chunk); }

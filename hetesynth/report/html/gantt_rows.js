@@ -29,7 +29,7 @@ function rowSources() {
   }
 
   if (R) {
-    const ends = (i) => `GPU ${T.links ? Data.topology.links.src[R.link[i]] : ""} → ${Data.topology.links.dst[R.link[i]]}`;
+    const ends = (i) => `GPU ${T.links.src[R.link[i]]} to ${T.links.dst[R.link[i]]}`;
     const parts = {
       us: R.us, steps: R.steps, begin: (i) => R.begin[i], end: (i) => R.sent[i], wait: null, step: (i) => R.start[i],
       chunk: (i) => R.chunk[i], moves: (i, chunk) => R.chunk[i] === chunk,
@@ -38,9 +38,8 @@ function rowSources() {
     };
     const onResources = grouped(R.start.length, (i, put) => { for (let k = R.usesFirst[i]; k < R.usesFirst[i + 1]; k++) put(R.uses[k]); }, parts.begin, parts.end);
     found.push(source("wires and groups (schedule)", "transfer", onResources, (row) => R.resources.names[row], parts));
-    const kind = (link) => { const w = T.wires[T.links.path[T.links.first[link]]]; return T.kinds[w[2]]; };
     const onLinks = grouped(R.start.length, (i, put) => put(R.link[i]), parts.begin, parts.end);
-    found.push(source("links, GPU to GPU (schedule)", "transfer", onLinks, (row) => `${T.links.src[row]}->${T.links.dst[row]} ${kind(row)}`, parts));
+    found.push(source("links, GPU to GPU (schedule)", "transfer", onLinks, (row) => `${T.links.src[row]}->${T.links.dst[row]} ${T.linkKinds[T.links.kind[row]]}`, parts));
   }
   if (P) {
     const a = P.block.length, words = { s: "send", r: "receive", cpy: "copy", re: "reduce", nop: "nop", rcs: "receive, copy, send", rrs: "receive, reduce, send", rrc: "receive, reduce, copy", rrcs: "receive, reduce, copy, send" };

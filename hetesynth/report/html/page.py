@@ -26,7 +26,9 @@ def html_page(report: Report) -> bytes:
     """The page of ``report``."""
     values = page_values(report)
     style = _source("page.css") + _room(values["topology"])
-    scripts = [_source(name) for name in SCRIPTS]
+    licence = f"/*\n{_source('d3.LICENSE')}*/\n"  # whoever passes the page on passes d3 on
+    scripts = [licence, *(_source(name) for name in SCRIPTS)]
+    scripts[:2] = ["".join(scripts[:2])]
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">\n'

@@ -116,7 +116,7 @@ function scene() {
     const room = where === null ? null : capacity(where);
     const fullest = where === null ? "" : ` Fullest wire: ${wireName(where)} with ${plural(most, "chunk")}${room ? ` of ${room}` : ""}.`;
     const crossing = transfers.filter((i) => T.vertices[links.src[R.link[i]]][2] !== T.vertices[links.dst[R.link[i]]][2]).length;
-    return `Step ${step} of ${steps}: ${plural(transfers.length, "transfer")}${of}, ${crossing.toLocaleString("en")} between servers.${fullest}`;
+    return `Step ${step} of ${steps}: ${plural(transfers.length, "transfer")}${of}${T.servers.length > 1 ? `, ${crossing.toLocaleString("en")} between servers` : ""}.${fullest}`;
   }
 
   // -- drawing

@@ -63,6 +63,7 @@ def _collective(asked: Collective) -> dict[str, Any]:
 def _topology(topology: Topology) -> dict[str, Any]:
     drawn = drawing(topology)
     kinds = list(dict.fromkeys(w.kind for w in topology.wires))
+    link_kinds = list(dict.fromkeys(x.kind for x in topology.links))
     limited = [i for i, w in enumerate(topology.wires) if w.bandwidth is not None]
     resource = {wire: number for number, wire in enumerate(limited)}
     return {
@@ -88,7 +89,9 @@ def _topology(topology: Topology) -> dict[str, Any]:
             for i, (w, c) in enumerate(zip(topology.wires, drawn.wires, strict=True))
         ],
         "groups": [[g.name, g.kind, float(g.bandwidth * g.lanes) / 1e9, len(g.links)] for g in topology.groups],
+        "linkKinds": link_kinds,
         "links": {
+            "kind": column((link_kinds.index(x.kind) for x in topology.links), "i4"),
             "src": column((x.src for x in topology.links), "i4"),
             "dst": column((x.dst for x in topology.links), "i4"),
             "first": column(_starts([x.wires for x in topology.links]), "i4"),
