@@ -1,7 +1,8 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
 In: a placement, and one way to do it. Out: the thread blocks of every GPU with their instructions, and what each
-pass saved. The order of the passes: pairing, fusion, scratch, thread blocks, dependences. Does not know limits.
+pass saved. The order of the passes: pairing, fusion, scratch, thread blocks, dependences, pacing. Does not check
+limits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hetesynth.emitter.channels import Message
 from hetesynth.emitter.critical_path import critical_path
 from hetesynth.emitter.dependences import HappensBefore, RankBlocks, Waits, all_waits, waits_without_local, written
 from hetesynth.emitter.fusion import Traffic, forwards, fused
+from hetesynth.emitter.pacing import Pacing, paced
 from hetesynth.emitter.placement import Placement
 from hetesynth.emitter.scratch import compacted
 from hetesynth.emitter.thread_blocks import BlockPlan, partners, passed_on, thread_blocks
@@ -72,6 +74,7 @@ def assemble(
     passes: Passes,
     target: Target,
     slots: int,
+    pacing: Pacing | None = None,
 ) -> Assembled:
     """The instructions of every rank; ``plans``: one a rank; ``slots``: messages a connection holds."""
     traffic = Traffic(carried, slots)
@@ -92,7 +95,12 @@ def assemble(
         RankBlocks(operations, thread_blocks(operations, pair, plan, target))
         for operations, pair, plan in zip(ranks, pairs, plans, strict=True)
     ]
-    blocks, length, dropped = _ordered(laid, slots, reduce=passes.reduce)
+    waits, graph, dropped = _ordered(laid, reduce=passes.reduce)
+    if pacing is not None:
+        waits = [paced(rank, named, pacing, target.max_steps) for rank, named in zip(laid, waits, strict=True)]
+        graph = HappensBefore(laid, waits)
+        waits = graph.reduced(waits)
+    blocks = tuple(written(rank, needed) for rank, needed in zip(laid, waits, strict=True))
     chunks = sum(len(m.chunks) for m in carried)
     savings = (
         Saving("merge", chunks - len(carried), "messages"),
@@ -100,21 +108,17 @@ def assemble(
         Saving("fuse", saved, "steps"),
         Saving("order", dropped, "dependences"),
     )
-    return Assembled(blocks, scratch, length, savings)
+    return Assembled(blocks, scratch, critical_path(graph, laid, slots), savings)
 
 
-def _ordered(
-    laid: list[RankBlocks], slots: int, *, reduce: bool
-) -> tuple[tuple[tuple[ThreadBlock, ...], ...], int, int]:
-    """Instructions with their dependences, the critical path, and how many dependences were dropped."""
+def _ordered(laid: list[RankBlocks], *, reduce: bool) -> tuple[list[Waits], HappensBefore, int]:
+    """The dependences that values need, the order they make, and how many of them that implies were dropped."""
     every = [all_waits(rank) for rank in laid]
     waits = [waits_without_local(*each) for each in zip(laid, every, strict=True)] if reduce else every
     graph = HappensBefore(laid, waits)
     if reduce:
         waits = graph.reduced(waits)
-    dropped = sum(map(_count, every)) - sum(map(_count, waits))
-    blocks = tuple(written(rank, needed) for rank, needed in zip(laid, waits, strict=True))
-    return blocks, critical_path(graph, laid, slots), dropped
+    return waits, graph, sum(map(_count, every)) - sum(map(_count, waits))
 
 
 def _count(waits: Waits) -> int:

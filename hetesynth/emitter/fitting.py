@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from hetesynth.emitter.assembly import Assembled, Passes, assemble
 from hetesynth.emitter.channels import ChannelPlan, Message, Pair, messages
 from hetesynth.emitter.layout import Layout
+from hetesynth.emitter.pacing import Pacing
 from hetesynth.emitter.placement import Placement, place
 from hetesynth.emitter.thread_blocks import SHARINGS, BlockPlan, Connection, Sharing
 from hetesynth.errors import HetesynthError
@@ -58,6 +59,7 @@ class Job:
     target: Target
     protocol: Protocol
     passes: Passes
+    pacing: Pacing | None = None
 
     @property
     def slots(self) -> int:
@@ -94,24 +96,32 @@ class Draft:
         return cls(carried, placement, _assembled(job, fit, placement, carried, "all"))
 
 
-def _assembled(job: Job, fit: Fit, placement: Placement, carried: list[Message], sharing: Sharing) -> Assembled:
+def _assembled(
+    job: Job, fit: Fit, placement: Placement, carried: list[Message], sharing: Sharing,
+    pacing: Pacing | None = None,
+) -> Assembled:  # fmt: skip
     plans = []
     for rank in range(len(placement.operations)):
         alone = frozenset(connection for r, connection in fit.alone if r == rank)
         plans.append(BlockPlan(alone, rank in fit.no_copy_block, sharing if job.passes.share else "none"))
-    return assemble(placement, carried, plans, job.passes, job.target, job.slots)
+    return assemble(placement, carried, plans, job.passes, job.target, job.slots, pacing)
 
 
 def best(job: Job, fit: Fit, draft: Draft) -> Assembled:
-    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
-    found = draft.assembled
-    if not job.passes.share or sum(map(len, draft.placement.operations)) > MOST_TRIED:
-        return found
-    for sharing in SHARINGS[1:]:
+    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program.
+
+    It is paced last, where the job asks for that and it still fits.
+    """
+    found, chosen = draft.assembled, SHARINGS[0]
+    few = job.passes.share and sum(map(len, draft.placement.operations)) <= MOST_TRIED
+    for sharing in SHARINGS[1:] if few else ():
         tried = _assembled(job, fit, draft.placement, draft.messages, sharing)
         if _fits(tried, job.target) and tried.size < found.size:
-            found = tried
-    return found
+            found, chosen = tried, sharing
+    if job.pacing is None:
+        return found
+    tried = _assembled(job, fit, draft.placement, draft.messages, chosen, job.pacing)
+    return tried if _fits(tried, job.target) else found
 
 
 def _fits(made: Assembled, target: Target) -> bool:

@@ -17,6 +17,7 @@ from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Pa
 from hetesynth.emitter.channels import ChannelPlan
 from hetesynth.emitter.fitting import Draft, Fit, Job, best, refined
 from hetesynth.emitter.layout import Layout, in_place_supported
+from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
@@ -33,6 +34,7 @@ class LoweringOptions:
 
     ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
     ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
+    ``pacing``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
     """
 
     name: str
@@ -44,6 +46,7 @@ class LoweringOptions:
     max_bytes: int = 0
     passes: Passes = OPTIMIZED
     servers: tuple[str, ...] = ()
+    pacing: Pacing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     """As ``lower``, with what was done to meet the limits."""
     _check(problem, options)
     layout = Layout(problem.collective, options.in_place)
-    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
+    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes, options.pacing)
     fit = Fit(ChannelPlan(merge=options.passes.merge))
     for _ in range(MAX_ATTEMPTS):
         draft = Draft.of(job, fit)

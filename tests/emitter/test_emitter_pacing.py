@@ -1,0 +1,107 @@
+"""Pacing: the program stays right within every limit, and sends that crowded a port come in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from emitter_cases import case, problem_on
+
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.msccl_xml import write_msccl_xml
+from hetesynth.emitter.pacing import AFTERS, After, Pacing
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import PORTABLE, TARGETS, Target
+from hetesynth.verify.lint import lint
+from hetesynth.verify.msccl_xml import read_program
+
+CASES = [
+    ("h4p8", "allgather", 1), ("h4p8", "allgather", 2), ("h4p8", "reducescatter", 1), ("h4p8", "allreduce", 1),
+    ("dgx1", "allreduce", 2), ("star5", "alltoall", 1), ("star5", "broadcast", 4), ("ring8", "allgather", 1),
+]  # fmt: skip
+
+
+def pacing_of(problem: Problem, schedule: Schedule, after: After = "any") -> Pacing:
+    """By steps, each a second long."""
+    begin = [float(t.start) for t in schedule.transfers]
+    return Pacing.of(problem, schedule, begin, [float(t.end) for t in schedule.transfers], after)
+
+
+def waits(program: Program) -> int:
+    return sum(x.depends is not None for g in program.gpus for b in g.thread_blocks for x in b.instructions)
+
+
+def judged(program: Program, problem: Problem, target: Target) -> list[str]:
+    read = read_program(write_msccl_xml(program, target), "x.xml")
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    return [v.message for v in lint(read, target, links=links, root=problem.collective.root)]
+
+
+@pytest.mark.parametrize("after", AFTERS)
+@pytest.mark.parametrize("target", ["portable", "msccl-executor"])
+@pytest.mark.parametrize(("graph", "name", "chunks"), CASES)
+def test_a_paced_program_is_right(graph: str, name: str, chunks: int, target: str, after: After) -> None:
+    problem, schedule = case(graph, name, chunks)
+    options = LoweringOptions("x", profile=TARGETS[target], pacing=pacing_of(problem, schedule, after))
+    program = lower(problem, schedule, options)
+    assert judged(program, problem, TARGETS[target]) == []
+
+
+@pytest.mark.parametrize("most", [2, 3, 4, 6, 10])
+def test_limits_on_steps_hold_with_pacing_too(most: int) -> None:
+    problem, schedule = case("h4p8", "allgather", 1)
+    tight = replace(PORTABLE, max_steps=most)
+    program = lower(problem, schedule, LoweringOptions("x", profile=tight, pacing=pacing_of(problem, schedule)))
+    assert max(len(b.instructions) for g in program.gpus for b in g.thread_blocks) <= most
+    assert judged(program, problem, PORTABLE) == []
+
+
+def crowded() -> tuple[Problem, Schedule]:
+    """A hub of five sends its chunk to the others, one a step."""
+    problem = problem_on("star5", "broadcast", 1, 0)
+    links = sorted(i for i, arc in enumerate(problem.arcs) if arc.src == 0)
+    return problem, Schedule.of(Transfer(step, step + 1, 0, link) for step, link in enumerate(links))
+
+
+def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
+    problem, schedule = crowded()
+    plain = lower(problem, schedule, LoweringOptions("x"))
+    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing_of(problem, schedule)))
+    assert waits(plain) == 0
+    sends = {b.send_peer: b for b in program.gpus[0].thread_blocks if b.send_peer is not None}
+    order = [problem.arcs[t.link].dst for t in schedule.transfers]
+    for before, after in pairwise(order):
+        assert sends[after].instructions[0].depends == (sends[before].id, 0)
+
+
+def test_transfers_of_one_time_do_not_wait_for_each_other() -> None:
+    problem, schedule = crowded()
+    ones = [0.0] * len(schedule.transfers), [1.0] * len(schedule.transfers)
+    pacing = Pacing.of(problem, schedule, *ones, "any")
+    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing))
+    firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
+    assert all(x.op == "s" and x.depends is None for x in firsts)
+
+
+def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_asked() -> None:
+    """On a star without ports the arcs have nothing in common."""
+    problem, schedule = crowded()
+    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing_of(problem, schedule, "shared")))
+    firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
+    assert all(x.op == "s" and x.depends is None for x in firsts)
+
+
+def test_without_pacing_nothing_changes() -> None:
+    problem, schedule = case("h4p8", "allgather", 1)
+    assert lower(problem, schedule, LoweringOptions("x")) == lower(
+        problem, schedule, LoweringOptions("x", pacing=None)
+    )
+
+
+def test_times_must_be_those_of_the_schedule() -> None:
+    problem, schedule = crowded()
+    with pytest.raises(ValueError, match="argument"):
+        Pacing.of(problem, schedule, [0.0], [1.0], "any")
