@@ -27,6 +27,7 @@ def printed(page: Path) -> list[list[str]]:
 
 
 DOCUMENTED = [page for page in PAGES if printed(page)]
+LONG = ("README.md",)  # searches at many sizes
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", DOCUMENTED, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in DOCUMENTED],
+)
 def test_the_commands_of_a_page_work(
     page: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +51,8 @@ def test_the_commands_of_a_page_work(
         shutil.copy(FIG10, name)
     shutil.copytree(ROOT / "examples" / "h20_4p8", "examples/h20_4p8")
     shutil.copy(next(path for path in made.glob("*.xml") if "inplace" not in path.name), "FILE.xml")
-    for name in ("program.xml", "any.xml"):
+    Path("out").mkdir()
+    for name in ("program.xml", "any.xml", "out/x.xml"):
         shutil.copy("FILE.xml", name)
     shutil.copy(made / "made.schedule.json", "OLD.schedule.json")
     shutil.copy(made / "made.mscclpp.json", "plan.json")
