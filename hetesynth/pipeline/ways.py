@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
-from hetesynth.collectives.inversion import DUAL
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import chunk_bytes, costs
@@ -30,6 +29,7 @@ CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 MAX_START = 16
 MAX_START_PERSONAL = 8  # there are as many chunks more as ranks
 MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
+QUICK_TRANSFERS = 9_000  # of the first contenders
 MAX_TIMED = 70_000  # of a contender routed by earliest arrival
 MAX_TREES = 20_000  # of a contender along balanced trees
 MAX_LISTED = 12_000  # of a contender with fixed routes
@@ -80,7 +80,8 @@ class Ways:
             raise self._too_small(1)
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
         most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
-        start = min(math.log2(max(self.ratio, 1.0)) / 2, math.log2(most))
+        quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
+        start = min(math.log2(max(self.ratio, 1.0)) / 2, math.log2(min(most, quick)))
         return sorted(fit, key=lambda c: (abs(math.log2(c) - start), c))
 
     def of(self, chunks: int) -> Iterator[Way]:
@@ -179,7 +180,8 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
     from hetesynth.frontend.nccl_graph import server_rings
     from hetesynth.synthesis.baselines.table import ring_strategy
 
-    return ring_strategy(server_rings(topology, request.rings), inverted=request.collective in DUAL)
+    first = topology.links[0]
+    return ring_strategy(server_rings(topology, request.rings), (first.src, first.dst))
 
 
 def _baselines() -> list[str]:

@@ -58,17 +58,16 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
     return Strategy(name, source, improve, refuses)
 
 
-def ring_strategy(orders: Sequence[Sequence[int]], *, inverted: bool) -> Strategy:
-    """NCCL's rings in stated orders of ranks; ``inverted``: the problem is solved backwards."""
+def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) -> Strategy:
+    """NCCL's rings in stated orders of ranks. ``first_link``: source and destination of link 0, by which a problem
+    that is solved backwards is told, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
     def router(tables: Dissemination) -> Routes:
         if tables.problem.collective.name in PERSONAL:
             return all_pairs_routes(tables)
-        try:
-            return ring_routes(tables, backwards if inverted else orders)
-        except NoRoute:
-            return ring_routes(tables, orders if inverted else backwards)
+        arc = tables.problem.arcs[0]
+        return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
 
     return baseline("ring", "NCCL's rings as it dumped them", router)
 

@@ -1,0 +1,145 @@
+"""The command ``atlas``: ranges tile, every runtime picks the right file, the folder is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.emitter import folders
+from hetesynth.emitter.folders import write_folder
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.target import TARGETS, Target
+from hetesynth.pipeline import ways
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DGX1 = str(EXAMPLES / "dgx1" / "topo.dsl")
+XML_TARGETS = ("portable", "msccl", "rccl-6", "msccl-executor")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An atlas of DGX-1's allgather for all runtimes."""
+    folder = tmp_path_factory.mktemp("atlas") / "all"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways, "CHUNKS", (1, 2, 6))
+        arguments = ["--coll", "allgather", "--sizes", "256B..64MB", "--time-budget", "60", "-o", str(folder)]
+        targets = ",".join((*XML_TARGETS, "mscclpp"))
+        assert run(["atlas", DGX1, *arguments, "--target", targets]) == 0
+    return folder
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "index.json").read_text())
+    return result
+
+
+def limits(text: str) -> tuple[int, int]:
+    found = dict(re.findall(r'(minBytes|maxBytes)="([0-9]+)"', text))
+    return int(found["minBytes"]), int(found["maxBytes"])
+
+
+def picked(folder: Path, target: Target, size: int, *, in_place: bool) -> list[str]:
+    """The files of ``target`` that its reader would take for a buffer of ``size`` bytes."""
+    taken = []
+    for path in sorted((folder / target.name).glob("*.xml")):
+        text = path.read_text()
+        least, most = limits(text)
+        inside = size < most if not target.max_bytes_inclusive else (most == 0 or size <= most)
+        if f'inplace="{int(in_place)}"' in text and least <= size and inside:
+            taken.append(path.name)
+    return taken
+
+
+def test_every_runtime_picks_one_file_for_every_size(made: Path) -> None:
+    ranges = index_of(made)["ranges"]
+    assert len(ranges) > 1
+    edges = [r["max_bytes"] for r in ranges if r["max_bytes"]]
+    sizes = sorted({s + d for s in (1024, *edges, 2**40) for d in (-1, 0, 1, 1024)})
+    for name in XML_TARGETS:
+        for size in sizes:
+            for in_place in (False, True):
+                found = picked(made, TARGETS[name], size, in_place=in_place)
+                wanted = [i for i, r in enumerate(ranges) if r["min_bytes"] <= size <= (r["max_bytes"] or 2**50)]
+                assert len(found) == len(wanted) == 1, (name, size, found)
+                assert f"-{wanted[0]}." in found[0]
+    plans = [json.loads(p.read_text()) for p in sorted((made / "mscclpp").glob("*.inplace.json"))]
+    for size in sizes:
+        assert sum(p["min_message_size"] <= size <= p["max_message_size"] for p in plans) == 1
+
+
+def test_ranges_tile_and_files_are_there(made: Path) -> None:
+    index = index_of(made)
+    ranges = index["ranges"]
+    assert ranges[0]["low"] == ranges[0]["min_bytes"] == 0
+    assert ranges[-1]["high"] is ranges[-1]["max_bytes"] is None
+    for before, after in pairwise(ranges):
+        assert after["min_bytes"] == before["max_bytes"] + 1 and after["low"] == before["high"] + 1
+        assert before["max_bytes"] % 2 == 1  # no buffer of elements has just that size
+        assert before["max_bytes"] >= runtime_bytes("allgather", 8, before["high"])
+    listed = {name for r in ranges for name in r["files"]}
+    there = {p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()}
+    assert there == listed | {"index.json", "bandwidth.svg"}
+
+
+def test_figures_are_near_the_bound_and_near_the_best(made: Path) -> None:
+    index = index_of(made)
+    rows = [row for r in index["ranges"] for row in r["sizes"]]
+    assert [row["size"] for row in rows] == sorted({row["size"] for row in rows})
+    assert all(0 < row["percent_of_bound"] <= 100 for row in rows)
+    frontier = index["frontier"]
+    assert all(
+        a["latency_us"] <= b["latency_us"] and a["us_per_MB"] > b["us_per_MB"] for a, b in pairwise(frontier)
+    )
+    assert index["topology"]["diameter_hops"] == 2
+    # halves of DGX-1 (four GPUs each) are joined by four double-direction links, two of them of 50 GB/s
+    assert 0 < index["topology"]["inverse_bisection_us_per_MB"] < 20
+
+
+def test_an_atlas_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = str(EXAMPLES / "fig10" / "topo.dsl")
+    arguments = ["--coll", "gather", "--sizes", "1KB,1MB", "--strategy", "greedy", "--chunks", "2"]
+    for name in ("a", "b"):
+        assert run(["atlas", topology, *arguments, "-o", str(tmp_path / name)]) == 0
+    first, second = (
+        {p.relative_to(tmp_path / n).as_posix(): p.read_bytes() for p in (tmp_path / n).rglob("*") if p.is_file()}
+        for n in ("a", "b")
+    )
+    assert first == second and len(first) >= 4
+    # an atlas may replace an atlas, and nothing else
+    capsys.readouterr()
+    assert run(["atlas", topology, *arguments, "-o", str(tmp_path / "a"), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["directory"] == str(tmp_path / "a") and "index.json" in summary["files"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep me")
+    assert run(["atlas", topology, *arguments, "-o", str(tmp_path / "mine")]) == 2
+    assert "HS631" in capsys.readouterr().err
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    assert run(["atlas", topology, *arguments, "-o", str(tmp_path / "no" / "where")]) == 2
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "atlas"
+    mark = b"marked"
+    write_folder(target, {"index.json": b"marked 1", "x/y": b"1"}, mark)
+    with monkeypatch.context() as patch:
+
+        def full(number: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(folders.os, "fsync", full)
+        with pytest.raises(HetesynthError) as refused:
+            write_folder(target, {"index.json": b"marked 2"}, mark)
+        assert refused.value.code == "HS631"
+    assert (target / "index.json").read_bytes() == b"marked 1" and (target / "x" / "y").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
+    write_folder(target, {"index.json": b"marked 3"}, mark)
+    assert sorted(p.name for p in target.rglob("*")) == ["index.json"]
+    assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
