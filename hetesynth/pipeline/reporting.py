@@ -7,12 +7,12 @@ computed here or by what is called from here; report/ only draws. The same input
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.problem import Arc, Budget, Problem
+from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
 
 SMALLEST, LARGEST = 1_000, 4_000_000_000
-BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
-MAX_DELIVERIES = 10_000  # of a problem that baselines are computed for
 USUAL_SIZE = 256_000_000
+MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,22 @@ class _Subject:
 
 
 def report_of_synthesis(made: Synthesis) -> Report:
-    """The report of ``made``, for the size it was made for or, without one, that which its chunks make."""
+    """The report of ``made``, for the size it was made for or, without one, that which its chunks make.
+
+    Raises HetesynthError HS573 for more transfers than can be drawn.
+    """
     problem, solution, options = made.problem, made.solution, CostOptions()
     shown = made.request.size or implied_size(problem, made.chunking.chunk_bytes)
     asked = problem.collective
-    facts = (
+    facts: tuple[tuple[str, str], ...] = (
         ("Steps", str(solution.certificate.steps)),
         ("Lower bound", f"{solution.certificate.bound.steps} steps"),
         ("Transfers", f"{len(solution.schedule.transfers):,}"),
         ("Strategy", made.request.strategy),
         ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
     )
+    if made.choice is not None:
+        facts += (("Chosen", made.choice.label),)
     program = _program_of(made)
     notes = () if program is not None else ("No program in MSCCL XML was made: thread blocks are not shown.",)
     return _report(
@@ -191,10 +195,18 @@ def check_reports(page: Path | None, trace: Path | None) -> None:
 
 
 def _report(subject: _Subject) -> Report:
+    count = 0 if subject.schedule is None else len(subject.schedule.schedule.transfers)
+    if count > MAX_TRANSFERS:
+        raise HetesynthError(
+            f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}",
+            code="HS573",
+            help="what --report and --trace would show is not written; everything else is",
+        )
+    from hetesynth.pipeline.report_curves import bound_curve, own_curves
     from hetesynth.report.contents import Report
 
     bounds = _time_bounds(subject)
-    curves, missing = _curves(subject, bounds)
+    compared, missing = _baselines(subject)
     run = None if subject.schedule is None else _schedule_run(subject)
     program, cut = _program_run(subject)
     return Report(
@@ -208,7 +220,11 @@ def _report(subject: _Subject) -> Report:
         run=run,
         program=program,
         sizes=subject.sizes,
-        curves=curves,
+        curves=(
+            *own_curves(subject.sizes, subject.schedule, subject.program),
+            *compared,
+            *bound_curve(subject.sizes, bounds),
+        ),
     )
 
 
@@ -336,63 +352,12 @@ def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
     return time_bounds(subject.topology, asked.name, asked.root)
 
 
-# -- time against size
+def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
+    from hetesynth.pipeline.report_curves import baseline_curves
 
-
-def _curves(subject: _Subject, bounds: tuple[TimeBound, ...]) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
-    """This schedule, this program, the baselines and the bound; and what is missing, in words."""
-    from hetesynth.report.contents import Curve
-
-    sizes = subject.sizes
-    curves: list[Curve] = []
-    if subject.schedule is not None:
-        clock = subject.schedule
-        curves.append(Curve("this schedule", "schedule", tuple(clock.predict(s).seconds for s in sizes)))
-    if subject.program is not None:
-        curves.append(Curve("this program", "program", tuple(subject.program.predict(s).seconds for s in sizes)))
-    compared, missing = _baselines(subject)
-    curves += [Curve(" = ".join(names), "baseline", seconds) for seconds, names in compared.items()]
-    if bounds:
-        least = tuple(float(tightest(bounds, s).seconds(s)) for s in sizes)
-        curves.append(Curve("lower bound", "bound", least))
-    return tuple(curves), missing
-
-
-def _baselines(subject: _Subject) -> tuple[dict[tuple[float, ...], list[str]], tuple[str, ...]]:
-    """Times of the baselines, and their names: those that come to the same have one curve."""
-    from hetesynth.collectives.library import collective
-    from hetesynth.synthesis.registry import STRATEGIES
-    from hetesynth.synthesis.solve import Solution, Solver
-    from hetesynth.verify.schedule import schedule_violations
-
-    found: dict[tuple[float, ...], list[str]] = {}
     if subject.problem is None:
-        return found, ()
-    missing: list[str] = []
-    problem = replace(subject.problem, max_peers=None)
-    if _deliveries(problem) > MAX_DELIVERIES:
-        asked = problem.collective
-        problem = replace(problem, collective=collective(asked.name, asked.ranks, 1, asked.root))
-        missing.append("Baselines have one chunk per rank.")
-    if _deliveries(problem) > MAX_DELIVERIES:
-        return found, (f"Baselines are left out: there are more than {MAX_DELIVERIES:,} deliveries.",)
-    for name in BASELINES:
-        try:
-            outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)
-        except HetesynthError as error:
-            reason = error.message.rpartition("this problem: ")[2]
-            missing.append(f"Baseline {name} does not apply: {reason}.")
-            continue
-        if isinstance(outcome, Solution):
-            clock = ScheduleClock(subject.topology, problem, outcome.schedule, subject.options)
-            found.setdefault(tuple(clock.predict(s).seconds for s in subject.sizes), []).append(name)
-    return found, tuple(missing)
-
-
-def _deliveries(problem: Problem) -> int:
-    """How often a chunk must come to a rank that does not start with it."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    return sum(len(post - pre) for pre, post in pairs)
+        return [], ()
+    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options)
 
 
 # -- programs

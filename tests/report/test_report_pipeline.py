@@ -11,9 +11,11 @@ import pytest
 from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
+from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.pipeline.program_chunks import chunks_moved
+from hetesynth.pipeline.report_curves import baseline_curves
 from hetesynth.pipeline.reporting import check_reports, report_of_file, report_of_synthesis
 from hetesynth.pipeline.simulation import CostOptions
 from hetesynth.pipeline.synthesis import synthesize
@@ -64,8 +66,11 @@ def test_a_gap_is_not_called_optimal() -> None:
     assert gap > 0 and f"at most {gap} steps from optimal" in said and "proven optimal" not in said
 
 
+LONG = ("allreduce", "alltoall")
 OTHERS = [
-    pytest.param(n, marks=pytest.mark.slow if n in ROOTED else ()) for n in COLLECTIVE_NAMES if n != "allgather"
+    pytest.param(name, marks=pytest.mark.slow if name in LONG else ())
+    for name in COLLECTIVE_NAMES
+    if name != "allgather"
 ]
 
 
@@ -148,6 +153,23 @@ def test_names_that_cannot_be_written_are_refused_before_the_work(
     assert run(["synth", TOPOLOGY, "--coll", "allgather", *options]) == 2
     assert code in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.pipeline.reporting.MAX_TRANSFERS", 131)
+    with pytest.raises(HetesynthError, match="132, at most 131"):
+        report_of_synthesis(made("h20_4p8"))
+
+
+def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
+    monkeypatch.setattr("hetesynth.pipeline.report_curves.MAX_DELIVERIES", 131)
+    curves, notes = baseline_curves(topology, problem, (1000,), CostOptions())
+    assert curves == [] and "left out" in notes[0]
+    monkeypatch.setattr("hetesynth.pipeline.report_curves.MAX_DELIVERIES", 132)
+    finer = replace(problem, collective=collective("allgather", 12, 2))
+    curves, notes = baseline_curves(topology, finer, (1000,), CostOptions())
+    assert curves and notes[0] == "Baselines have one chunk per rank."
 
 
 def test_the_same_file_by_two_names_is_refused(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ function gantt() {
   function fitted(name) {
     const key = name + gutter;
     if (!lengths.has(key)) {
+      if (gutter < 150) name = name.replace(/^GPU (\d+) block /, "$1 b").replace(" from ", " ").replace(" to ", "→");
       let cut = name, keep = name.length;  // both ends of a name tell it from others, so the middle goes
       while (keep > 6 && g.measureText(cut).width > gutter - 12) { keep -= 1; cut = `${name.slice(0, Math.ceil(keep / 2))}…${name.slice(name.length - Math.floor(keep / 2))}`; }
       lengths.set(key, cut);
