@@ -36,6 +36,7 @@ MAX_LISTED = 12_000  # of a contender with fixed routes
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
 FEW_MULTIPLES = 4
 WEIGHTS = (0.0, 0.5, 1.0)
+PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
 SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
@@ -123,7 +124,7 @@ class Ways:
         if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
             return
         rates = self._rates(exact)
-        for weight in WEIGHTS:
+        for weight in WEIGHTS if self.ratio < PRICED else reversed(WEIGHTS):
             label = f"earliest arrival, price {weight:g}, c={chunks}"
             yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
 
