@@ -31,9 +31,10 @@ from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
+    from hetesynth.emitter.pacing import Pacing
     from hetesynth.frontend.nccl_graph import RingFile
     from hetesynth.pipeline.pace import Pace
-    from hetesynth.pipeline.sizing import Contender
+    from hetesynth.pipeline.sizing import Contender, Contest
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
@@ -212,8 +213,9 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
 
 
 def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> Synthesis:
-    """The quickest contender for ``size`` whose programs fit every target."""
+    """The contender with the quickest program for ``size`` whose programs fit every target."""
     from hetesynth.pipeline.sizing import contest
+    from hetesynth.synthesis.interrupts import finishing
 
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -221,10 +223,12 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
         held = contest(topology, request, size, progress)
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
-    for contender in held.contenders:
+    with finishing(), clock.phase("predict"):
+        ranked = _by_program(topology, request, held)
+    for contender, pacing in ranked:
         choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
         try:
-            return for_contender(request, contender, held.pace(contender), clock, choice, progress)
+            return for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
@@ -233,22 +237,37 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     raise refusal or InternalError("a contest without contenders")
 
 
+def _by_program(
+    topology: Topology, request: Request, held: Contest
+) -> list[tuple[Contender, Pacing | None]]:  # fmt: skip
+    """The contenders by the time of their programs for the first target in MSCCL XML; as they are without one."""
+    from hetesynth.emitter.lower import LoweringOptions
+    from hetesynth.pipeline.program_choice import by_program
+
+    timed = [target for target in request.targets if target.format == "msccl-xml"]
+    if request.schedule_only or not timed:
+        return [(contender, None) for contender in held.contenders]
+    options = LoweringOptions("timed", profile=timed[0], servers=topology.servers)
+    return by_program(topology, held.contenders, held.size, options)
+
+
 def for_contender(
     request: Request, contender: Contender, pace: Pace, clock: Clock, choice: Choice | None = None,
-    progress: Progress = silent,
+    progress: Progress = silent, pacing: Pacing | None = None,
 ) -> Synthesis:  # fmt: skip
     """What ``contender`` becomes. Raises HetesynthError with a code of ``UNFIT`` when it does not fit a target."""
     stated = replace(
         request, chunks=contender.chunks, strategy=contender.name, chunking=contender.chunking.options
     )
     return finished(
-        stated, contender.chunking, contender.problem, contender.solution, clock, progress, pace, choice
+        stated, contender.chunking, contender.problem, contender.solution, clock, progress, pace, choice, pacing
     )
 
 
 def finished(
     request: Request, chunking: Chunking, problem: Problem, solution: Solution, clock: Clock,
     progress: Progress = silent, known: Pace | None = None, choice: Choice | None = None,
+    pacing: Pacing | None = None,
 ) -> Synthesis:  # fmt: skip
     """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
     from hetesynth.pipeline.pace import implied_size, pace
@@ -266,7 +285,7 @@ def finished(
             size = implied_size(problem, chunking.chunk_bytes)
             timed = known or pace(chunking.topology, problem, solution.schedule, size)
         progress("lowering", solution.schedule.makespan)
-        programs = {} if request.schedule_only else _programs(problem, solution, chunking, request, clock)
+        programs = {} if request.schedule_only else _programs(problem, solution, chunking, request, clock, pacing)
         files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
             files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
@@ -303,8 +322,9 @@ def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterato
 
 
 def _programs(
-    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: Clock
-) -> dict[str, Emitted]:
+    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: Clock,
+    pacing: Pacing | None = None,
+) -> dict[str, Emitted]:  # fmt: skip
     """Lower, write to memory, read back and execute: every program, one after the other."""
     from hetesynth.emitter.lower import LoweringOptions
 
@@ -316,7 +336,7 @@ def _programs(
             servers = chunking.topology.servers
             options = LoweringOptions(
                 name, in_place, not in_place, profile=wanted, servers=servers,
-                min_bytes=request.min_bytes, max_bytes=request.max_bytes,
+                min_bytes=request.min_bytes, max_bytes=request.max_bytes, pacing=pacing,
             )  # fmt: skip
             programs[suffix] = backend.emit(problem, solution.schedule, options)
             if problem.ranks > MANY_RANKS:

@@ -1,0 +1,71 @@
+"""Programs are timed: pacing is taken where it helps, and contenders stand by what their programs take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hetesynth.emitter.lower import LoweringOptions
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.program_choice import by_program, quickest, seconds
+from hetesynth.pipeline.simulation import ScheduleClock
+from hetesynth.pipeline.sizing import Contender
+from hetesynth.pipeline.synthesis import Clock, Request, load_problem
+from hetesynth.synthesis.registry import strategy
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.verify.schedule import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
+
+
+def contender(cluster: str, chunks: int, name: str, size: int) -> Contender:
+    request = Request(EXAMPLES / cluster / "topo.dsl", "allgather", chunks)
+    chunking, problem = load_problem(request, Clock())
+    found = Solver(strategy(name), Budget(), schedule_violations).solve(problem)
+    assert isinstance(found, Solution)
+    clock = ScheduleClock(chunking.topology, problem, found.schedule)
+    taken = clock.timeline(size).makespan
+    return Contender(name, name, chunks, chunking, problem, found, clock, taken)
+
+
+def parts(c: Contender) -> tuple[Topology, Problem, Schedule]:
+    return c.chunking.topology, c.problem, c.solution.schedule
+
+
+def test_pacing_helps_where_relays_wait_for_a_crowded_switch() -> None:
+    c, size = contender("h20_4p8", 4, "greedy", 64 << 20), 64 << 20
+    plain = seconds(*parts(c), size, OPTIONS)
+    assert plain is not None
+    pacing, taken = quickest(*parts(c), size, OPTIONS, plain)
+    assert pacing is not None
+    assert c.seconds < taken < 0.93 * plain
+
+
+def test_pacing_is_left_out_where_nothing_is_quicker() -> None:
+    c, size = contender("h20_4p8", 1, "greedy", 4 << 20), 4 << 20
+    assert quickest(*parts(c), size, OPTIONS, 0.0) == (None, 0.0)
+
+
+def test_contenders_stand_by_their_programs() -> None:
+    size = 64 << 20
+    given = [
+        contender("h20_4p8", chunks, name, size) for chunks, name in ((1, "ring"), (1, "greedy"), (4, "ring"))
+    ]
+    ranked = by_program(given[0].chunking.topology, given, size, OPTIONS)
+    assert sorted(id(c) for c, _ in ranked) == sorted(map(id, given))
+    taken = [seconds(*parts(c), size, OPTIONS) or 0.0 for c, _ in ranked]
+    assert taken == sorted(taken)
+    assert ranked[0][0] is given[1]
+
+
+@pytest.mark.parametrize("limit", ["MAX_TRANSFERS", "MAX_ALL"])
+def test_what_is_not_timed_keeps_its_order(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 64 << 20
+    given = [contender("h20_4p8", chunks, "ring", size) for chunks in (1, 4)]
+    monkeypatch.setattr(f"hetesynth.pipeline.program_choice.{limit}", 0)
+    assert by_program(given[0].chunking.topology, given, size, OPTIONS) == [(c, None) for c in given]
