@@ -54,6 +54,7 @@ class _Subject:
     certificate: tuple[str, ...]
     notes: tuple[str, ...]
     capacities: bool
+    derived: bool = False  # the schedule is read off the program, only to be drawn
 
 
 def report_of_synthesis(made: Synthesis) -> Report:
@@ -127,6 +128,7 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
             certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
             notes=notes,
             capacities=False,
+            derived=program is not None,
         )
     )
 
@@ -209,19 +211,20 @@ def _report(subject: _Subject) -> Report:
     compared, missing = _baselines(subject)
     run = None if subject.schedule is None else _schedule_run(subject)
     program, cut = _program_run(subject)
+    timed = _timelines(None if subject.derived else run, program)
     return Report(
         title=subject.title,
         topology=subject.topology,
         collective=None if subject.problem is None else subject.problem.collective,
         size=subject.size,
-        facts=(*_time_facts(subject, run, program), *subject.facts),
-        certificate=(*subject.certificate, *_in_time(subject, bounds, run, program)),
+        facts=(*_time_facts(subject, timed), *subject.facts),
+        certificate=(*subject.certificate, *_in_time(subject, bounds, timed)),
         notes=(*subject.notes, *missing, *cut),
         run=run,
         program=program,
         sizes=subject.sizes,
         curves=(
-            *own_curves(subject.sizes, subject.schedule, subject.program),
+            *own_curves(subject.sizes, None if subject.derived else subject.schedule, subject.program),
             *compared,
             *bound_curve(subject.sizes, bounds),
         ),
@@ -263,14 +266,12 @@ def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]
     return run, (f"The program loops {tasks.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
 
 
-def _time_facts(
-    subject: _Subject, run: ScheduleRun | None, program: ProgramRun | None
-) -> tuple[tuple[str, str], ...]:
+def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
     from hetesynth.model.cost import bandwidths
 
     topology = subject.topology
     facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
-    for name, timeline in _timelines(run, program):
+    for name, timeline in timed:
         collective = subject.program.program.collective if subject.program is not None else None
         if subject.problem is not None:
             collective = subject.problem.collective.name
@@ -318,7 +319,7 @@ def _steps(count: int) -> str:
 
 
 def _in_time(
-    subject: _Subject, bounds: tuple[TimeBound, ...], run: ScheduleRun | None, program: ProgramRun | None
+    subject: _Subject, bounds: tuple[TimeBound, ...], timed: list[tuple[str, Timeline]]
 ) -> tuple[str, ...]:
     """The bound in time at the size shown, and how near the predictions are to it."""
     if not bounds:
@@ -329,7 +330,7 @@ def _in_time(
         f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
         f"{least * 1e6:,.1f} us: {bound.proof}."
     ]
-    for name, timeline in _timelines(run, program):
+    for name, timeline in timed:
         if timeline.makespan > 0:
             share = least / timeline.makespan
             said.append(
@@ -389,7 +390,8 @@ def _lifted(
         graph = Problem(topology.ranks, topology.ranks, (), arcs, (), wanted)
         lifted = lift(program, wanted, size.pieces, graph)
         return ScheduleClock(topology, lifted.problem, lifted.schedule, options), (
-            "Steps are those in which the transfers of the program depend on each other.",
+            "Steps are those in which the transfers of the program depend on each other; the times of wires and "
+            "links are those of a schedule with these steps, not of the program.",
         )
     except (HetesynthError, ValueError) as error:
         return None, (f"The program is not shown as steps: {error}.",)

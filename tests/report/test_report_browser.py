@@ -406,6 +406,16 @@ def test_a_program_without_steps_is_shown(browser: Browser, tmp_path: Path) -> N
     page.close()
 
 
+def test_a_program_comes_before_the_steps_that_were_read_off_it(browser: Browser, tmp_path: Path) -> None:
+    plain = report("h20_4p8")
+    assert plain.run is not None
+    page = opened(browser, written(replace(plain, run=replace(plain.run, capacities=False)), tmp_path))
+    assert page.complaints() == []
+    assert "thread blocks" in text(page, "gantt-said")
+    assert text(page, "use-said").startswith("Bottleneck of the program: ")
+    page.close()
+
+
 def test_a_schedule_without_a_program_is_shown(browser: Browser, tmp_path: Path) -> None:
     plain = report("h20_4p8")
     page = opened(browser, written(replace(plain, program=None, sizes=plain.sizes[:1], curves=tuple(

@@ -93,6 +93,7 @@ def test_a_program_is_reported_with_the_steps_it_implies(tmp_path: Path) -> None
     found = report_of_file(path, Path(TOPOLOGY), (1_000_000, 192_000_000, 10**9), CostOptions())
     assert found.run is not None and found.program is not None
     assert found.size == 192_000_000
+    assert not curve(found, "schedule") and not any(name.startswith("Schedule") for name, _ in found.facts)
     assert len(found.run.schedule.transfers) == len(made("h20_4p8").solution.schedule.transfers)
     assert found.program.timeline.makespan == report("h20_4p8").program.timeline.makespan  # type: ignore[union-attr]
 

@@ -20,6 +20,9 @@ function decoded(value) {
 }
 for (const part of [Data.topology, Data.run, Data.program]) if (part) decoded(part);
 
+// A program's steps are drawn from a schedule that is read off it: then the program itself comes first.
+const programFirst = Boolean(Data.program && !(Data.run && Data.run.capacities));
+
 const State = { chunk: -1, listeners: { chunk: [], theme: [] } };
 const listen = (what, f) => State.listeners[what].push(f);
 const tell = (what) => State.listeners[what].forEach((f) => f());

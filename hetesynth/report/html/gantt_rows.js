@@ -62,5 +62,5 @@ function rowSources() {
     const name = (row) => { const b = P.blocks[row]; return `GPU ${b[0]} block ${b[1]} ${b[2] !== null ? `from ${b[2]}` : ""}${b[3] !== null ? ` to ${b[3]}` : ""}${b[2] === null && b[3] === null ? "local" : ""}${P.channels > 1 ? ` ch ${b[4]}` : ""}`; };
     found.push(source("thread blocks (program)", "instruction", onBlocks, name, parts));
   }
-  return found;
+  return programFirst ? found.reverse() : found;
 }

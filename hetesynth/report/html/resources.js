@@ -4,6 +4,7 @@ function resources() {
   const sources = [];
   if (Data.run) sources.push(["the schedule", Data.run]);
   if (Data.program) sources.push(["the program", Data.program]);
+  if (programFirst) sources.reverse();
   const T = Data.topology, FEW = 15, limited = T.wires.filter((w) => w[3] >= 0);
   const kindOf = (r) => (r < limited.length ? T.kinds[limited[r][2]] : `group: ${T.groups[r - limited.length][1]}`);
   let all = false;
