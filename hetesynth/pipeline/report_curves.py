@@ -17,6 +17,7 @@ from hetesynth.report.contents import Curve
 
 BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 MAX_DELIVERIES = 10_000  # of a problem that baselines are computed for
+CHANNELS = 4  # chunks per rank of a baseline at least: as many rings and trees, as libraries have channels
 
 
 def own_curves(
@@ -50,12 +51,15 @@ def baseline_curves(
     found: dict[tuple[float, ...], list[str]] = {}
     missing: list[str] = []
     problem = replace(problem, max_peers=None)
-    if _deliveries(problem) > MAX_DELIVERIES:
-        asked = problem.collective
-        problem = replace(problem, collective=collective(asked.name, asked.ranks, 1, asked.root))
-        missing.append("Baselines have one chunk per rank.")
-    if _deliveries(problem) > MAX_DELIVERIES:
+    asked = problem.collective
+    for chunks in (max(CHANNELS, asked.chunks_per_rank), asked.chunks_per_rank, 1):
+        problem = replace(problem, collective=collective(asked.name, asked.ranks, chunks, asked.root))
+        if _deliveries(problem) <= MAX_DELIVERIES:
+            break
+    else:
         return [], (f"Baselines are left out: there are more than {MAX_DELIVERIES:,} deliveries.",)
+    if problem.collective.chunks_per_rank != asked.chunks_per_rank:
+        missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
         try:
             outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)

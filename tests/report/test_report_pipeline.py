@@ -170,7 +170,10 @@ def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypat
     monkeypatch.setattr("hetesynth.pipeline.report_curves.MAX_DELIVERIES", 132)
     finer = replace(problem, collective=collective("allgather", 12, 2))
     curves, notes = baseline_curves(topology, finer, (1000,), CostOptions())
-    assert curves and notes[0] == "Baselines have one chunk per rank."
+    assert curves and notes[0] == "Baselines have 1 chunk per rank."
+    monkeypatch.undo()
+    _, notes = baseline_curves(topology, problem, (1000,), CostOptions())
+    assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels
 
 
 def test_the_same_file_by_two_names_is_refused(tmp_path: Path) -> None:
