@@ -6,6 +6,7 @@ In: a name such as ``mesh_16x16`` or ``torus_16x16``. Out: a source in the topol
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 _NAME = re.compile(r"(torus|mesh)_([0-9]{1,2})x([0-9]{1,2})(_hetero)?")
@@ -22,6 +23,12 @@ def source(name: str, examples: Path) -> str | None:
     return _grid(
         name, int(match[2]), int(match[3]), wraps=match[1] == "torus", columns_rate=75 if match[4] else 50
     )
+
+
+def ring_dump(order: Sequence[int]) -> str:
+    """A ring of one server as NCCL dumps its graph."""
+    gpus = "".join(f'<gpu dev="{gpu}"/>' for gpu in order)
+    return f'<graphs version="1"><graph id="0" pattern="4"><channel>{gpus}</channel></graph></graphs>\n'
 
 
 def _grid(name: str, rows: int, columns: int, *, wraps: bool, columns_rate: int) -> str:

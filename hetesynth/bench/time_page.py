@@ -17,6 +17,9 @@ _TITLES = {
     "TACOS": "Against TACOS on its meshes and tori, AllGather of 1 MiB a rank",
     "SCALE-CCL": "The ring values of SCALE-CCL, to be met exactly",
 }
+_NOTES = {
+    "SCALE-CCL": "The ring is given with --rings: in by one border GPU of a centre, around it, out by another.",
+}
 _HEAD = (
     "| cluster | collective | size | figure | ours | bound allows | of the bound | chunks | way | s | met |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
@@ -40,6 +43,8 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
         some = [row for row in rows if row.case.table == table]
         if some:
             lines += ["", f"## {title}", "", _HEAD, *(_line(row) for row in some)]
+        if some and table in _NOTES:
+            lines += ["", _NOTES[table]]
         misses = [row for row in some if not row.met]
         if misses:
             lines += ["", *(_miss(row) for row in misses)]

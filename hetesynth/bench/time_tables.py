@@ -63,11 +63,13 @@ def _cases() -> Iterable[TimeCase]:
         ("mesh_16x16", 256, 2564.0), ("torus_16x16", 256, 1302.0), ("mesh_16x16_hetero", 256, 2063.0),
     ):  # fmt: skip
         yield TimeCase("TACOS", cluster, "allgather", ranks * MIB, goal, "us")
-    ring = ("--strategy", "ring", "--chunks", "1")
+    ring = ("--strategy", "ring", "--chunks", "1", *(f"--rings={a}={{folder}}/{a}.xml" for a in sorted(CENTRES)))
     yield TimeCase("SCALE-CCL", "two_dc_50km", "allgather", 3 * GB, 220_251.4, "us", ring, equal=True)
     yield TimeCase("SCALE-CCL", "two_dc_100km", "allgather", 187_500_000, 14_251.4, "us", ring, equal=True)
 
 
+CENTRES = {"a0": (1, 2, 3, 4, 5, 0), "a1": (0, 5, 4, 3, 2, 1)}
+"""A ring through examples/two_dc_50km that crosses between the centres twice and uses links only inside them."""
 H20 = ("h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2")
 V100 = ("v100_4p8", "v100_4x2p8", "v100_4x3", "v100_4x3p8", "v100_8x2p4", "v100_4x2p8x2")
 CASES = tuple(_cases())
@@ -137,7 +139,10 @@ def time_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda 
 
 def _row(case: TimeCase, topology: Path, folder: Path) -> TimeRow:
     arguments = ["synth", str(topology), "--coll", case.collective, "--size", f"{case.size}B", "--schedule-only"]
-    arguments += ["--time-budget", f"{BUDGET:g}", "-o", str(folder / "made"), "--json", *case.arguments]
+    arguments += ["--time-budget", f"{BUDGET:g}", "-o", str(folder / "made"), "--json"]
+    arguments += [argument.format(folder=folder) for argument in case.arguments]
+    for instance, order in CENTRES.items():
+        (folder / f"{instance}.xml").write_text(time_clusters.ring_dump(order), encoding="utf-8")
     started = time.monotonic()
     said, error = _said(arguments)
     return TimeRow(case, time.monotonic() - started, said, error)
