@@ -34,13 +34,16 @@ def by_program(
 ) -> list[tuple[Contender, Pacing | None]]:  # fmt: skip
     """``contenders`` by the time of their programs for ``size`` bytes, with the pacing that is best for them.
 
-    ``options``: how they are lowered otherwise. Those that were not timed, or do not fit the target, come last.
+    ``options``: how they are lowered otherwise. Programs too large to be timed are taken to lose as much of their
+    schedule's time as the best of the others; those that do not fit the target come last.
     """
     timed: list[tuple[float, int, Pacing | None]] = []
+    large: list[int] = []
     spent = 0
     for place, c in enumerate(contenders):
         transfers = len(c.solution.schedule.transfers)
         if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL:
+            large.append(place)
             continue
         spent += transfers
         taken = seconds(topology, c.problem, c.solution.schedule, size, options)
@@ -51,6 +54,10 @@ def by_program(
         c = contenders[place]
         pacing, taken = quickest(topology, c.problem, c.solution.schedule, size, options, plain)
         timed[i] = (taken, place, pacing)
+    if not timed:
+        return [(c, None) for c in contenders]
+    factor = min(((taken, taken / contenders[place].seconds) for taken, place, _ in timed))[1]
+    timed += [(contenders[place].seconds * factor, place, None) for place in large]
     timed.sort(key=lambda found: found[:2])
     known = [place for _, place, _ in timed]
     rest = [c for place, c in enumerate(contenders) if place not in known]

@@ -69,3 +69,12 @@ def test_what_is_not_timed_keeps_its_order(limit: str, monkeypatch: pytest.Monke
     given = [contender("h20_4p8", chunks, "ring", size) for chunks in (1, 4)]
     monkeypatch.setattr(f"hetesynth.pipeline.program_choice.{limit}", 0)
     assert by_program(given[0].chunking.topology, given, size, OPTIONS) == [(c, None) for c in given]
+
+
+def test_a_program_too_large_to_be_timed_may_still_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schedule is quicker than the one that was timed, and it is taken to lose as much."""
+    size = 64 << 20
+    given = [contender("h20_4p8", 4, "ring", size), contender("h20_4p8", 1, "ring", size)]
+    few = len(given[1].solution.schedule.transfers)
+    monkeypatch.setattr("hetesynth.pipeline.program_choice.MAX_TRANSFERS", few)
+    assert [c for c, _ in by_program(given[0].chunking.topology, given, size, OPTIONS)] == given
