@@ -1,0 +1,54 @@
+"""The time tables: generated clusters are what they say, goals are judged, misses are told with their reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.bench import time_clusters
+from hetesynth.bench.time_page import time_page
+from hetesynth.bench.time_tables import CASES, RING_SIZES, RingRow, TimeRow, time_rows
+from hetesynth.frontend import load_topology
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SAID = {"predicted_us": 10.0, "bound_us": 8.0, "percent_of_bound": 80.0, "chunks": 2, "time_bound_proof": "a cut"}
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "links"), [("mesh_4x5", 20, 62), ("torus_4x4", 16, 64), ("mesh_3x3_hetero", 9, 24)]
+)
+def test_generated_clusters(tmp_path: Path, name: str, ranks: int, links: int) -> None:
+    path = tmp_path / "topo.dsl"
+    path.write_text(time_clusters.source(name, EXAMPLES) or "")
+    topology = load_topology(path)
+    assert (topology.ranks, len(topology.links)) == (ranks, links)
+    assert {link.bandwidth / 2**30 for link in topology.links} == ({50, 75} if "hetero" in name else {50})
+    assert time_clusters.source("mesh_2x9", EXAMPLES) is None and time_clusters.source("h20", EXAMPLES) is None
+
+
+def test_goals_are_judged() -> None:
+    case = next(c for c in CASES if c.unit == "us" and not c.equal)
+    row = TimeRow(replace(case, goal=10.0), 1.0, SAID)
+    assert row.met and not replace(row, case=replace(case, goal=9.9)).met
+    assert not replace(row, case=replace(case, goal=11.0, equal=True)).met
+    share = replace(row, case=replace(case, goal=80.0, unit="%"))
+    assert share.met and not replace(share, case=replace(share.case, goal=81.0)).met
+    assert not TimeRow(case, 1.0, {}, "failed").met
+
+
+def test_the_page_says_what_was_missed_and_why() -> None:
+    case = next(c for c in CASES if c.unit == "us" and not c.equal)
+    rows = [TimeRow(replace(case, goal=goal), 40.0, SAID) for goal in (10.0, 9.0, 7.0)]
+    rows.append(TimeRow(case, 1.0, {}, "no end"))
+    rings = [RingRow("h20_4p8", "allgather", tuple((s, 1.0, 2.5, 90.0) for s in RING_SIZES))]
+    page = time_page(rows, rings)
+    assert "1 of 4 figures are met" in page and "simulated" in page and page.count("(late)") == 3
+    assert "out of reach, the bound says so: a cut" in page and "the bound would allow 8 us" in page
+    assert "no end" in page and page.count("2.50x (90 %)") == len(RING_SIZES)
+
+
+def test_a_ring_value_is_exact() -> None:
+    (row,) = time_rows(EXAMPLES, ["SCALE-CCL: two_dc_50km"])
+    assert row.met, (row.error, row.said.get("predicted_us"))
