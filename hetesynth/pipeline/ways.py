@@ -101,13 +101,21 @@ class Ways:
         late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
         yield from () if late else timed
         number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if (
+            number <= MAX_LISTED and self.request.collective not in PERSONAL
+        ):  # cheap, and a floor when time is short
+            yield from self._each(STRATEGIES["ring"], chunks, chunkings[:1])
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
         yield from self._each(greedy, chunks, chunkings)
         if self.request.collective not in PERSONAL and number <= MAX_TREES:
             if len(chunkings) > 1:  # rates that are no multiples of each other
                 yield from self._paced(chunks, chunkings[0], exact)
             yield from self._each(trees, chunks, chunkings)
-        listed = [*_baselines(), *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else [])]
+        listed = [
+            *([] if self.request.collective not in PERSONAL else ["ring"]),
+            *_baselines(),
+            *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else []),
+        ]
         if number <= MAX_LISTED:
             for name in listed:
                 yield from self._each(STRATEGIES[name], chunks, chunkings[:1])
@@ -188,7 +196,7 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
 def _baselines() -> list[str]:
     from hetesynth.synthesis.baselines.table import BASELINES
 
-    return [s.name for s in BASELINES]
+    return [s.name for s in BASELINES if s.name != "ring"]
 
 
 def _label(name: str, chunks: int, chunking: Chunking) -> str:
