@@ -71,7 +71,7 @@ def _line(row: TimeRow) -> str:
 def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    return f"{value:,.1f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
+    return f"{value:,.1f} {unit}" if value >= 1000 else f"{value:.5g} {unit}"
 
 
 def _miss(row: TimeRow) -> str:
@@ -89,8 +89,8 @@ def _miss(row: TimeRow) -> str:
 def _rings(rows: Sequence[RingRow]) -> Iterable[str]:
     yield "## Against our model of NCCL's rings, on HeteCCL's clusters (its Figures 6 to 8), simulated"
     yield ""
-    yield "How many times as fast as the rings, with the percent of the bound that is reached. The search for ours had"
-    yield f"{RING_BUDGET / 2:g} seconds for all sizes of a row together; rings have the best of all numbers of chunks."
+    yield "How many times as fast as the rings, and the percent of the bound that is reached. Ours had"
+    yield f"{RING_BUDGET / 2:g} s of search for all sizes of a row; rings have the best of all numbers of chunks."
     yield ""
     yield f"| cluster | collective | {' | '.join(size_text(size) for size in RING_SIZES)} |"
     yield "|---|---|" + "---|" * len(RING_SIZES)
