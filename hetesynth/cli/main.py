@@ -61,7 +61,8 @@ def main() -> None:
     """Entry point: run, and exit with the code that says what happened."""
     code = run(sys.argv[1:])
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever called
+            sys.stdout.flush()
     except OSError:  # already reported; the interpreter would say it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or 2

@@ -144,7 +144,14 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
     for part in text.split(",")[: MAX_SIZES + 1]:
         low, dots, high = part.partition("..")
         first = buffer_size(low, option)
-        found.extend(sizes_between(first, max(first, buffer_size(high, option)), factor) if dots else (first,))
+        last = buffer_size(high, option) if dots else first
+        if last < first:
+            raise HetesynthError(
+                f"{option}: {part.strip()!r} ends before it begins",
+                code="HS307",
+                help="write the smaller size first",
+            )
+        found.extend(sizes_between(first, last, factor) if dots else (first,))
     if len(found) > MAX_SIZES:
         raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint=option)
     return tuple(sorted(set(found)))
@@ -177,6 +184,8 @@ def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> Chu
 def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
     """The targets of repeated ``--target NAME[,NAME]``, each once, in the order given."""
     names = [name.strip() for value in named for name in value.split(",") if name.strip()]
+    if named and not names:
+        raise HetesynthError("--target names nothing", code="HS500", help="leave it out for portable")
     return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
 
 

@@ -30,7 +30,11 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 @problem_options
 @size_option
 @rings_option
-@click.option("--strategy", default="auto", show_default=True, help="auto, greedy, direct, cegis or whole.")
+@click.option(
+    "--strategy", default="auto", show_default=True,
+    help="auto, or one of its parts: greedy, trees, windows, direct, cegis, whole; or what libraries do: ring, "
+    "double-tree, sph, all-pairs, doubling, hierarchical.",
+)  # fmt: skip
 @click.option(
     "--time-budget", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
     help="After it, the best verified schedule so far is written with its gap.",
@@ -98,6 +102,7 @@ def command(
 
         check_reports(page, trace)
     named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
+    _check_apart(named, pipeline.suffixes(wanted), page, trace)
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
     chunks = made.request.chunks
@@ -110,6 +115,18 @@ def command(
         click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
     else:
         click.echo(synthesis_report(made, paths))
+
+
+def _check_apart(stem: Path | None, suffixes: Collection[str], page: Path | None, trace: Path | None) -> None:
+    """The report and the trace must not be named like a program or the schedule."""
+    ours = {stem.with_name(stem.name + suffix).resolve() for suffix in suffixes} if stem is not None else set()
+    for path in (page, trace):
+        if path is not None and (path.resolve() in ours or (stem is None and path.name.endswith(tuple(suffixes)))):
+            raise HetesynthError(
+                f"{str(path)!r} is the name of a program or of the schedule",
+                code="HS570",
+                help="give it another name",
+            )
 
 
 def check_folder(output: Path | None) -> None:

@@ -58,11 +58,21 @@ class Question:
     targets: tuple[Target, ...] = ()
     sms: int | None = None
 
-    def links(self) -> set[tuple[int, int]] | None:
-        """The (source, destination) pairs of the topology; None when there is none to check against."""
+    def links(self, path: Path, ranks: int | None) -> set[tuple[int, int]] | None:
+        """The (source, destination) pairs of the topology; None when there is none to check against.
+
+        HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
+        """
         if self.topology is None:
             return None
-        return {(link.src, link.dst) for link in load_topology(self.topology).links}
+        topology = load_topology(self.topology)
+        if ranks is not None and ranks != topology.ranks:
+            raise HetesynthError(
+                f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
+                code="HS604",
+                help="give the topology that the file was made for",
+            )
+        return {(link.src, link.dst) for link in topology.links}
 
 
 def judge_file(path: Path, question: Question) -> Judged:
@@ -96,8 +106,8 @@ def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.verify.msccl_xml import load_program
     from hetesynth.verify.program import notes, profile_violations, program_violations
 
-    links = question.links()
     read = load_program(path)
+    links = question.links(path, None if read.program is None else read.program.ranks)
     if question.targets:
         verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
         findings = _merged((v.target, v.violations) for v in verdicts)
@@ -137,7 +147,8 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     from hetesynth.verify.mscclpp import plan_violations
     from hetesynth.verify.mscclpp_json import load_plan
 
-    found = plan_violations(load_plan(path), root=question.root, links=question.links())
+    plan = load_plan(path)
+    found = plan_violations(plan, root=question.root, links=question.links(path, len(plan.gpus)))
     names = tuple(target.name for target in question.targets)
     return Judged(tuple(Finding("error", v, names) for v in found))
 

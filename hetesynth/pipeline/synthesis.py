@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
+PROGRAM_TRANSFERS = (1_000, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
 PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for second channels and copies
 
@@ -127,6 +128,7 @@ class Synthesis:
     recheck: Recheck  # of the bound
     pace: Pace
     choice: Choice | None = None  # for a size
+    program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``pace``
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
@@ -289,10 +291,26 @@ def finished(
         files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
             files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
-        topology = chunking.topology
+        with clock.phase("predict"):
+            most = PROGRAM_TRANSFERS[request.size is not None]
+            told = len(solution.schedule.transfers) <= most
+            taken = _program_seconds(chunking.topology, programs, timed.size) if told else None
         return Synthesis(
-            request, topology, chunking, problem, solution, programs, files, clock, rechecked, timed, choice
-        )
+            request, chunking.topology, chunking, problem, solution, programs, files, clock, rechecked, timed,
+            choice, taken,
+        )  # fmt: skip
+
+
+def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:
+    """What the first MSCCL program takes, simulated from its bytes; None where there is none."""
+    from hetesynth.pipeline.simulation import ProgramClock
+    from hetesynth.verify.msccl_xml import read_program
+
+    for suffix, emitted in programs.items():
+        if emitted.target.format == "msccl-xml":
+            program = read_program(emitted.data, suffix).program
+            return None if program is None else ProgramClock(topology, program).timeline(size).makespan
+    return None
 
 
 def no_schedule(reason: str) -> HetesynthError:

@@ -51,6 +51,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
         "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
         **made.pace.figures(),
+        "program_predicted_us": None if made.program_seconds is None else made.program_seconds * 1e6,
         "size_asked": made.request.size,
         "choice": _choice(made),
         "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
@@ -125,7 +126,7 @@ def _recheck(made: Synthesis) -> str:
 
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "bound": "",
-    "tried": "; every way to shorten it was tried",
+    "tried": "; the strategy has done all it does",
     "solver": "; the solver's budget for a problem of this size ended, more time changes nothing",
     "time": "; cut short by the time budget, more may improve it",
     "interrupt": "; cut short by Ctrl-C, more time may improve it",
@@ -161,10 +162,15 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
         yield f"             {bound}"
         return
     yield (
-        f"time         {human_bytes(pace.size)} in {figures['predicted_us']:,.2f} us (simulated), "
+        f"time         {human_bytes(pace.size)} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
         f"{figures['percent_of_bound']:.1f} % of the bound"
     )
+    if made.program_seconds is not None:
+        told = f"{made.program_seconds * 1e6:,.2f} us as a program"
+        yield f"             {told}, whose thread blocks keep the order of its steps in part"
+    elif made.programs:
+        yield "             as a program: `hetesynth simulate` tells"
     yield f"             {bound}"
     chosen = made.choice
     if chosen is None:

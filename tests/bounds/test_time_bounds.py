@@ -99,7 +99,7 @@ def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fr
             inside = len([v for v in side if v < n])
             if inside == n or (name == "gather" and root in side) or (name == "broadcast" and root not in side):
                 continue
-            share = {"allgather": Fraction(inside, n), "gather": Fraction(inside, n), "broadcast": Fraction(1)}[name]
+            share = Fraction(1) if name == "broadcast" else Fraction(inside, n)
             leaving = [w for w in topology.wires if w.src in side and w.dst not in side]
             if any(w.bandwidth is None for w in leaving):
                 continue

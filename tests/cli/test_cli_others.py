@@ -85,9 +85,17 @@ def test_verify_passes_our_program_on_its_topology(program: Path, capsys: pytest
 def test_verify_refuses_a_connection_the_topology_lacks(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same program on a cluster in which half of the GPUs are not there."""
-    assert run(["verify", str(program), "--topo", str(EXAMPLES / "ring8" / "topo.dsl")]) == 1
+    """The same program on a ring of as many GPUs."""
+    ring = tmp_path / "ring.dsl"
+    links = "".join(f"  link gpu{i} <-> gpu{(i + 1) % 6} {{ bandwidth 25 GB/s }}\n" for i in range(6))
+    ring.write_text(f"node n {{\n  gpus 6\n{links}}}\ncluster ring6 {{ instance a = n }}\n")
+    assert run(["verify", str(program), "--topo", str(ring)]) == 1
     assert "connection" in capsys.readouterr().out
+
+
+def test_verify_refuses_a_topology_of_another_size(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(program), "--topo", str(EXAMPLES / "ring8" / "topo.dsl")]) == 2
+    assert "for 6 ranks, ring8 has 8" in capsys.readouterr().err
 
 
 def test_verify_names_the_place_of_a_defect(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,3 +131,27 @@ def test_bounds_check_fails_on_a_wrong_bound(
     monkeypatch.setattr(pipeline, "bounds", raised)
     assert run(["bounds", FIG10, "--coll", "allgather", "--check"]) == 1
     assert "does not hold" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare", "atlas"])
+def test_a_range_of_sizes_that_ends_before_it_begins(
+    command: str, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = {
+        "simulate": [str(program), FIG10, "--size", "4GB..1KB"],
+        "compare": [FIG10, "--coll", "allgather", "--sizes", "4GB..1KB"],
+        "atlas": [FIG10, "--coll", "allgather", "--sizes", "4GB..1KB", "-o", str(tmp_path / "atlas")],
+    }[command]
+    assert run([command, *arguments]) == 2
+    assert "ends before it begins" in capsys.readouterr().err
+    assert not (tmp_path / "atlas").exists()
+
+
+@pytest.mark.parametrize("name", ["x.xml", "x.schedule.json"])
+def test_a_report_is_not_named_like_a_program(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["synth", FIG10, "--coll", "allgather", "-o", "x", "--report", name]) == 2
+    assert "HS570" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
