@@ -23,5 +23,10 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
     from hetesynth.model.target import target
     from hetesynth.report.install import hint_text, install_hint
 
-    hint = install_hint(target(name), None if file is None else file.resolve())
+    wanted = target(name)
+    if file is not None:
+        from hetesynth.pipeline.judging import check_format
+
+        check_format(file, wanted)
+    hint = install_hint(wanted, None if file is None else file.resolve())
     click.echo(json.dumps(hint, indent=2) if as_json else hint_text(hint))

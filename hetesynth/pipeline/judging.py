@@ -77,15 +77,22 @@ class Question:
 
 def judge_file(path: Path, question: Question) -> Judged:
     """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
-    kind = format_of(path)
     for target in question.targets:
-        if target.format != kind:
-            raise HetesynthError(
-                f"{path} is {_KINDS[kind]}, which {target.name} does not read",
-                code="HS603",
-                help=f"{target.name} reads {_KINDS[target.format]}",
-            )
-    return _JUDGES[kind](path, question)
+        check_format(path, target)
+    return _JUDGES[format_of(path)](path, question)
+
+
+def check_format(path: Path, target: Target) -> None:
+    """HetesynthError HS540: there is no such file; HS603: the target reads files of another kind."""
+    if not path.is_file():
+        raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
+    kind = format_of(path)
+    if target.format != kind:
+        raise HetesynthError(
+            f"{path} is {_KINDS[kind]}, which {target.name} does not read",
+            code="HS603",
+            help=f"{target.name} reads {_KINDS[target.format]}",
+        )
 
 
 def format_of(path: Path) -> Format:

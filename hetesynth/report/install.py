@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from hetesynth.model.target import Target
 
+ALONE = "msccl-algorithms"  # a folder for one file: runtimes read all that is in it
 _PLACES = re.compile(r"\b(?:FILE|DIRECTORY)\b")
 
 
@@ -25,7 +26,7 @@ class Hint(TypedDict):
 
 
 def install_hint(target: Target, file: Path | None = None) -> Hint:
-    """What to do for ``target``; FILE and DIRECTORY are filled in when ``file`` is given."""
+    """What to do for ``target``; FILE, and a DIRECTORY beside it, are filled in when ``file`` is given."""
     return {
         "target": target.name,
         "runtime": target.runtime,
@@ -43,5 +44,5 @@ def hint_text(hint: Hint) -> str:
 def _filled(text: str, file: Path | None) -> str:
     if file is None:
         return text
-    words = {"FILE": str(file), "DIRECTORY": str(file.parent)}
+    words = {"FILE": str(file), "DIRECTORY": str(file.parent / ALONE)}
     return _PLACES.sub(lambda found: words[found[0]], text)

@@ -20,9 +20,12 @@ UNSTATED = "HS000"  # what HetesynthError has when nobody states a code
 SHARED = {
     "HS304": "a collective, asked for or found in a file, with too many chunks",
     "HS306": "search and baselines, both in synthesis",
+    "HS307": "a quantity or a range on the command line",
+    "HS500": "a target that is not known, or not named",
     "HS520": "a schedule JSON: its reader, and what only import can tell",
     "HS540": "an input file that cannot be read",
     "HS541": "an input file that is too large",
+    "HS570": "two files of one command with the same name",
     "HS702": "a program that its judge or the lifting finds wrong",
     "HS706": "import, of a program or a schedule",
     "HS800": "rank 0 says it: raised, passed on, kept quiet",

@@ -102,19 +102,32 @@ def test_names_of_no_file(output: str, suffixes: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_every_target_has_a_hint(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_target_has_a_hint(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["install-hint", name]) == 0
     assert name in capsys.readouterr().out
-    assert run(["install-hint", name, "some where/x.xml", "--json"]) == 0
+    file = tmp_path / ("x.json" if name == "mscclpp" else "x.xml")
+    file.write_text("{}")
+    assert run(["install-hint", name, str(file), "--json"]) == 0
     hint = json.loads(capsys.readouterr().out)
     words = " ".join([*hint["environment"].values(), *hint["steps"]])
     assert hint["steps"] and "DIRECTORY" not in words
-    assert name in ("portable",) or "some where" in words
+    assert name in ("portable",) or str(tmp_path) in words
 
 
 def test_a_hint_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a b.xml").write_text("")
     assert run(["install-hint", "msccl", str(tmp_path / "a b.xml")]) == 0
     assert f"export MSCCL_XML_FILES='{tmp_path}/a b.xml'" in capsys.readouterr().out
+
+
+def test_a_hint_for_a_file_that_the_target_does_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.xml").write_text("")
+    assert run(["install-hint", "mscclpp", str(tmp_path / "x.xml")]) == 2
+    assert run(["install-hint", "rccl-6", str(tmp_path / "none.xml")]) == 2
+    err = capsys.readouterr().err
+    assert "HS603" in err and "HS540" in err
 
 
 def test_a_hint_for_no_target(capsys: pytest.CaptureFixture[str]) -> None:

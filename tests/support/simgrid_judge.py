@@ -1,8 +1,8 @@
 """Runs transfer graphs in SimGrid. To be started by a Python that can import simgrid, apart from the tests' own.
 
 Standard input: JSON, a list of graphs {"rates": [...], "tasks": [[uses, waits, delay, size, after], ...]} in
-seconds and whole bytes. Standard output: JSON, for each graph the end of each task. All graphs run in one simulation
-on separate hardware, each driven by an actor of its own.
+seconds and whole bytes. Standard output: JSON, for each graph the end of each task. All graphs run in one
+simulation on separate hardware, each driven by an actor of its own.
 
 Links have no latency: SimGrid's sharing depends on it. A delay is a transfer over a link that gives every flow its
 full bandwidth.
