@@ -26,6 +26,8 @@ from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, Ve
 from hetesynth.model.topology import Link, Rank, Topology, Wire
 
 INT62 = 2**62
+MAX_SINKS = 128  # ranks that a maximum flow is sent to
+MAX_PARTS = 256  # of a partition whose every part is looked at
 MAX_EXCHANGE_RANKS = 32  # the linear program of alltoall has a variable per rank and wire
 
 
@@ -98,13 +100,25 @@ def _cuts(
     """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
     graph = WireGraph.of(topology)
     worst: Ratio | None = None
-    for sink in sinks:
+    for sink in _hardest(topology, sinks):
         worst = graph.smallest_ratio({r: s for r, s in supply.items() if r != sink}, sink, worst)
     if worst is None:
         return []
     sides = [worst[1], *_server_sides(topology)] if topology.groups else [worst[1]]
     bounds = [_cut_bound(topology, side, supply, unit, backwards) for side in sides if not side.issuperset(sinks)]
     return [max(bounds, key=lambda b: b.seconds_per_byte)]
+
+
+def _hardest(topology: Topology, sinks: Sequence[Rank]) -> Sequence[Rank]:
+    """All of ``sinks``; of very many those that least bandwidth leads to, which leaves the bound valid."""
+    if len(sinks) <= MAX_SINKS:
+        return sinks
+    last = {(link.dst, link.wires[-1]) for link in topology.links}
+    entering = dict.fromkeys(sinks, Fraction(0))
+    for rank, w in sorted(last):
+        if rank in entering:
+            entering[rank] += rate(topology.wires[w]) or 0
+    return sorted(sinks, key=lambda r: (entering[r], r))[:MAX_SINKS]
 
 
 def _server_sides(topology: Topology) -> list[frozenset[int]]:
@@ -170,7 +184,7 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
 def _by_volume(topology: Topology, name: CollectiveName) -> list[TimeBound]:
     """What all parts together must take in against what they can: single GPUs, and servers."""
     parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology)]
-    found = [_volume_bound(topology, name, p) for p in parts if len(p) > 1]
+    found = [_volume_bound(topology, name, p) for p in parts if 1 < len(p) <= MAX_PARTS]
     return [bound for bound in found if bound is not None]
 
 

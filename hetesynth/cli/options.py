@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -187,6 +188,18 @@ def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
     if named and not names:
         raise HetesynthError("--target names nothing", code="HS500", help="leave it out for portable")
     return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
+
+
+class Output(click.Path):
+    """A path to write to; one that ends with a slash is a folder, and must be there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """HetesynthError HS511 for a folder that is not there."""
+        if str(value).endswith(os.sep) and not Path(value).is_dir():
+            raise HetesynthError(
+                f"{value} is not a directory", code="HS511", help="create it first, or choose another -o"
+            )
+        return super().convert(value, param, ctx)
 
 
 size_option = click.option(

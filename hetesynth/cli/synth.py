@@ -12,6 +12,7 @@ import click
 
 from hetesynth.cli.options import (
     TOPOLOGY,
+    Output,
     json_option,
     problem_options,
     report_options,
@@ -46,7 +47,7 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
     "[default: portable].",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
+    "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
     help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE here].",
 )  # fmt: skip
 @click.option("--schedule-only", is_flag=True, help="Write the schedule as JSON and no programs.")

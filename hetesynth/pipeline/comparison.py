@@ -103,5 +103,6 @@ def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
     for entry in found.entries:
         if entry.pace is not None and entry.pace.seconds:
             lines.setdefault(entry.strategy, []).append((entry.size, entry.size / entry.pace.seconds / 1e9))
-            bounds[entry.size] = entry.size / entry.pace.bound_seconds / 1e9
+            if entry.pace.bound_seconds:
+                bounds[entry.size] = entry.size / entry.pace.bound_seconds / 1e9
     return lines | {"bound": sorted(bounds.items())}

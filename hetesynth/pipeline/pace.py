@@ -39,23 +39,24 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A schedule's time for ``size`` bytes beside ``bound``. ``seconds``: None where nobody simulated it."""
+    """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked."""
 
     size: int
     name: CollectiveName
     ranks: int
     seconds: float | None
-    bound: TimeBound
+    bound: TimeBound | None
 
     @property
-    def bound_seconds(self) -> float:
+    def bound_seconds(self) -> float | None:
         """No schedule is quicker."""
-        return float(self.bound.seconds(self.size))
+        return None if self.bound is None else float(self.bound.seconds(self.size))
 
     @property
     def percent(self) -> float | None:
         """Of the bound: 100 is optimal."""
-        return None if not self.seconds else 100.0 * self.bound_seconds / self.seconds
+        least = self.bound_seconds
+        return None if not self.seconds or least is None else 100.0 * least / self.seconds
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was simulated."""
@@ -65,10 +66,10 @@ class Pace:
             "predicted_us": None if self.seconds is None else self.seconds * 1e6,
             "algbw_GBps": None if reached is None else reached.algorithm / 1e9,
             "busbw_GBps": None if reached is None else reached.bus / 1e9,
-            "bound_us": self.bound_seconds * 1e6,
+            "bound_us": None if self.bound_seconds is None else self.bound_seconds * 1e6,
             "percent_of_bound": self.percent,
-            "time_bound": self.bound.kind,
-            "time_bound_proof": self.bound.proof,
+            "time_bound": None if self.bound is None else self.bound.kind,
+            "time_bound_proof": None if self.bound is None else self.bound.proof,
         }
 
 
@@ -95,10 +96,10 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 def pace(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> Pace:
     """The time of a schedule that was not made for a size; not simulated where that would take long."""
     asked = problem.collective
-    bound = rechecked_bounds(topology, asked.name, asked.root).at(size)
-    seconds = None
-    if len(schedule.transfers) <= MAX_TRANSFERS:
-        from hetesynth.pipeline.simulation import predict
+    if len(schedule.transfers) > MAX_TRANSFERS:
+        return Pace(size, asked.name, asked.ranks, None, None)
+    from hetesynth.pipeline.simulation import predict
 
-        seconds = predict(topology, problem, schedule, size).seconds
+    bound = rechecked_bounds(topology, asked.name, asked.root).at(size)
+    seconds = predict(topology, problem, schedule, size).seconds
     return Pace(size, asked.name, asked.ranks, seconds, bound)

@@ -156,11 +156,10 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
     """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
     pace = made.pace
     figures = pace.figures()
-    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[pace.bound.kind]}: {pace.bound.proof}"
-    if pace.seconds is None:
+    if pace.seconds is None or pace.bound is None:
         yield f"time         {human_bytes(pace.size)}: not simulated, too many transfers (--size asks for it)"
-        yield f"             {bound}"
         return
+    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[pace.bound.kind]}: {pace.bound.proof}"
     yield (
         f"time         {human_bytes(pace.size)} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
