@@ -66,6 +66,9 @@ def main() -> None:
     except OSError:  # already reported; the interpreter would say it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or 2
+    if "mpi4py" not in sys.modules and sys.stdout is not None and sys.stderr is not None:
+        sys.stderr.flush()
+        os._exit(code)  # nothing is left to close; unloading compiled code would take as long as a small search
     sys.exit(code)
 
 

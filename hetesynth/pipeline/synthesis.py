@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
-PROGRAM_TRANSFERS = (1_000, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
+PROGRAM_TRANSFERS = (150, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
 PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for second channels and copies
 

@@ -7,6 +7,7 @@ the order of simultaneous events. Small graphs are interpreted, so that nothing 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import make_dataclass
 from functools import cache
@@ -21,7 +22,7 @@ from hetesynth.simulate.fluid_kernel import Fields, State
 
 Records = np.ndarray[Any, np.dtype[Any]]
 
-INTERPRETED_TASKS = 4000  # more are compiled; loading compiled code takes as long as interpreting about so many
+INTERPRETED_TASKS = (10_000, 2_000)  # more are compiled: loading numba takes as long, or it is loaded already
 
 
 def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
@@ -30,7 +31,7 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = graph.tasks > INTERPRETED_TASKS or _is_loaded()
+        compiled = graph.tasks > INTERPRETED_TASKS["numba" in sys.modules] or _is_loaded()
     state = _state(graph)
     if compiled:
         ended = _kernel()(state, graph.tasks)

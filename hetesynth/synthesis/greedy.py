@@ -41,7 +41,7 @@ PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after whic
 # From how much work of a round machine code pays at once, and after how many CPU seconds of interpreted rounds it
 # does: when it is on disk, when it is not.
 COMPILE_FROM = (200_000, 1_500_000)
-INTERPRETED = (0.5, 4.0)
+INTERPRETED = (0.3, 4.0)
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
