@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_the_best_schedule(tmp_path: Path) -> None:
     """A search that would go on for long is interrupted once its first schedule is there."""
     script = (
         "import sys, os, signal, threading\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells ignore it for what runs in the background
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells ignore it in the background
         "from hetesynth.synthesis.search import Search\n"
         "offer = Search.offer\n"
         "def interrupting(self, *a):\n"
