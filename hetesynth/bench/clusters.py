@@ -32,19 +32,24 @@ def _servers(name: str, servers: int) -> str:
 
 def _grid(name: str, rows: int, columns: int, *, wraps: bool) -> str:
     """GPUs in row-major order with links both ways to their neighbours, closed to rings if it ``wraps``."""
-    last = rows * columns - 1
-    links = []
-    for start in range(0, rows * columns, columns):
-        end = start + columns - 1
-        links.append(f"gpu[{start}-{end - 1}] <-> gpu[{start + 1}-{end}]")
-        if wraps:
-            links.append(f"gpu{end} <-> gpu{start}")
-    links.append(f"gpu[0-{last - columns}] <-> gpu[{columns}-{last}]")
-    if wraps:
-        links.append(f"gpu[{last - columns + 1}-{last}] <-> gpu[0-{columns - 1}]")
-    body = "".join(f"  link {link} {_RATE}\n" for link in links)
+    body = grid_links(rows, columns, _RATE, _RATE, wraps=wraps)
     what = "torus" if wraps else "mesh"
     return (
         f"# A {what} of {rows} x {columns} GPUs.\n\nnode {name} {{\n  gpus {rows * columns}\n{body}}}\n\n"
         f"cluster {name} {{\n  chunk 1 MB\n  instance a = {name}\n}}\n"
     )
+
+
+def grid_links(rows: int, columns: int, row: str, column: str, *, wraps: bool) -> str:
+    """The links of a grid of GPUs in row-major order, a statement a line; ``row`` and ``column``: their rates."""
+    last = rows * columns - 1
+    links = []
+    for start in range(0, rows * columns, columns):
+        end = start + columns - 1
+        links.append(f"gpu[{start}-{end - 1}] <-> gpu[{start + 1}-{end}] {row}")
+        if wraps:
+            links.append(f"gpu{end} <-> gpu{start} {row}")
+    links.append(f"gpu[0-{last - columns}] <-> gpu[{columns}-{last}] {column}")
+    if wraps:
+        links.append(f"gpu[{last - columns + 1}-{last}] <-> gpu[0-{columns - 1}] {column}")
+    return "".join(f"  link {link}\n" for link in links)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hetesynth.bench.clusters import grid_links
+
 _NAME = re.compile(r"(torus|mesh)_([0-9]{1,2})x([0-9]{1,2})(_hetero)?")
 
 
@@ -33,18 +35,8 @@ def ring_dump(order: Sequence[int]) -> str:
 
 def _grid(name: str, rows: int, columns: int, *, wraps: bool, columns_rate: int) -> str:
     """Rows of 50 GiB/s, columns of ``columns_rate``, 0.5 us a link; closed to rings if it ``wraps``."""
-    last = rows * columns - 1
     row, column = (f"{{ bandwidth {rate} GiB/s; latency 0.5 us }}" for rate in (50, columns_rate))
-    links = []
-    for start in range(0, rows * columns, columns):
-        end = start + columns - 1
-        links.append(f"gpu[{start}-{end - 1}] <-> gpu[{start + 1}-{end}] {row}")
-        if wraps:
-            links.append(f"gpu{end} <-> gpu{start} {row}")
-    links.append(f"gpu[0-{last - columns}] <-> gpu[{columns}-{last}] {column}")
-    if wraps:
-        links.append(f"gpu[{last - columns + 1}-{last}] <-> gpu[0-{columns - 1}] {column}")
-    body = "".join(f"  link {link}\n" for link in links)
+    body = grid_links(rows, columns, row, column, wraps=wraps)
     return (
         f"# {rows} x {columns} GPUs after the evaluation of TACOS, 1 MiB a rank.\n\nnode grid {{\n"
         f"  gpus {rows * columns}\n{body}}}\n\ncluster {name} {{\n  chunk 1 MiB\n  instance a = grid\n}}\n"

@@ -17,7 +17,7 @@ from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, schedule_of
-from hetesynth.synthesis.trees import _precedence, _Routing, refuses
+from hetesynth.synthesis.trees import TreeRouting, precedence, refuses
 
 SWEEPS = 8
 TIGHTER = 0.97  # of the busiest resource's work: what a sweep tries to come down to
@@ -35,7 +35,7 @@ def paced_strategy(rates: Rates) -> Strategy:
         clock = rates.clockwork(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
-        routing = _Routing(search.problem, 1, rng)
+        routing = TreeRouting(search.problem, 1, rng)
         routing.capacity = 1.0 / np.array(clock.busy)
         share = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = share / routing.capacity.sum()
@@ -74,7 +74,7 @@ class _Listing:
             self.clock.alpha[a] + max((self.clock.busy[r] for r in used), default=0.0)
             for (_, a), used in zip(tasks, self.uses, strict=True)
         ]
-        below, self.parent = _precedence(self.trees)
+        below, self.parent = precedence(self.trees)
         self.done = [False] * len(tasks)
         self.left = [n * b for n, b in zip(self.load.tolist(), self.clock.busy, strict=True)]
         free = [0.0] * len(self.left)

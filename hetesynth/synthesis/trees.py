@@ -51,7 +51,7 @@ def improve(search: Search, rounds: int = ROUNDS) -> None:
     if refuses(search.problem) is not None:
         return
     rng = np.random.default_rng(search.budget.seed)
-    routing = _Routing(search.problem, max(1, search.target), rng)
+    routing = TreeRouting(search.problem, max(1, search.target), rng)
     for number in range(rounds):
         for _ in range(SWEEPS):
             if search.done or search.out_of_time() or not routing.sweep():
@@ -61,7 +61,7 @@ def improve(search: Search, rounds: int = ROUNDS) -> None:
 
 
 @dataclass
-class _Routing:
+class TreeRouting:
     """Trees of all chunks and the load they put on every resource."""
 
     problem: Problem
@@ -169,11 +169,11 @@ class _Routing:
         return max(map(len, [*receivers.values(), *senders.values()])) <= limit
 
 
-def _listed(routing: _Routing, noise: float, rng: np.random.Generator) -> Schedule:
+def _listed(routing: TreeRouting, noise: float, rng: np.random.Generator) -> Schedule:
     """The list schedule of the trees: in each step what is most urgent of what is ready and fits."""
     problem, uses = routing.problem, routing.uses
     tasks = [(k, u, a) for k, tree in enumerate(routing.trees) for u, _, a in tree]
-    below, parent = _precedence(routing.trees)
+    below, parent = precedence(routing.trees)
     factor = (1.0 + noise * rng.random(len(tasks))).tolist()
     waits = _Waits([uses[a] for _, _, a in tasks], parent, routing.capacity, routing.load.copy())
     capacity = [int(c) for c in routing.capacity]
@@ -201,7 +201,7 @@ def _listed(routing: _Routing, noise: float, rng: np.random.Generator) -> Schedu
     return Schedule.of(transfers, step)
 
 
-def _precedence(trees: list[Tree]) -> tuple[dict[int, list[int]], list[int]]:
+def precedence(trees: list[Tree]) -> tuple[dict[int, list[int]], list[int]]:
     """For each delivery those it makes possible, and the one that makes it possible; -1 is the start. Deliveries
     are numbered tree after tree, senders before receivers."""
     below: dict[int, list[int]] = {-1: []}

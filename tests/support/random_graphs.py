@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from support.graphs import Graph, servers
+from support.graphs import Graph, problem, servers
 
-from hetesynth.model.problem import Resource
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem, Resource
 
 
 @st.composite
@@ -55,3 +56,15 @@ def clusters(draw: st.DrawFn, most_servers: int = 4, most_gpus: int = 4) -> Grap
         if len(arcs) > 1:
             graph.groups.append(Resource("bus", tuple(sorted(arcs)), draw(st.integers(1, 3))))
     return graph
+
+
+COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
+
+
+@st.composite
+def copying_problems(draw: st.DrawFn) -> Problem:
+    """A copying collective on a graph small enough to be solved whole."""
+    name = draw(st.sampled_from(COPYING))
+    graph = draw(tiny_graphs(most=3 if name == "alltoall" else 4))
+    chunks = draw(st.integers(1, 2)) if graph.ranks == 2 or name == "broadcast" else 1
+    return problem(graph, name, chunks, exclusive=name in ("broadcast", "allgather") and draw(st.booleans()))

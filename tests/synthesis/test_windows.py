@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.graphs import Graph, dgx1, full, line, problem, ring, servers, star
 from support.optimum import copying_optimum
-from support.random_graphs import clusters, tiny_graphs
+from support.random_graphs import clusters, copying_problems
 from support.replay import accepts
 from support.solving import solve
 
@@ -25,14 +25,6 @@ COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
-
-
-@st.composite
-def copying_problems(draw: st.DrawFn) -> Problem:
-    name = draw(st.sampled_from(COPYING))
-    graph = draw(tiny_graphs(most=3 if name == "alltoall" else 4))
-    chunks = draw(st.integers(1, 2)) if graph.ranks == 2 or name == "broadcast" else 1
-    return problem(graph, name, chunks, exclusive=name in ("broadcast", "allgather") and draw(st.booleans()))
 
 
 def one_at_a_time(wanted: Problem) -> Schedule:
