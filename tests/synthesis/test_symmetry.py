@@ -25,7 +25,6 @@ from hetesynth.synthesis.symmetry import DEPTH, break_symmetry, exchange_of_rank
 from hetesynth.verify.certificate import certificate_violations
 from hetesynth.verify.schedule import schedule_violations
 
-COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )

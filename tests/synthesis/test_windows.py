@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.graphs import Graph, dgx1, full, line, problem, ring, servers, star
 from support.optimum import copying_optimum
-from support.random_graphs import clusters, copying_problems
+from support.random_graphs import COPYING, clusters, copying_problems
 from support.replay import accepts
 from support.solving import solve
 
@@ -21,7 +21,6 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.window_model import WindowModel, first_steps, size
 from hetesynth.verify.schedule import schedule_violations
 
-COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
