@@ -95,12 +95,13 @@ def _repeated(graph: Moves, pieces: int) -> Moves:
 
 def _as_used(graph: Moves, groups: Groups, collective: Collective) -> Problem:
     """The pairs that communicate, as wide as one tick of the program, or one group of moves, needs."""
-    width: Counter[tuple[int, int]] = Counter()
+    width: dict[tuple[int, int], int] = {}
     ticks: dict[int, list[int]] = {}
     for i, move in enumerate(graph.moves):
         ticks.setdefault(move.level, []).append(i)
     for together in (*ticks.values(), *groups.members):
-        width |= _load(graph, together)
+        for pair, load in _load(graph, together).items():
+            width[pair] = max(load, width.get(pair, 0))
     arcs = tuple(Arc(src, dst, width[src, dst]) for src, dst in sorted(width))
     return Problem(collective.ranks, collective.ranks, (), arcs, (), collective)
 
