@@ -103,7 +103,7 @@ def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[fl
     kernel = compiled() if len(collective.chunks) * len(arcs) > COMPILE_FROM else run_round
     count, seconds = kernel(
         np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),
-        *_rows(tables.out_of), *_rows(tables.resources_of),
+        *rows(tables.out_of), *rows(tables.resources_of),
         np.array(cost), np.array(flow), np.array(clock.busy), _distances(tables, flow), held, wanted,
         chunks, ways, begins, load,
     )  # fmt: skip
@@ -111,8 +111,8 @@ def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[fl
     return TimedRoutes({(k, a): start for k, a, start in chosen}, load.tolist(), float(seconds))
 
 
-def _rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Where each row begins, one more for the end, and the rows one after the other."""
+def rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """A table for a kernel: where each row begins, one more for the end, and the rows one after the other."""
     start = np.concatenate(([0], np.cumsum([len(row) for row in table]))).astype(np.int64)
     return start, np.array([value for row in table for value in row], dtype=np.int64)
 
