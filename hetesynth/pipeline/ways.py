@@ -97,6 +97,8 @@ class Ways:
             named = strategy_of(self.request, self.topology)
             yield from self._each(named, chunks, chunkings)
             return
+        if self.request.collective in PERSONAL:
+            yield from self._exchange(chunks, chunkings, exact)
         timed = list(self._timed(chunks, chunkings[0], exact))
         late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
         yield from () if late else timed
@@ -135,6 +137,11 @@ class Ways:
         for weight in WEIGHTS if self.ratio < PRICED else reversed(WEIGHTS):
             label = f"earliest arrival, price {weight:g}, c={chunks}"
             yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
+
+    def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.exchange import exchange_strategy
+
+        yield from self._each(exchange_strategy(self._rates(exact)), chunks, chunkings)
 
     def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.paced_trees import paced_strategy
