@@ -89,7 +89,7 @@ def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tupl
         options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
         try:
             made = backend.emit(problem, schedule, options)
-            found = backend.judge(made.data, "x", problem, target)
+            found = backend.judge(made.data, "x", problem, target, servers)
         except HetesynthError as error:
             return error.code
         if found:

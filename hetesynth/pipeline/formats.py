@@ -6,7 +6,7 @@ of that format says of bytes. A new format is a new row of ``FORMATS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,14 +39,15 @@ class Emitted:
 class Backend:
     """How files of one format are made, and judged by code that shares nothing with it.
 
-    ``judge``: bytes, a name for messages, the problem they solve and the target to findings; none means right.
+    ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
+    not known) to findings; none means right.
     ``tagged``: whether file names always carry the target's name.
     """
 
     extension: str
     tagged: bool
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
-    judge: Callable[[bytes, str, Problem, Target], list[Violation]]
+    judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
 
     def suffix(self, target: Target, *, in_place: bool, several: bool) -> str:
         """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
@@ -70,7 +71,9 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
     )
 
 
-def _judge_xml(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
+def _judge_xml(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
     """What the second judge says of the bytes as a runtime would read them."""
     from hetesynth.verify.lint import lint
     from hetesynth.verify.msccl_xml import read_program
@@ -94,13 +97,16 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
     return Emitted(options.profile, options.in_place, write_plan_json(plan), plan_summary(plan), notes)
 
 
-def _judge_plan(data: bytes, name: str, problem: Problem, target: Target) -> list[Violation]:
-    from hetesynth.verify.mscclpp import plan_violations
+def _judge_plan(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
     from hetesynth.verify.mscclpp_json import read_plan_json
 
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     plan = read_plan_json(data, f"{name}.json")
-    return plan_violations(plan, root=problem.collective.root, links=links)
+    root = problem.collective.root
+    return plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
 
 
 FORMATS: dict[Format, Backend] = {

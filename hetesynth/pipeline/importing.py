@@ -317,7 +317,7 @@ def _programs(found: Imported) -> dict[str, Emitted]:
         servers = () if found.chunking is None else found.chunking.topology.servers
         options = LoweringOptions(found.name, in_place, not in_place, profile=wanted, servers=servers)
         made = backend.emit(found.problem, found.schedule, options)
-        wrong = backend.judge(made.data, found.name, found.problem, wanted)
+        wrong = backend.judge(made.data, found.name, found.problem, wanted, servers)
         if wrong:
             raise InternalError(f"the program {found.name}{suffix} does not verify: {wrong[0].message}")
         programs[suffix] = made

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.target import Format, Target
-from hetesynth.model.topology import Rank
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 
 Level = Literal["error", "portability", "warning", "note"]
@@ -31,10 +31,10 @@ class Finding:
     @property
     def help(self) -> str:
         """What to do about it; empty where there is no rule."""
-        from hetesynth.verify.lint_rules import BY_ID
+        from hetesynth.verify.mscclpp_rules import ALL_BY_ID
 
         rule = self.violation.rule
-        return BY_ID[rule].help if rule in BY_ID else ""
+        return ALL_BY_ID[rule].help if rule in ALL_BY_ID else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Question:
     targets: tuple[Target, ...] = ()
     sms: int | None = None
 
-    def links(self, path: Path, ranks: int | None) -> set[tuple[int, int]] | None:
-        """The (source, destination) pairs of the topology; None when there is none to check against.
+    def cluster(self, path: Path, ranks: int | None) -> Topology | None:
+        """The topology to check against; None when there is none.
 
         HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
         """
@@ -72,7 +72,7 @@ class Question:
                 code="HS604",
                 help="give the topology that the file was made for",
             )
-        return {(link.src, link.dst) for link in topology.links}
+        return topology
 
 
 def judge_file(path: Path, question: Question) -> Judged:
@@ -114,7 +114,7 @@ def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.verify.program import notes, profile_violations, program_violations
 
     read = load_program(path)
-    links = question.links(path, None if read.program is None else read.program.ranks)
+    links = _pairs(question.cluster(path, None if read.program is None else read.program.ranks))
     if question.targets:
         verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
         findings = _merged((v.target, v.violations) for v in verdicts)
@@ -150,12 +150,24 @@ def _merged(found: Iterable[tuple[str, tuple[Violation, ...]]]) -> list[Finding]
     return [Finding("error", violation, tuple(targets)) for violation, targets in known.items()]
 
 
+def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
+    """(source, destination) of every link."""
+    return None if cluster is None else {(link.src, link.dst) for link in cluster.links}
+
+
 def _judge_plan(path: Path, question: Question) -> Judged:
-    from hetesynth.verify.mscclpp import plan_violations
+    from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
     from hetesynth.verify.mscclpp_json import load_plan
 
     plan = load_plan(path)
-    found = plan_violations(plan, root=question.root, links=question.links(path, len(plan.gpus)))
+    cluster = question.cluster(path, len(plan.gpus))
+    found = plan_violations(
+        plan,
+        root=question.root,
+        links=_pairs(cluster),
+        servers=None if cluster is None else cluster.servers,
+        sms=question.sms or USUAL_SMS,
+    )
     names = tuple(target.name for target in question.targets)
     return Judged(tuple(Finding("error", v, names) for v in found))
 
@@ -169,13 +181,13 @@ def sarif(path: Path, judged: Judged) -> dict[str, Any]:
     from hetesynth import __version__
     from hetesynth.report.sarif import Level as SarifLevel
     from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
-    from hetesynth.verify.lint_rules import BY_ID
+    from hetesynth.verify.mscclpp_rules import ALL_BY_ID
 
     levels: dict[Level, SarifLevel] = {
         "error": "error", "portability": "warning", "warning": "warning", "note": "note",
     }  # fmt: skip
     named = sorted({_rule_id(f.violation) for f in judged.findings})
-    known = {name: BY_ID[name] for name in named if name in BY_ID}
+    known = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
     rules = [
         SarifRule(name, known[name].name, known[name].summary, known[name].help)
         if name in known

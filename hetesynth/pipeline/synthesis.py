@@ -360,7 +360,8 @@ def _programs(
             if problem.ranks > MANY_RANKS:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with clock.phase("verify"):
-            _demand_clean(backend.judge(programs[suffix].data, name, problem, wanted), f"program {name}{suffix}")
+            found = backend.judge(programs[suffix].data, name, problem, wanted, servers)
+            _demand_clean(found, f"program {name}{suffix}")
     return programs
 
 

@@ -18,6 +18,8 @@ from hetesynth.verify.mscclpp_layout import PlanLayout, sizes_fit
 from hetesynth.verify.mscclpp_run import PlanExecution
 from hetesynth.verify.program_layout import COLLECTIVES, ROOTED
 
+USUAL_SMS = 108
+"""Multiprocessors of the smallest usual GPU of MSCCL++, an A100."""
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
 MAX_KNOWLEDGE = 1 << 28  # entries of all clocks together
@@ -31,13 +33,15 @@ def plan_violations(
     root: Rank | None = None,
     links: Collection[tuple[int, int]] | None = None,
     servers: Sequence[str] | None = None,
+    sms: int | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
     """What is wrong with ``plan``, at most ``max_findings``; empty means correct.
 
     ``root``: of a rooted collective, which plans do not state; without it the one for which the data is right.
     ``links``: (source, destination) pairs that exist. ``servers``: of each rank, to check that memory channels
-    stay inside one. Raises HetesynthError HS531, exit code 3, for a collective nobody knows the result of, HS532
+    stay inside one. ``sms``: multiprocessors of a GPU, which must hold all its thread blocks at once; None: not
+    known. Raises HetesynthError HS531, exit code 3, for a collective nobody knows the result of, HS532
     for a plan too large to execute.
     """
     if plan.collective not in COLLECTIVES:
@@ -48,7 +52,7 @@ def plan_violations(
             help=f"use one of {', '.join(sorted(COLLECTIVES))}",
         )
     findings = PlanFindings(max_findings)
-    plan_structure(plan, findings, links, servers)
+    plan_structure(plan, findings, links, servers, sms)
     if findings.found:
         return findings.found
     _bounded(plan)
@@ -56,7 +60,7 @@ def plan_violations(
         _execute(plan, None, findings)
     elif root is None or not 0 <= root < plan.ranks:
         if root is not None:
-            findings.add("attribute", f"root {root} is no rank: there are {plan.ranks}")
+            findings.add("plan-bad-root", f"root {root} is no rank: there are {plan.ranks}")
         else:
             _guess(plan, findings)
     else:
@@ -67,7 +71,7 @@ def plan_violations(
 def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
     block = sizes_fit(plan, root)
     if isinstance(block, str):
-        findings.add("attribute", block)
+        findings.add("plan-sizes", block)
     else:
         PlanExecution(PlanLayout(plan, block, root), findings).run()
 
@@ -81,7 +85,8 @@ def _guess(plan: Plan, findings: PlanFindings) -> None:
         _execute(plan, root, trial)
         if not trial.found:
             return
-    findings.add("attribute", f"no root is stated and the plan is right for none tried; taken: {candidates[0]}")
+    text = f"no root is stated and the plan is right for none tried; taken: {candidates[0]}"
+    findings.add("plan-no-right-root", text)
     _execute(plan, candidates[0], findings)
 
 

@@ -29,7 +29,8 @@ from hetesynth.model.plan import (
     RemoteSlice,
     Slice,
 )
-from hetesynth.model.verdict import Violation, ViolationKind
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.mscclpp_rules import PLAN_RULES
 
 MAX_FINDINGS = 50
 
@@ -79,17 +80,17 @@ class PlanFindings:
         """Whether further findings are dropped."""
         return len(self.found) >= self.limit
 
-    def add(self, kind: ViolationKind, message: str, place: PlanPlace | None = None) -> None:
-        """Keeps the finding, unless there are enough already."""
+    def add(self, rule: str, message: str, place: PlanPlace | None = None) -> None:
+        """Keeps the finding, unless there are enough already. ``rule``: a name in mscclpp_rules.PLAN_RULES."""
         if self.full:
             return
+        checked = PLAN_RULES[rule]
         if place is None:
-            self.found.append(Violation(kind, message))
+            self.found.append(Violation(checked.kind, message, rule=checked.id))
             return
-        text = f"{place}: {message}"
-        self.found.append(
-            Violation(kind, text, step=place.operation, rank=place.gpu, thread_block=place.block)
-        )  # fmt: skip
+        text, step, block = f"{place}: {message}", place.operation, place.block
+        found = Violation(checked.kind, text, step=step, rank=place.gpu, thread_block=block, rule=checked.id)
+        self.found.append(found)
 
 
 def plan_structure(
@@ -97,16 +98,22 @@ def plan_structure(
     findings: PlanFindings,
     links: Collection[tuple[int, int]] | None,
     servers: Sequence[str] | None,
+    sms: int | None = None,
 ) -> None:
-    """All static checks. ``links``: pairs of ranks that exist; ``servers``: of each rank."""
+    """All static checks. ``links``: pairs of ranks that exist; ``servers``: of each rank; ``sms``: multiprocessors
+    of a GPU, None: not known."""
     if plan.alignment < _ALIGNMENT or plan.alignment % _ALIGNMENT:
-        findings.add("attribute", f"buffer_alignment {plan.alignment} is no multiple of {_ALIGNMENT}")
+        findings.add("plan-alignment", f"buffer_alignment {plan.alignment} is no multiple of {_ALIGNMENT}")
     if not 1 <= plan.threads <= 1024:
-        findings.add("limit", f"{plan.threads} threads per block, not 1 to 1024")
+        findings.add("plan-threads", f"{plan.threads} threads per block, not 1 to 1024")
     if plan.min_bytes > plan.max_bytes:
-        findings.add("attribute", f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}")
+        text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
+        findings.add("plan-min-above-max", text)
     for g, gpu in enumerate(plan.gpus):
         _gpu(plan, g, gpu, findings, servers)
+        if sms is not None and len(gpu.blocks) > sms:
+            text = f"{len(gpu.blocks)} thread blocks wait for each other on {sms} multiprocessors"
+            findings.add("plan-co-residency", f"{text}: all must be there at once", PlanPlace(g))
         if findings.full:
             return
     _pairs(plan, findings)
@@ -117,27 +124,30 @@ def plan_structure(
 def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequence[str] | None) -> None:
     here = PlanPlace(g)
     if gpu.rank != g:
-        findings.add("attribute", f"its id is {gpu.rank}: the loader takes the {g}th entry as rank {g}", here)
+        text = f"its id is {gpu.rank}: the loader takes the {g}th entry as rank {g}"
+        findings.add("plan-gpu-order", text, here)
     if gpu.input_chunks < 1 or gpu.output_chunks < 1:
-        findings.add(
-            "limit", "input_chunks and output_chunks must be at least 1: the loader divides by them", here
-        )
+        text = "input_chunks and output_chunks must be at least 1: the loader divides by them"
+        findings.add("plan-no-chunks", text, here)
     if len(gpu.semaphores) > MAX_SEMAPHORES:
-        findings.add("limit", f"{len(gpu.semaphores)} semaphores, at most {MAX_SEMAPHORES}", here)
+        findings.add("plan-semaphore-limit", f"{len(gpu.semaphores)} semaphores, at most {MAX_SEMAPHORES}", here)
     if not gpu.blocks:
-        findings.add("limit", "there is no thread block: the kernel cannot be started", here)
+        findings.add("plan-no-block", "there is no thread block: the kernel cannot be started", here)
     for kind in CHANNEL_TYPES:
         for peer in sorted(set(gpu.peers(kind))):
             if peer == g or peer >= plan.ranks:
                 what = "the GPU itself" if peer == g else f"GPU {peer}, which does not exist"
-                findings.add("connection", f"a {kind} channel leads to {what}", here)
+                findings.add("plan-peer", f"a {kind} channel leads to {what}", here)
             elif kind == "memory" and servers is not None and servers[peer] != servers[g]:
-                findings.add("connection", f"a memory channel leads to GPU {peer} in another server", here)
+                text = f"a memory channel leads to GPU {peer} in another server"
+                findings.add("plan-memory-across-servers", text, here)
     for i, buffer in enumerate(gpu.remote_buffers):
         if buffer.rank == g or buffer.rank >= plan.ranks:
-            findings.add("connection", f"remote buffer {i} is of GPU {buffer.rank}: not another GPU", here)
+            text = f"remote buffer {i} is of GPU {buffer.rank}: not another GPU"
+            findings.add("plan-remote-buffer", text, here)
         elif buffer.buffer == "s" and not plan.gpus[buffer.rank].scratch_chunks:
-            findings.add("range", f"remote buffer {i} is scratch of GPU {buffer.rank}, which has none", here)
+            text = f"remote buffer {i} is scratch of GPU {buffer.rank}, which has none"
+            findings.add("plan-no-scratch", text, here)
     for t, block in enumerate(gpu.blocks):
         _block(plan, PlanPlace(g, t), gpu, block, findings)
     _barriers(g, gpu, findings)
@@ -145,45 +155,51 @@ def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequ
 
 def _block(plan: Plan, here: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFindings) -> None:
     if block.id != here.block:
-        findings.add("attribute", f"its id is {block.id}: the loader takes thread blocks by position", here)
+        text = f"its id is {block.id}: the loader takes thread blocks by position"
+        findings.add("plan-block-order", text, here)
     if len(block.operations) > MAX_OPERATIONS:
-        findings.add("limit", f"{len(block.operations)} operations, at most {MAX_OPERATIONS}", here)
+        text = f"{len(block.operations)} operations, at most {MAX_OPERATIONS}"
+        findings.add("plan-operation-limit", text, here)
     before = len(findings.found)
     for kind in CHANNEL_TYPES:
         channels, buffers = block.channels(kind), block.buffers(kind)
         if len(channels) > MAX_CHANNELS:
-            findings.add("limit", f"{len(channels)} {kind} channels, at most {MAX_CHANNELS}", here)
+            text = f"{len(channels)} {kind} channels, at most {MAX_CHANNELS}"
+            findings.add("plan-channel-limit", text, here)
         if len(buffers) > MAX_REMOTE_BUFFERS:
             text = f"{len(buffers)} remote buffers over {kind} channels, at most {MAX_REMOTE_BUFFERS}"
-            findings.add("limit", text, here)
+            findings.add("plan-remote-limit", text, here)
         for c in channels:
             if c >= len(gpu.peers(kind)):
                 text = f"{kind} channel {c} does not exist: the GPU has {len(gpu.peers(kind))}"
-                findings.add("connection", text, here)
+                findings.add("plan-no-such-channel", text, here)
         for b in buffers:
             if b >= len(gpu.remote_buffers) or kind not in gpu.remote_buffers[b].access:
-                findings.add("connection", f"there is no remote buffer {b} reached over a {kind} channel", here)
+                text = f"there is no remote buffer {b} reached over a {kind} channel"
+                findings.add("plan-no-such-remote", text, here)
     if len(findings.found) == before:
         for i, operation in enumerate(block.operations):
-            for defect, message in _operation(plan, gpu, block, operation):
-                findings.add(defect, message, PlanPlace(here.gpu, here.block, i))
+            for rule, message in _operation(plan, gpu, block, operation):
+                findings.add(rule, message, PlanPlace(here.gpu, here.block, i))
 
 
-_Defect = tuple[ViolationKind, str]
+_Defect = tuple[str, str]
+"""(rule, message)."""
 
 
 def _operation(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
     op = operation.op
     if len(operation.src) > MAX_SLICES or len(operation.dst) > MAX_SLICES:
-        yield "limit", f"more than {MAX_SLICES} slices on one side"
+        yield "plan-slice-limit", f"more than {MAX_SLICES} slices on one side"
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
-        yield "limit", f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
+        text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
+        yield "plan-operation-channels", text
     if op in ("barrier", "sem_acquire", "sem_release"):
         yield from _local_synchronization(gpu, operation)
         return
     remote = op in _PUTS or op in ("get", "res", "rre", "rres")
     if (remote or op in _NOTIFIES) and operation.channel_type is None:
-        yield "connection", f"`{op}` needs a channel_type"
+        yield "plan-channel-type", f"`{op}` needs a channel_type"
         return
     if op in _SHAPES:
         yield from _slices(plan, gpu, block, operation)
@@ -193,15 +209,17 @@ def _operation(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperat
 def _local_synchronization(gpu: GpuPlan, operation: PlanOperation) -> Iterator[_Defect]:
     if operation.op == "barrier":
         if operation.barrier is None or operation.blocks is None:
-            yield "dependence", "`barrier` needs barrier_id and num_threadblocks"
+            yield "plan-barrier-incomplete", "`barrier` needs barrier_id and num_threadblocks"
         elif operation.barrier >= MAX_BARRIERS:
-            yield "limit", f"barrier_id {operation.barrier}: there are {MAX_BARRIERS} barriers, from 0"
+            text = f"barrier_id {operation.barrier}: there are {MAX_BARRIERS} barriers, from 0"
+            yield "plan-barrier-limit", text
     elif not operation.semaphores:
-        yield "dependence", f"`{operation.op}` names no semaphore"
+        yield "plan-no-semaphore", f"`{operation.op}` names no semaphore"
     elif max(operation.semaphores) >= len(gpu.semaphores):
-        yield "range", f"semaphore {max(operation.semaphores)}: the GPU has {len(gpu.semaphores)}"
+        text = f"semaphore {max(operation.semaphores)}: the GPU has {len(gpu.semaphores)}"
+        yield "plan-semaphore-range", text
     elif len(set(operation.semaphores)) < len(operation.semaphores):
-        yield "dependence", f"`{operation.op}` names a semaphore twice"
+        yield "plan-semaphore-twice", f"`{operation.op}` names a semaphore twice"
 
 
 def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
@@ -210,19 +228,21 @@ def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
         return
     known = block.channels(kind)
     if any(c >= len(known) for c in operation.channels):
-        yield "connection", f"channel {max(operation.channels)}: the thread block has {len(known)} {kind} channels"
+        text = f"channel {max(operation.channels)}: the thread block has {len(known)} {kind} channels"
+        yield "plan-no-such-channel", text
     if op in _NOTIFIES:
         if not operation.channels:
-            yield "connection", f"`{op}` names no channel"
+            yield "plan-no-channel", f"`{op}` names no channel"
         ends = [known[c] for c in operation.channels if c < len(known)]
         if len(set(ends)) < len(ends):
-            yield "connection", f"`{op}` names a channel twice: two threads would use it at once"
+            yield "plan-channel-twice", f"`{op}` names a channel twice: two threads would use it at once"
     if op in ("flush", "pws", "pwsf") and kind == "memory":
-        yield "connection", f"`{op}` is for port channels"
+        yield "plan-port-only", f"`{op}` is for port channels"
     if op in ("get", "res", "rre", "rres") and kind == "port":
-        yield "connection", f"`{op}` reads or writes peers directly: a port channel cannot"
+        yield "plan-memory-only", f"`{op}` reads or writes peers directly: a port channel cannot"
     if op in _PUTS and kind == "port" and len(operation.channels) != len(operation.dst):
-        yield "connection", f"{len(operation.channels)} channels for {len(operation.dst)} slices: one carries each"
+        text = f"{len(operation.channels)} channels for {len(operation.dst)} slices: one carries each"
+        yield "plan-channel-each", text
 
 
 def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
@@ -230,25 +250,28 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
     shape = _SHAPES[op]
     for word, parts, wanted in zip(("src", "dst"), (operation.src, operation.dst), shape, strict=True):
         if not _has_shape(parts, wanted):
-            yield "range", f"`{op}` does not take these {word}_buff: {wanted} (L local, R remote) is what it takes"
+            text = f"`{op}` does not take these {word}_buff: {wanted} (L local, R remote) is what it takes"
+            yield "plan-slice-form", text
             return
     if op in _PUTS or op == "get":
         if len(operation.src) != len(operation.dst):
-            yield "range", f"`{op}` has {len(operation.src)} sources and {len(operation.dst)} targets"
+            text = f"`{op}` has {len(operation.src)} sources and {len(operation.dst)} targets"
+            yield "plan-slice-count", text
             return
         unequal = any(a.size != b.size for a, b in zip(operation.src, operation.dst, strict=True))
     else:
         unequal = len({part.size for part in (*operation.src, *operation.dst)}) > 1
     if unequal:
-        yield "range", f"`{op}` moves between slices of different sizes"
+        yield "plan-slice-size", f"`{op}` moves between slices of different sizes"
     if op == "get" and any(a.index != b.index for a, b in zip(operation.src, operation.dst, strict=True)):
-        yield "wrong-data", "`get` between different indices: the runtime exchanges the two offsets"
+        yield "plan-get-exchanged", "`get` between different indices: the runtime exchanges the two offsets"
     if (
         op == "put"
         and operation.channel_type == "memory"
         and len({_buffer_of(part) for part in operation.src}) > 1
     ):
-        yield "wrong-data", "`put` from different buffers: the runtime takes all from that of the first slice"
+        text = "`put` from different buffers: the runtime takes all from that of the first slice"
+        yield "plan-put-one-buffer", text
     for part in (*operation.src, *operation.dst):
         yield from _range(plan, gpu, block, operation, part)
 
@@ -269,13 +292,14 @@ def _range(
     plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice
 ) -> Iterator[_Defect]:  # fmt: skip
     if part.size < 1:
-        yield "range", "a slice of no chunks"
+        yield "plan-empty-slice", "a slice of no chunks"
         return
     if isinstance(part, RemoteSlice):
         kind = operation.channel_type or "memory"
         known = block.buffers(kind)
         if part.buffer_id >= len(known):
-            yield "range", f"buffer_id {part.buffer_id}: the thread block has {len(known)} over {kind} channels"
+            text = f"buffer_id {part.buffer_id}: the thread block has {len(known)} over {kind} channels"
+            yield "plan-buffer-id", text
             return
         buffer = gpu.remote_buffers[known[part.buffer_id]]
         if buffer.rank >= plan.ranks:
@@ -283,12 +307,14 @@ def _range(
         owner, name, what = plan.gpus[buffer.rank], buffer.buffer, f"GPU {buffer.rank}'s {buffer.buffer}"
         near = {block_peer(gpu, block, operation.channel_type, c) for c in operation.channels}
         if near and operation.channel_type == "port" and buffer.rank not in near:
-            yield "connection", f"`{operation.op}` into GPU {buffer.rank}: none of its channels leads there"
+            text = f"`{operation.op}` into GPU {buffer.rank}: none of its channels leads there"
+            yield "plan-other-peer", text
     else:
         owner, name, what = gpu, part.buffer, part.buffer
     room = {"i": owner.input_chunks, "o": owner.output_chunks, "s": owner.scratch_chunks}[name]
     if part.index + part.size > room:
-        yield "range", f"touches {what}[{part.index}..{part.index + part.size - 1}], which has {room} chunks"
+        text = f"touches {what}[{part.index}..{part.index + part.size - 1}], which has {room} chunks"
+        yield "plan-range", text
 
 
 def block_peer(gpu: GpuPlan, block: PlanBlock, kind: Literal["memory", "port"] | None, channel: int) -> int:
@@ -312,9 +338,10 @@ def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
         said = sizes[barrier]
         if said != {len(users[barrier])}:
             text = f"barrier {barrier} is met by {len(users[barrier])} thread blocks but says {sorted(said)[:4]}"
-            findings.add("dependence", text, PlanPlace(g))
+            findings.add("plan-barrier-count", text, PlanPlace(g))
         elif len(set(users[barrier].values())) > 1:
-            findings.add("dependence", f"thread blocks meet barrier {barrier} unequally often", PlanPlace(g))
+            text = f"thread blocks meet barrier {barrier} unequally often"
+            findings.add("plan-barrier-unequal", text, PlanPlace(g))
 
 
 def _pairs(plan: Plan, findings: PlanFindings) -> None:
@@ -324,7 +351,8 @@ def _pairs(plan: Plan, findings: PlanFindings) -> None:
             counts.update((g, peer) for peer in gpu.peers(kind))
         for a, b in sorted(counts):
             if counts[a, b] > counts[b, a] and counts[b, a] == 0:
-                findings.add("connection", f"gpu {a} has {kind} channels to gpu {b}, which has none back")
+                text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
+                findings.add("plan-unpaired-channels", text)
 
 
 def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]) -> None:
@@ -343,4 +371,4 @@ def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]
                         pair = (g, peer) if outward else (peer, g)
                         if pair not in links:
                             text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"
-                            findings.add("no-such-link", text, PlanPlace(g, t, i))
+                            findings.add("plan-no-such-link", text, PlanPlace(g, t, i))

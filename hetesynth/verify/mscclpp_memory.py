@@ -90,7 +90,7 @@ class PlanMemory:
             value = self.value(cell)
             if value is None:
                 self._findings.add(
-                    "undefined-data", f"reads {name}, of which nothing is written yet", access.place
+                    "plan-undefined-data", f"reads {name}, of which nothing is written yet", access.place
                 )
                 value = self._values[cell] = BROKEN
             values.append(value)
@@ -119,9 +119,10 @@ class PlanMemory:
         self._raced.add(pair)
         if other == access.actor:
             text = f"{does} {name}, which an operation before it {did}s: a nop must stand between them"
+            self._findings.add("plan-missing-nop", text, access.place)
         else:
             text = f"{does} {name}, which {self._names[other]} {did}s: nothing orders the two"
-        self._findings.add("race", text, access.place)
+            self._findings.add("plan-race", text, access.place)
 
     def outlived(self, clock: Clock, own: range) -> None:
         """At the end of the GPU's kernel, whose thread blocks together know ``clock``: nothing may still come."""
@@ -134,7 +135,7 @@ class PlanMemory:
             text = (
                 f"its kernel may end while {self._names[actor]} still uses its memory: no wait or flush covers it"
             )
-            self._findings.add("race", text, PlanPlace(self._owner))
+            self._findings.add("plan-late-access", text, PlanPlace(self._owner))
 
 
 def added(a: list[Value], b: list[Value], findings: PlanFindings, place: PlanPlace) -> list[Value]:
@@ -144,11 +145,12 @@ def added(a: list[Value], b: list[Value], findings: PlanFindings, place: PlanPla
         if x == BROKEN or y == BROKEN:
             total.append(BROKEN)
         elif x[0] != y[0]:
-            findings.add("wrong-data", f"adds {named(x)} to {named(y)}: different chunks", place)
+            findings.add("plan-different-chunks", f"adds {named(x)} to {named(y)}: different chunks", place)
             total.append(BROKEN)
         elif x[1] & y[1]:
             twice = named((x[0], x[1] & y[1]))
-            findings.add("wrong-data", f"contribution added twice: both sides already hold {twice}", place)
+            text = f"contribution added twice: both sides already hold {twice}"
+            findings.add("plan-added-twice", text, place)
             total.append(BROKEN)
         else:
             total.append((x[0], x[1] | y[1]))

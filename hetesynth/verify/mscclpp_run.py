@@ -190,7 +190,8 @@ class PlanExecution:
         who, segment = end.last.get(use, (block.index, 0))
         if who != block.index and block.clock[who] < segment:
             other = self._blocks[who].place
-            self._findings.add("race", f"uses a channel that {other} uses too: nothing orders the two", place)
+            text = f"uses a channel that {other} uses too: nothing orders the two"
+            self._findings.add("plan-channel-shared", text, place)
         end.last[use] = block.index, block.segment
 
     def _signal(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
@@ -213,7 +214,7 @@ class PlanExecution:
 
     def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
         if end.far is None:
-            self._findings.add("connection", "signals on a channel that has no far end", place)
+            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", place)
             return
         far = self._ends[end.far]
         far.inbox.append(event)
@@ -279,7 +280,7 @@ class PlanExecution:
     def _reached(self, access: PlanAccess, owner: Rank, name: str) -> None:
         if not access.clock[self._started + owner]:
             text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
-            self._findings.add("race", text, access.place)
+            self._findings.add("plan-early-access", text, access.place)
 
     def _read(self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
         owner, first, name = self._located(block, operation, part)
@@ -293,7 +294,7 @@ class PlanExecution:
         self._reached(access, owner, name)
         if name[0] == "i" and not self._plan.in_place:
             text = f"writes {name}: out of place the input buffer must stay as it is"
-            self._findings.add("wrong-data", text, access.place)
+            self._findings.add("plan-input-overwritten", text, access.place)
         self._memory[owner].write(access, first, values, name)
 
     # -- the end
@@ -304,7 +305,7 @@ class PlanExecution:
         more = f"; and {len(stuck) - MAX_SHOWN_WAITS} more" if len(stuck) > MAX_SHOWN_WAITS else ""
         text = f"deadlock, {len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever: {shown}{more}"
         place = stuck[0].place
-        self._findings.add("deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
+        self._findings.add("plan-deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
 
     def _waits_for(self, block: BlockState) -> str:
         operation = block.code.operations[block.done]
@@ -328,13 +329,13 @@ class PlanExecution:
             if end.inbox:
                 text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"
                 self._findings.add(
-                    "connection", f"{text}: the next run would take them for its own", PlanPlace(end.gpu)
+                    "plan-signals-left", f"{text}: the next run would take them for its own", PlanPlace(end.gpu)
                 )
         for g, semaphores in enumerate(self._semaphores):
             for s, semaphore in enumerate(semaphores):
                 if semaphore.value != semaphore.start:
                     text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
-                    self._findings.add("dependence", text, PlanPlace(g))
+                    self._findings.add("plan-semaphore-left", text, PlanPlace(g))
         for g, own in enumerate(self._own):
             clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
             for index in own:
@@ -350,7 +351,7 @@ class PlanExecution:
             if wrong:
                 chunks = self._plan.gpus[g].output_chunks
                 more = f" ({len(wrong)} of its {chunks} output chunks are wrong)" if len(wrong) > 1 else ""
-                self._findings.add("wrong-data", wrong[0] + more, PlanPlace(g))
+                self._findings.add("plan-final-data", wrong[0] + more, PlanPlace(g))
 
     def _wrong(self, g: Rank) -> Iterator[str]:
         """One sentence per wrong chunk, except for those that follow from a finding before."""
