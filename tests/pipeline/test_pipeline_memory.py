@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +48,7 @@ def test_256_gpus_from_topology_to_judged_programs_in_under_500_mb(tmp_path: Pat
     judged = peak_of("verify", program)
     assert made < LIMIT
     assert judged < LIMIT // 2
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    for more in ((), ("--topo", topology)):
+        assert peak_of("import", program, *more, "-o", tmp_path / "again") < LIMIT
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2 * 60
