@@ -1,11 +1,20 @@
-"""Options and fixtures for every test: golden files."""
+"""Options and fixtures for every test: golden files, and properties that take the same examples in every run.
+
+``HYPOTHESIS_PROFILE=explore`` looks for new ones.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 Golden = Callable[[Path, bytes], None]
 

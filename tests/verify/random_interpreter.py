@@ -7,6 +7,7 @@ program it catches, the judge must reject.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hetesynth.model.program import BufferSlice, GpuProgram, Program, ThreadBlock
 
@@ -141,8 +142,17 @@ def goal(p: Program) -> dict[tuple[int, int], float]:
     return wanted
 
 
+def _counted_in_all(p: Program) -> Program:
+    """Gather and scatter whose nchunksperloop counts one rank's block, with that of the root's buffer instead."""
+    own = [g.input_chunks if p.collective == "gather" else g.output_chunks for g in p.gpus]
+    if p.collective not in ("gather", "scatter") or max(own, default=0) != p.chunks_per_loop:
+        return p
+    return replace(p, chunks_per_loop=p.chunks_per_loop * p.ranks)
+
+
 def survives(p: Program, in_place: bool, seed: int) -> bool:
     """Whether this order of execution ends with the right numbers."""
+    p = _counted_in_all(p)
     try:
         final = run(p, in_place, seed)
     except (Crash, KeyError, IndexError):
