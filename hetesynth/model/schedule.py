@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,3 +62,29 @@ class Schedule:
         for transfer in self.transfers:
             by_start[transfer.start].append(transfer)
         return [by_start[t] for t in range(self.makespan)]
+
+
+class Joins(Protocol):
+    """A link as far as its ends."""
+
+    @property
+    def src(self) -> int:
+        """Sending rank."""
+
+    @property
+    def dst(self) -> int:
+        """Receiving rank."""
+
+
+def hops(schedule: Schedule, links: Sequence[Joins]) -> int:
+    """The most links that any data crosses one after another; a sum has come as far as its farthest part."""
+    farthest: dict[tuple[int, int], int] = {}
+    on_the_way: list[tuple[int, int, int, int]] = []  # end, chunk, receiver, links crossed
+    for transfer in schedule.transfers:
+        while on_the_way and on_the_way[0][0] <= transfer.start:
+            _, chunk, receiver, crossed = heappop(on_the_way)
+            farthest[chunk, receiver] = max(crossed, farthest.get((chunk, receiver), 0))
+        link = links[transfer.link]
+        crossed = 1 + farthest.get((transfer.chunk, link.src), 0)
+        heappush(on_the_way, (transfer.end, transfer.chunk, link.dst, crossed))
+    return max([*farthest.values(), *(crossed for *_, crossed in on_the_way)], default=0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import hops
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.synthesis import Synthesis
@@ -45,6 +46,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "cut_short": solution.cut_short,
         "ended_by": solution.ending,
         "transfers": len(solution.schedule.transfers),
+        "hops": hops(solution.schedule, made.topology.links),
         "chunk_bytes": made.chunking.chunk_bytes,
         "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
@@ -105,6 +107,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
         + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
+        f"{_count(hops(solution.schedule, made.topology.links), 'hop')} at most, "
         f"strategy {made.request.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(made)}",
