@@ -12,6 +12,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
+from hetesynth.pipeline.plan_clock import PlanClock
 from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock
 from hetesynth.report.contents import Curve
 
@@ -21,7 +22,7 @@ CHANNELS = 4  # chunks per rank of a baseline at least: as many rings and trees,
 
 
 def own_curves(
-    sizes: tuple[int, ...], schedule: ScheduleClock | None, program: ProgramClock | None
+    sizes: tuple[int, ...], schedule: ScheduleClock | None, program: ProgramClock | PlanClock | None
 ) -> list[Curve]:
     """The result itself."""
     found = []

@@ -17,17 +17,12 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import implied_size
-from hetesynth.pipeline.simulation import (
-    CostOptions,
-    ProgramClock,
-    ScheduleClock,
-    program_clock,
-    schedule_clock,
-    sizes_between,
-)
+from hetesynth.pipeline.plan_clock import PlanClock
+from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock, file_clock, sizes_between
 from hetesynth.report.simulation import size_text
 
 if TYPE_CHECKING:
+    from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
     from hetesynth.pipeline.synthesis import Synthesis
@@ -49,7 +44,7 @@ class _Subject:
     options: CostOptions
     problem: Problem | None
     schedule: ScheduleClock | None
-    program: ProgramClock | None
+    program: ProgramClock | PlanClock | None
     facts: tuple[tuple[str, str], ...]
     certificate: tuple[str, ...]
     notes: tuple[str, ...]
@@ -74,8 +69,8 @@ def report_of_synthesis(made: Synthesis) -> Report:
     )
     if made.choice is not None:
         facts += (("Chosen", made.choice.label),)
-    program = _program_of(made)
-    notes = () if program is not None else ("No program in MSCCL XML was made: thread blocks are not shown.",)
+    program = _clock_of(made, options)
+    notes = () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
         _Subject(
             title=f"{made.topology.name}: {asked.name}",
@@ -85,7 +80,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
             options=options,
             problem=problem,
             schedule=ScheduleClock(made.topology, problem, solution.schedule, options),
-            program=None if program is None else ProgramClock(made.topology, program, options),
+            program=program,
             facts=facts,
             certificate=_certificate(made),
             notes=notes,
@@ -95,7 +90,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
 
 
 def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> Report:
-    """The report of a schedule JSON or an MSCCL XML; timelines are those of the largest of ``sizes`` up to 256 MB.
+    """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the largest of ``sizes`` up to 256 MB.
 
     Raises HetesynthError for what cannot be simulated.
     """
@@ -103,17 +98,9 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
-    program = None if path.suffix == ".json" else program_clock(path, cluster, options)
-    notes: tuple[str, ...] = ()
-    schedule: ScheduleClock | None
-    if program is None:
-        schedule = schedule_clock(path, cluster, options)
-    else:
-        schedule, notes = _lifted(program.program, cluster, options)
+    clock = file_clock(path, cluster, options)
+    schedule, program, notes = _parts(clock, cluster, options)
     wanted = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
-    if program is None:
-        notes = (*notes, "Thread blocks are not shown: the file is a schedule, not a program.")
-    kind = "Schedule" if program is None else "Program"
     return _report(
         _Subject(
             title=f"{cluster.name}: {path.name}",
@@ -124,13 +111,26 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
             problem=wanted,
             schedule=schedule,
             program=program,
-            facts=((kind, path.name),) + (() if schedule is None else _counts(schedule.schedule)),
+            facts=((clock.kind.capitalize(), path.name),)
+            + (() if schedule is None else _counts(schedule.schedule)),
             certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
             notes=notes,
             capacities=False,
             derived=program is not None,
         )
     )
+
+
+def _parts(
+    clock: ScheduleClock | ProgramClock | PlanClock, topology: Topology, options: CostOptions
+) -> tuple[ScheduleClock | None, ProgramClock | PlanClock | None, tuple[str, ...]]:
+    """What is drawn of a file as a schedule, what as thread blocks, and what is not."""
+    if isinstance(clock, ScheduleClock):
+        return clock, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
+    if isinstance(clock, ProgramClock):
+        schedule, notes = _lifted(clock.program, topology, options)
+        return schedule, clock, notes
+    return None, clock, ("The plan is not shown as steps: it moves data without messages to read them off.",)
 
 
 def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
@@ -215,7 +215,7 @@ def _report(subject: _Subject) -> Report:
     return Report(
         title=subject.title,
         topology=subject.topology,
-        collective=None if subject.problem is None else subject.problem.collective,
+        collective=_collective(subject),
         size=subject.size,
         facts=(*_time_facts(subject, timed), *subject.facts),
         certificate=(*subject.certificate, *_in_time(subject, bounds, timed)),
@@ -242,42 +242,33 @@ def _schedule_run(subject: _Subject) -> ScheduleRun | None:
 
 def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]:
     """The loops of the program that are shown, and a note where they are not all."""
-    import numpy as np
+    from hetesynth.pipeline.report_blocks import plan_run, program_run
 
-    from hetesynth.pipeline.program_chunks import chunks_moved
-    from hetesynth.report.contents import ProgramRun
-
-    if subject.program is None:
+    clock = subject.program
+    if clock is None:
         return None, ()
-    tasks = subject.program.tasks(subject.size)
-    moved = chunks_moved(subject.program.program)
-    run = ProgramRun(
-        program=subject.program.program,
-        timeline=subject.program.timeline(subject.size),
-        gpu=np.asarray([p.gpu for p in tasks.places], dtype=np.int64),
-        block=np.asarray([p.block for p in tasks.places], dtype=np.int64),
-        step=np.asarray([p.step for p in tasks.places], dtype=np.int64),
-        chunks=tuple(moved.get((p.gpu, p.block, p.step), ()) for p in tasks.places),
-        simulated=tasks.simulated,
-        loops=tasks.loops,
-    )
-    if run.shown >= tasks.loops:
+    if isinstance(clock, PlanClock):
+        return plan_run(clock, subject.size, _collective(subject)), ()
+    run = program_run(clock, subject.size)
+    if run.shown >= run.loops:
         return run, ()
-    return run, (f"The program loops {tasks.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
+    return run, (f"The program loops {run.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
+
+
+def _collective(subject: _Subject) -> Collective | None:
+    """What is carried out, as far as it is known."""
+    if subject.problem is not None:
+        return subject.problem.collective
+    return subject.program.asked() if isinstance(subject.program, PlanClock) else None
 
 
 def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
     from hetesynth.model.cost import bandwidths
 
-    topology = subject.topology
+    topology, name_of = subject.topology, _collective_name(subject)
     facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
     for name, timeline in timed:
-        collective = subject.program.program.collective if subject.program is not None else None
-        if subject.problem is not None:
-            collective = subject.problem.collective.name
-        if collective is None:
-            continue
-        reached = bandwidths(collective, topology.ranks, subject.size, timeline.makespan)
+        reached = bandwidths(name_of, topology.ranks, subject.size, timeline.makespan)
         facts.append((f"{name.capitalize()}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
         facts.append(
             (
@@ -286,6 +277,14 @@ def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[t
             )
         )
     return tuple(facts)
+
+
+def _collective_name(subject: _Subject) -> CollectiveName:
+    if subject.problem is not None:
+        return subject.problem.collective.name
+    if subject.program is None:
+        raise ValueError("a report needs a schedule or a program")
+    return subject.program.collective
 
 
 def _timelines(run: ScheduleRun | None, program: ProgramRun | None) -> list[tuple[str, Timeline]]:
@@ -364,13 +363,16 @@ def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
 # -- programs
 
 
-def _program_of(made: Synthesis) -> Program | None:
-    """The first program in MSCCL XML, as a reader reads it."""
+def _clock_of(made: Synthesis, options: CostOptions) -> ProgramClock | PlanClock | None:
+    """The first program, as a reader reads it."""
     from hetesynth.verify.msccl_xml import read_program
+    from hetesynth.verify.mscclpp_json import read_plan_json
 
     for suffix, emitted in made.programs.items():
-        if emitted.target.format == "msccl-xml":
-            return read_program(emitted.data, suffix).program
+        if emitted.target.format == "mscclpp-json":
+            return PlanClock(made.topology, read_plan_json(emitted.data, suffix), options)
+        program = read_program(emitted.data, suffix).program
+        return None if program is None else ProgramClock(made.topology, program, options)
     return None
 
 

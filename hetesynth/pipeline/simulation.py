@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
@@ -23,9 +23,13 @@ from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import ResourceUse, Timeline
+    from hetesynth.pipeline.plan_clock import PlanClock
     from hetesynth.simulate.graph_builder import SizedTasks
     from hetesynth.simulate.program import ProgramTasks
     from hetesynth.simulate.schedule import StepReading
+
+
+FileKind = Literal["schedule", "program", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Prediction:
 class ScheduleClock:
     """Predicts one schedule at any size. ``problem.arcs`` are the links of ``topology``."""
 
+    kind: ClassVar[FileKind] = "schedule"
+
     def __init__(
         self, topology: Topology, problem: Problem, schedule: Schedule, options: CostOptions = CostOptions()
     ) -> None:  # fmt: skip
@@ -89,10 +95,13 @@ class ScheduleClock:
 class ProgramClock:
     """Predicts one program at any size, loops over slices of large buffers included."""
 
+    kind: ClassVar[FileKind] = "program"
+
     def __init__(self, topology: Topology, program: Program, options: CostOptions = CostOptions()) -> None:
         from hetesynth.simulate.program import ProgramLoops
 
         self.program = program
+        self.collective = program.collective
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
         try:
             self._loops = ProgramLoops(program, self.costs)
@@ -148,21 +157,36 @@ class FilePredictions:
     """What the file at ``path`` costs on ``topology`` at every size asked for."""
 
     path: Path
-    kind: Literal["schedule", "program"]
+    kind: FileKind
     topology: Topology
     options: CostOptions
     predictions: tuple[Prediction, ...]
 
 
 def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> FilePredictions:
-    """Predict a schedule JSON or an MSCCL XML at ``sizes``. Raises HetesynthError for what cannot be simulated."""
+    """Predict a schedule JSON, an MSCCL XML or an MSCCL++ plan at ``sizes``.
+
+    Raises HetesynthError for what cannot be simulated.
+    """
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
-    is_schedule = path.suffix == ".json"
-    clock = schedule_clock(path, cluster, options) if is_schedule else program_clock(path, cluster, options)
+    clock = file_clock(path, cluster, options)
     found = tuple(clock.predict(size) for size in sizes)
-    return FilePredictions(path, "schedule" if is_schedule else "program", cluster, options, found)
+    return FilePredictions(path, clock.kind, cluster, options, found)
+
+
+def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
+    """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
+    from hetesynth.emitter.schedule_json import FORMAT, MAX_BYTES
+    from hetesynth.pipeline.plan_clock import plan_clock
+
+    if path.suffix != ".json":
+        return program_clock(path, topology, options)
+    contents = _contents(path, MAX_BYTES)
+    if b'"gpus"' in contents and f'"{FORMAT}"'.encode() not in contents:
+        return plan_clock(path, topology, options)
+    return schedule_clock(path, topology, options)
 
 
 def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:

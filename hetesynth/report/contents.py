@@ -11,10 +11,9 @@ from typing import Literal
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.timeline import Floats, Ints, Timeline
-from hetesynth.model.topology import Topology
+from hetesynth.model.timeline import Floats, Timeline
+from hetesynth.model.topology import Rank, Topology
 
 MAX_TASKS = 80_000  # of a program that are shown, in whole loops
 
@@ -32,52 +31,66 @@ class ScheduleRun:
     capacities: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProgramRun:
-    """A program and when its instructions ran.
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """A thread block of GPU ``rank``. ``label``: in a few words whom it receives from and sends to."""
 
-    ``gpu``, ``block``, ``step`` (indices, from ``program.gpus`` on) say what the tasks of one loop stand for, the
-    same in each of the ``simulated`` loops out of ``loops``; ``chunks``: which chunks of the collective each moves
-    between GPUs, empty where it moves none or that is not known.
+    rank: Rank
+    id: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """What a task stands for: step ``step`` of ``blocks[block]``, or a part of that step.
+
+    ``operation``, ``peers`` (``from GPU 1``), ``src``, ``dst`` (``input[3]``): in words, empty where there is
+    nothing to say. ``chunks``: those of the collective that it moves between GPUs, empty where it moves none or
+    that is not known.
     """
 
-    program: Program
+    block: int
+    step: int
+    operation: str
+    peers: str
+    src: str
+    dst: str
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramRun:
+    """A program or plan and when the steps of its thread blocks ran.
+
+    ``steps``: the tasks of one loop, the same in each of the ``simulated`` loops out of ``loops``. ``since[i]``:
+    when the thread block of task i got to it. ``messages``: (task that sends, task that takes it), of all loops.
+    """
+
+    blocks: tuple[BlockRow, ...]
+    steps: tuple[StepRow, ...]
     timeline: Timeline
-    gpu: Ints
-    block: Ints
-    step: Ints
-    chunks: tuple[tuple[int, ...], ...]
-    simulated: int
-    loops: float
+    since: Floats
+    messages: tuple[tuple[int, int], ...]
+    simulated: int = 1
+    loops: float = 1.0
 
     def __post_init__(self) -> None:
-        if not len(self.gpu) == len(self.block) == len(self.step) == len(self.chunks):
-            raise ValueError("columns of different length")
-        if len(self.gpu) * self.simulated != self.timeline.graph.tasks:
+        if len(self.steps) * self.simulated != self.timeline.graph.tasks or len(self.since) != len(
+            self.timeline.end
+        ):
             raise ValueError("the tasks are not those of the loops")
+        if any(not 0 <= step.block < len(self.blocks) for step in self.steps):
+            raise ValueError("a step belongs to no thread block")
 
     @property
     def shown(self) -> int:
         """The loops that are drawn."""
-        return min(self.simulated, max(1, MAX_TASKS // max(1, len(self.gpu))))
+        return min(self.simulated, max(1, MAX_TASKS // max(1, len(self.steps))))
 
     @property
     def tasks(self) -> int:
-        """The instructions in the loops that are drawn."""
-        return len(self.gpu) * self.shown
-
-    def since(self) -> Floats:
-        """When the thread block of each task got to it: the end of the one before, 0 for the first."""
-        import numpy as np
-
-        found = np.zeros(self.timeline.graph.tasks)
-        ends: dict[tuple[int, int], float] = {}
-        blocks = list(zip(self.gpu.tolist(), self.block.tolist(), strict=True))
-        for task, end in enumerate(self.timeline.end.tolist()):
-            key = blocks[task % len(blocks)]
-            found[task] = ends.get(key, 0.0)
-            ends[key] = end
-        return found
+        """The tasks in the loops that are drawn."""
+        return len(self.steps) * self.shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,6 @@ from hetesynth.model.timeline import Timeline
 from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 
 MAX_EVENTS = 500_000
-OPERATIONS = {
-    "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nop", "rcs": "receive, copy, send",
-    "rrs": "receive, reduce, send", "rrc": "receive, reduce, copy", "rrcs": "receive, reduce, copy, send",
-}  # fmt: skip
-RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 _RESOURCES, _PROGRAM_RESOURCES, _GPUS = 1, 2, 10  # process ids
 
 Event = dict[str, Any]
@@ -64,6 +59,11 @@ def _us(seconds: float) -> float:
     return round(seconds * 1e6, 4)
 
 
+def _lasts(begin: float, end: float) -> float:
+    """Microseconds, so that rounded begin and length add up to the rounded end."""
+    return max(0.0, round(_us(end) - _us(begin), 4))
+
+
 def _transfer_names(run: ScheduleRun) -> list[str]:
     """Of every task of the schedule's timeline that sends: the first are its transfers."""
     arcs = run.problem.arcs
@@ -71,12 +71,12 @@ def _transfer_names(run: ScheduleRun) -> list[str]:
 
 
 def _task_names(run: ProgramRun) -> list[str]:
-    names = []
-    for g, b, s in zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True):
-        gpu = run.program.gpus[g]
-        block = gpu.thread_blocks[b]
-        names.append(f"{gpu.rank}->{block.send_peer}, block {block.id} step {s}")
-    return names
+    found = []
+    for x in run.steps:
+        block = run.blocks[x.block]
+        peers = f" {x.peers}" if x.peers else ""
+        found.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
+    return found
 
 
 def _resource_events(process: int, timeline: Timeline, names: list[str], last: int) -> Iterator[Event]:
@@ -100,7 +100,7 @@ def _resource_events(process: int, timeline: Timeline, names: list[str], last: i
         for task, lane in lanes.items():
             yield {
                 "ph": "X", "pid": process, "tid": thread + lane, "ts": _us(begin[task]),
-                "dur": max(0.0, round(_us(sent[task]) - _us(begin[task]), 4)), "name": names[task % len(names)],
+                "dur": _lasts(begin[task], sent[task]), "name": names[task % len(names)],
                 "args": {"bytes": round(size[task]), "loop": task // len(names)},
             }  # fmt: skip
         thread += max(lanes.values()) + 1
@@ -129,54 +129,60 @@ def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
 
 
 def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
-    """Instructions by thread block, from the end of the one before to their own, and the messages between."""
-    for gpu in run.program.gpus:
-        process = _GPUS + gpu.rank
-        yield from _named(process, f"GPU {gpu.rank} ({report.topology.vertices[gpu.rank].name})", process)
-        for block in gpu.thread_blocks:
-            peers = f"from {block.recv_peer}" if block.recv_peer is not None else ""
-            peers += f"{' ' if peers else ''}to {block.send_peer}" if block.send_peer is not None else ""
-            yield from _thread(process, block.id, f"block {block.id}: {peers or 'local'}, channel {block.channel}")
-    since, ready, end = run.since().tolist(), run.timeline.ready.tolist(), run.timeline.end.tolist()
-    where = list(zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True))
+    """Steps by thread block, from when it got to them to their end, and the messages between.
+
+    What a thread block has under way at once (puts that it does not wait for) is on tracks of its own.
+    """
+    since, ready, end = run.since.tolist(), run.timeline.ready.tolist(), run.timeline.end.tolist()
+    tasks: list[list[int]] = [[] for _ in run.blocks]
     for task in range(run.tasks):
-        g, b, s = where[task % len(where)]
-        gpu = run.program.gpus[g]
-        block = gpu.thread_blocks[b]
-        x = block.instructions[s]
-        yield {
-            "ph": "X", "pid": _GPUS + gpu.rank, "tid": block.id, "ts": _us(since[task]),
-            "dur": max(0.0, round(_us(end[task]) - _us(since[task]), 4)), "name": OPERATIONS[x.op],
-            "args": {
-                "step": s, "chunks": x.count, "loop": task // len(where),
-                "from": f"{x.src.buffer}[{x.src.offset}]" if x.src else None,
-                "to": f"{x.dst.buffer}[{x.dst.offset}]" if x.dst else None,
-                "waited_us": _us(max(0.0, ready[task] - since[task])),
-            },
-        }  # fmt: skip
-    yield from _flows(run, where)
+        tasks[run.steps[task % len(run.steps)].block].append(task)
+    tracks: dict[int, tuple[int, int]] = {}  # task -> process and thread
+    threads: dict[int, int] = {}
+    for block, members in zip(run.blocks, tasks, strict=True):
+        process = _GPUS + block.rank
+        if block.rank not in threads:
+            name = f"GPU {block.rank} ({report.topology.vertices[block.rank].name})"
+            yield from _named(process, name, process)
+        first = threads.get(block.rank, 0)
+        lanes = _lanes(sorted(members, key=lambda i: (since[i], end[i], i)), since, end)
+        count = max(lanes.values(), default=0) + 1
+        threads[block.rank] = first + count
+        for lane in range(count):
+            extra = f" #{lane + 1}" if lane else ""
+            yield from _thread(process, first + lane, f"block {block.id}{extra}: {block.label}")
+        tracks |= {task: (process, first + lane) for task, lane in lanes.items()}
+    for task in range(run.tasks):
+        process, thread = tracks[task]
+        yield _step_event(run, task, process, thread, (since[task], ready[task], end[task]))
+    yield from _flows(run, tracks)
 
 
-def _flows(run: ProgramRun, where: list[tuple[int, int, int]]) -> Iterator[Event]:
+def _step_event(
+    run: ProgramRun, task: int, process: int, thread: int, when: tuple[float, float, float]
+) -> Event:  # fmt: skip
+    """``when``: since, ready, end."""
+    since, ready, end = when
+    x = run.steps[task % len(run.steps)]
+    said = {"with": x.peers, "from": x.src, "to": x.dst, "chunks": list(x.chunks)}
+    return {
+        "ph": "X", "pid": process, "tid": thread, "ts": _us(since), "dur": _lasts(since, end), "name": x.operation,
+        "args": {
+            "step": x.step, "loop": task // len(run.steps), "waited_us": _us(max(0.0, ready - since)),
+            **{name: value for name, value in said.items() if value},
+        },
+    }  # fmt: skip
+
+
+def _flows(run: ProgramRun, tracks: dict[int, tuple[int, int]]) -> Iterator[Event]:
     """An arrow for each message, from the end of its send to the end of its receive."""
-    graph, end = run.timeline.graph, run.timeline.end.tolist()
-    waits, first = graph.waits.tolist(), graph.waits_start.tolist()
-    number = 0
-    for task in range(run.tasks):
-        g, b, s = where[task % len(where)]
-        gpu = run.program.gpus[g]
-        block = gpu.thread_blocks[b]
-        if block.recv_peer is None or block.instructions[s].op not in RECEIVES:
-            continue
-        for before in waits[first[task] : first[task + 1]]:
-            other, sender, _ = where[before % len(where)]
-            sending = run.program.gpus[other]
-            source = sending.thread_blocks[sender]
-            met = sending.rank == block.recv_peer and source.send_peer == gpu.rank
-            if not met or source.channel != block.channel:
-                continue
-            common = {"cat": "message", "name": "message", "id": number}
-            yield {"ph": "s", "pid": _GPUS + sending.rank, "tid": source.id, "ts": _us(end[before]), **common}
-            yield {"ph": "f", "bp": "e", "pid": _GPUS + gpu.rank, "tid": block.id, "ts": _us(end[task]), **common}
-            number += 1
-            break
+    end = run.timeline.end.tolist()
+    drawn = (pair for pair in run.messages if max(pair) < run.tasks)
+    for number, (sent, taken) in enumerate(drawn):
+        for phase, task in (("s", sent), ("f", taken)):
+            process, thread = tracks[task]
+            bound = {"bp": "e"} if phase == "f" else {}
+            yield {
+                "ph": phase, "pid": process, "tid": thread, "ts": _us(end[task]), **bound,
+                "cat": "message", "name": "message", "id": number,
+            }  # fmt: skip

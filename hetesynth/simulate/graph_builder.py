@@ -34,13 +34,15 @@ class TaskList:
     def __len__(self) -> int:
         return len(self._link)
 
-    def send(self, link: int, waits: Sequence[int], *, after: float = 0.0, delayed: bool = True) -> int:
-        """A transfer of one unit over ``link``; its number.
+    def send(
+        self, link: int, waits: Sequence[int], *, after: float = 0.0, delayed: bool = True, units: float = 1.0
+    ) -> int:
+        """A transfer of ``units`` over ``link``; its number.
 
         ``after``: seconds per byte of computation when the bytes have arrived. ``delayed``: false when alpha, as a
         pure delay, is a task of its own.
         """
-        return self._add(link, link if delayed else -1, 1.0, after, waits)
+        return self._add(link, link if delayed else -1, units, after, waits)
 
     def alpha(self, link: int, waits: Sequence[int]) -> int:
         """The delay of ``link`` where alpha is one; its number."""

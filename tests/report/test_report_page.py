@@ -134,17 +134,17 @@ def test_values_are_those_of_the_schedule() -> None:
     assert len(times) == len(found.run.schedule.transfers)
     assert times.max() == pytest.approx(run["us"], rel=1e-6)
     assert len(values["topology"]["vertices"]) == len(found.topology.vertices)
-    assert len(values["program"]["blocks"]) == sum(len(g.thread_blocks) for g in found.program.program.gpus)
+    assert len(values["program"]["blocks"]) == len(found.program.blocks)
 
 
 def test_every_bar_of_a_thread_block_begins_where_the_one_before_ends() -> None:
     run = report("h20_4p8").program
     assert run is not None
-    since, ready, end = run.since(), run.timeline.ready, run.timeline.end
+    since, ready, end = run.since, run.timeline.ready, run.timeline.end
     assert (since <= ready + 1e-12).all() and (ready <= end).all()
-    last: dict[tuple[int, int], float] = {}
+    last: dict[int, float] = {}
     for task in range(len(end)):
-        block = (int(run.gpu[task % len(run.gpu)]), int(run.block[task % len(run.gpu)]))
+        block = run.steps[task % len(run.steps)].block
         assert since[task] == last.get(block, 0.0)
         last[block] = float(end[task])
 
@@ -154,10 +154,10 @@ def test_every_message_of_an_allgather_has_its_chunk() -> None:
     run = report("h20_4p8").program
     assert run is not None
     received: dict[int, list[int]] = {}
-    for g, b, s, chunks in zip(run.gpu, run.block, run.step, run.chunks, strict=True):
-        gpu = run.program.gpus[g]
-        if gpu.thread_blocks[b].instructions[s].op == "r":
-            received.setdefault(gpu.rank, []).extend(chunks)
+    for x in run.steps:
+        if x.operation == "receive":
+            received.setdefault(run.blocks[x.block].rank, []).extend(x.chunks)
+    assert set(received) == set(range(12))
     for rank, chunks in received.items():
         assert sorted(chunks) == [k for k in range(12) if k != rank]
 

@@ -42,24 +42,21 @@ function rowSources() {
     found.push(source("links, GPU to GPU (schedule)", "transfer", onLinks, (row) => `${T.links.src[row]}->${T.links.dst[row]} ${T.linkKinds[T.links.kind[row]]}`, parts));
   }
   if (P) {
-    const a = P.block.length, words = { s: "send", r: "receive", cpy: "copy", re: "reduce", nop: "nop", rcs: "receive, copy, send", rrs: "receive, reduce, send", rrc: "receive, reduce, copy", rrcs: "receive, reduce, copy, send" };
-    const buffers = { i: "input", o: "output", s: "scratch" };
-    const place = (text) => (text ? `${buffers[text[0]]}[${text.slice(1)}]` : "");
-    const longest = d3.max(P.step) + 1;
+    const a = P.block.length, longest = d3.max(P.step) + 1, words = P.words;
     const chunksOf = (k) => Array.from(P.chunks.subarray(P.chunksFirst[k], P.chunksFirst[k + 1]));
     const parts = {
       us: P.shown < P.loops ? d3.max(P.end) : P.us, steps: longest, begin: (i) => P.since[i], end: (i) => P.end[i], wait: (i) => P.ready[i],
       step: (i) => P.step[i % a], chunk: (i) => { const k = i % a; return P.chunksFirst[k] < P.chunksFirst[k + 1] ? P.chunks[P.chunksFirst[k]] : -1; },
       moves: (i, chunk) => { const k = i % a; for (let j = P.chunksFirst[k]; j < P.chunksFirst[k + 1]; j++) if (P.chunks[j] === chunk) return true; return false; },
       text: (i) => {
-        const k = i % a, b = P.blocks[P.block[k]], peer = (b[2] !== null ? ` from GPU ${b[2]}` : "") + (b[3] !== null ? ` to GPU ${b[3]}` : "");
+        const k = i % a, peers = words[P.peers[k]], places = [words[P.src[k]], words[P.dst[k]]].filter(Boolean).join(" to ");
         const moved = chunksOf(k), what = moved.length === 1 ? `, ${chunkName(moved[0])}` : moved.length ? `, chunks ${moved.slice(0, 6).join(", ")}${moved.length > 6 ? " and others" : ""}` : "";
-        return `Step ${P.step[k]}: ${words[P.ops[P.op[k]]]}${peer}${what}, ${[place(P.slices[k][0]), place(P.slices[k][1])].filter(Boolean).join(" to ")}`
+        return `Step ${P.step[k]}: ${words[P.op[k]]}${peers ? ` ${peers}` : ""}${what}${places ? `, ${places}` : ""}`
           + `${P.shown > 1 ? `, loop ${1 + Math.floor(i / a)}` : ""}: waits from ${micros(P.since[i])}, runs ${micros(P.ready[i])} to ${micros(P.end[i])}`;
       },
     };
     const onBlocks = grouped(P.end.length, (i, put) => put(P.block[i % a]), parts.begin, parts.end);
-    const name = (row) => { const b = P.blocks[row]; return `GPU ${b[0]} block ${b[1]} ${b[2] !== null ? `from ${b[2]}` : ""}${b[3] !== null ? ` to ${b[3]}` : ""}${b[2] === null && b[3] === null ? "local" : ""}${P.channels > 1 ? ` ch ${b[4]}` : ""}`; };
+    const name = (row) => `GPU ${P.blocks[row][0]} block ${P.blocks[row][1]} ${P.blocks[row][2]}`;
     found.push(source("thread blocks (program)", "instruction", onBlocks, name, parts));
   }
   return programFirst ? found.reverse() : found;

@@ -140,39 +140,40 @@ def _run(run: ScheduleRun) -> dict[str, Any]:
 
 
 def _program(run: ProgramRun) -> dict[str, Any]:
-    """Thread blocks, the instructions of one loop, and when each ran in the loops shown."""
-    number: dict[tuple[int, int], int] = {}
-    blocks: list[list[int | None]] = []
-    for g, gpu in enumerate(run.program.gpus):
-        for b, block in enumerate(gpu.thread_blocks):
-            number[g, b] = len(blocks)
-            blocks.append([gpu.rank, block.id, block.recv_peer, block.send_peer, block.channel])
-    where = list(zip(run.gpu.tolist(), run.block.tolist(), run.step.tolist(), strict=True))
-    found = [run.program.gpus[g].thread_blocks[b].instructions[s] for g, b, s in where]
-    ops = sorted({x.op for x in found})
+    """Thread blocks, the steps of one loop, and when each ran in the loops shown."""
+    words = _Words()
     last = run.tasks
-    since = run.since()
     return {
         "us": run.timeline.makespan * 1e6,
         "loops": run.loops,
         "shown": run.shown,
-        "channels": run.program.channels,
-        "protocol": run.program.protocol,
-        "blocks": blocks,
-        "ops": ops,
-        "block": column((number[g, b] for g, b, _ in where), "i4"),
-        "step": column((s for _, _, s in where), "i4"),
-        "op": column((ops.index(x.op) for x in found), "i4"),
-        "count": column((x.count for x in found), "i4"),
-        "slices": [[_slice(x.src), _slice(x.dst)] for x in found],
-        "chunks": column((c for row in run.chunks for c in row), "i4"),
-        "chunksFirst": column(_starts(run.chunks), "i4"),
-        "since": column(since[:last] * 1e6, "f4"),
+        "blocks": [[block.rank, block.id, block.label] for block in run.blocks],
+        "block": column((x.block for x in run.steps), "i4"),
+        "step": column((x.step for x in run.steps), "i4"),
+        "op": column([words.number(x.operation) for x in run.steps], "i4"),
+        "peers": column([words.number(x.peers) for x in run.steps], "i4"),
+        "src": column([words.number(x.src) for x in run.steps], "i4"),
+        "dst": column([words.number(x.dst) for x in run.steps], "i4"),
+        "words": words.found,
+        "chunks": column((c for x in run.steps for c in x.chunks), "i4"),
+        "chunksFirst": column(_starts([x.chunks for x in run.steps]), "i4"),
+        "since": column(run.since[:last] * 1e6, "f4"),
         "ready": column(run.timeline.ready[:last] * 1e6, "f4"),
         "end": column(run.timeline.end[:last] * 1e6, "f4"),
         "resources": _resources(run.timeline),
     }
 
 
-def _slice(place: Any) -> str:
-    return "" if place is None else f"{place.buffer}{place.offset}"
+class _Words:
+    """Texts that come again and again, each once."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Which of ``found`` is ``text``."""
+        if text not in self._numbers:
+            self._numbers[text] = len(self.found)
+            self.found.append(text)
+        return self._numbers[text]

@@ -1,0 +1,291 @@
+"""An MSCCL++ plan as tasks: thread blocks in order, puts over memory and port channels, signals and barriers.
+
+In: a plan that its judge has passed, costs. Out: tasks, and which operation each stands for. The rules
+(docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it copies itself,
+all slices of an operation at once; a port channel's engine carries out its puts one after another while the thread
+block goes on; a signal comes with what was put before it and alone takes alpha; a wait takes the oldest signal.
+Buffers are as large as the message, so nothing loops. Tasks are in an order in which they can run. Semaphores are
+taken in that order too, whoever would come first in time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.model.cost import Costs
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
+from hetesynth.model.program import Buffer
+from hetesynth.model.topology import Rank
+from hetesynth.simulate.graph_builder import SizedTasks, TaskList
+
+Cell = tuple[Rank, Buffer, int]
+"""The first chunk of a slice: whose buffer, which, where."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTask:
+    """What a task stands for: an operation by indices into the plan, or a slice of it that moves ``count`` chunks.
+
+    ``after``: the tasks of its thread block that must end before this one may begin. ``peers``: whom it signals or
+    waits for.
+    """
+
+    gpu: int
+    block: int
+    step: int
+    after: tuple[int, ...]
+    src: Cell | None = None
+    dst: Cell | None = None
+    count: int = 0
+    peers: tuple[Rank, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTasks:
+    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (signal, wait that takes it)."""
+
+    tasks: SizedTasks
+    places: tuple[PlanTask, ...]
+    messages: tuple[tuple[int, int], ...]
+
+
+def plan_tasks(plan: Plan, costs: Costs) -> PlanTasks:
+    """The tasks of ``plan``. Raises ValueError where it puts over a pair without a link, or never ends."""
+    return _Execution(plan, costs).run()
+
+
+@dataclass(slots=True)
+class _Block:
+    """A thread block on its way. ``after``: what its next operation waits for."""
+
+    gpu: int
+    index: int
+    operations: tuple[PlanOperation, ...]
+    after: tuple[int, ...] = ()
+    done: int = 0
+    arrived: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _End:
+    """One end of a channel. ``last``: the put that its engine took last; ``inbox``: signals not yet waited for."""
+
+    gpu: Rank
+    peer: Rank
+    kind: ChannelType
+    link: int
+    far: _End | None = None
+    last: tuple[int, ...] = ()
+    inbox: deque[int] = field(default_factory=deque)
+
+
+class _Execution:
+    def __init__(self, plan: Plan, costs: Costs) -> None:
+        self._plan, self._costs = plan, costs
+        self._tasks = TaskList(costs)
+        self._places: list[PlanTask] = []
+        self._messages: list[tuple[int, int]] = []
+        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+        for i, pair in enumerate(costs.link_ends):
+            self._links[pair].append(i)
+        self._blocks = [
+            _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
+        ]
+        self._ends = self._channels()
+        self._put: set[tuple[Rank, Rank, ChannelType]] = set()  # put, and not yet told by a signal
+        self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
+        self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
+        for g, gpu in enumerate(plan.gpus):
+            for s, start in enumerate(gpu.semaphores):
+                self._released[g, s].extend([()] * start)
+
+    def run(self) -> PlanTasks:
+        moved = True
+        while moved:
+            moved = False
+            for block in self._blocks:
+                while block.done < len(block.operations) and self._done(block, block.operations[block.done]):
+                    block.done += 1
+                    moved = True
+        if any(block.done < len(block.operations) for block in self._blocks):
+            raise ValueError("the plan never ends: some thread blocks wait for ever")
+        return PlanTasks(self._tasks.sized(), tuple(self._places), tuple(self._messages))
+
+    def _channels(self) -> dict[tuple[int, ChannelType, int], _End]:
+        """All ends. The k-th channel to a peer meets the peer's k-th back and takes its turn among equal links."""
+        found: dict[tuple[int, ChannelType, int], _End] = {}
+        between: dict[tuple[Rank, Rank, ChannelType], list[_End]] = defaultdict(list)
+        for g, gpu in enumerate(self._plan.gpus):
+            for kind in CHANNEL_TYPES:
+                for c, peer in enumerate(gpu.peers(kind)):
+                    same = between[g, peer, kind]
+                    found[g, kind, c] = _End(g, peer, kind, self._link(g, peer, len(same)))
+                    same.append(found[g, kind, c])
+        for (g, peer, kind), ends in between.items():
+            for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
+                end.far = far
+        return found
+
+    def _link(self, src: Rank, dst: Rank, turn: int = 0) -> int:
+        """The fastest link from ``src`` to ``dst``."""
+        links = self._links.get((src, dst))
+        if not links:
+            raise ValueError(f"the plan reaches from {src} to {dst}, where the topology has no link")
+        rate, alpha = self._costs.link_rate, self._costs.link_alpha
+        best = max((rate[i], -alpha[i]) for i in links)
+        equal = [i for i in links if (rate[i], -alpha[i]) == best]
+        return equal[turn % len(equal)]
+
+    # -- operations
+
+    def _done(self, block: _Block, x: PlanOperation) -> bool:
+        """Carry ``x`` out; False where it must wait for what other thread blocks have not done yet."""
+        match x.op:
+            case "nop":
+                return True
+            case "barrier":
+                return self._barrier(block, x)
+            case "wait" | "rlxwait":
+                return self._wait(block, x)
+            case "signal" | "rlxsignal":
+                for end in self._ends_of(block, x):
+                    self._signal(block, end)
+            case "flush":
+                ends = self._ends_of(block, x)
+                block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
+            case "sem_acquire" | "sem_release":
+                return self._semaphore(block, x)
+            case "put" | "pws" | "pwsf" if x.channel_type == "port":
+                self._port_puts(block, x)
+            case _:
+                self._move(block, x)
+        return True
+
+    def _wait(self, block: _Block, x: PlanOperation) -> bool:
+        ends = self._ends_of(block, x)
+        if any(len(end.inbox) < ends.count(end) for end in ends):
+            return False
+        signals = [end.inbox.popleft() for end in ends]
+        task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
+        self._messages += [(signal, task) for signal in signals]
+        block.after = (task,)
+        return True
+
+    def _signal(self, block: _Block, end: _End) -> None:
+        waits = (*block.after, *end.last)
+        told = (end.gpu, end.peer, end.kind)
+        if told in self._put:
+            self._put.discard(told)
+            task = self._local(block, waits, (end.peer,))
+        else:
+            task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
+        if end.far is not None:
+            end.far.inbox.append(task)
+
+    def _barrier(self, block: _Block, x: PlanOperation) -> bool:
+        here = self._at_barrier[block.gpu, x.barrier or 0]
+        if block.arrived:
+            if block in here:
+                return False
+            block.arrived = False
+            return True
+        block.arrived = True
+        here.append(block)
+        if len(here) < (x.blocks or 1):
+            return False
+        meeting = self._local(block, [task for member in here for task in member.after])
+        for member in here:
+            member.after = (meeting if member is block else self._local(member, [*member.after, meeting]),)
+        here.clear()
+        block.arrived = False
+        return True
+
+    def _semaphore(self, block: _Block, x: PlanOperation) -> bool:
+        queues = [self._released[block.gpu, s] for s in x.semaphores]
+        if x.op == "sem_release":
+            block.after = (self._local(block, block.after),)
+            for queue in queues:
+                queue.append(block.after)
+            return True
+        if not all(queues):
+            return False
+        block.after = (
+            self._local(block, [*block.after, *(task for queue in queues for task in queue.popleft())]),
+        )
+        return True
+
+    def _port_puts(self, block: _Block, x: PlanOperation) -> None:
+        ends = self._ends_of(block, x)
+        for end, src, dst in zip(ends, x.src, x.dst, strict=True):
+            task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
+            self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
+            end.last = (task,)
+            self._put.add((end.gpu, end.peer, end.kind))
+            if x.op != "put":
+                self._signal(block, end)
+        if x.op == "pwsf":
+            block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
+
+    def _move(self, block: _Block, x: PlanOperation) -> None:
+        """What the threads of the block copy and add: from peers, then here, then to peers."""
+        sources = [self._cell(block, x, part) for part in x.src]
+        targets = [self._cell(block, x, part) for part in x.dst]
+        kind, count = x.channel_type or "memory", x.src[0].size
+        if x.op in ("put", "get", "copy"):
+            parts = zip(sources, targets, (part.size for part in x.src), strict=True)
+            block.after = tuple(self._transfer(block, *part, kind) for part in parts)
+            return
+        home = (block.gpu, targets[0][1], targets[0][2])
+        block.after = tuple(self._transfer(block, s, home, count, kind) for s in sources if s[0] != block.gpu) or (
+            block.after
+        )
+        work = self._costs.gamma[block.gpu] * count * max(1, len(sources) - 1)
+        added = self._placed(
+            self._tasks.local(block.after, seconds_per_byte=work), block, sources[0], targets[0], count
+        )
+        block.after = (added,)
+        sent = tuple(self._transfer(block, targets[0], t, count, kind) for t in targets if t[0] != block.gpu)
+        block.after = sent or block.after
+
+    def _transfer(self, block: _Block, src: Cell, dst: Cell, count: int, kind: ChannelType) -> int:
+        """Chunks from one GPU to another, or within one; its number."""
+        if src[0] == dst[0]:
+            task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
+        else:
+            task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count)
+            if src[0] == block.gpu:
+                self._put.add((src[0], dst[0], kind))
+        return self._placed(task, block, src, dst, count)
+
+    # -- parts of an operation
+
+    def _local(self, block: _Block, waits: Iterable[int], peers: tuple[Rank, ...] = ()) -> int:
+        """A task that only waits; its number."""
+        return self._placed(self._tasks.local(tuple(dict.fromkeys(waits))), block, peers=peers)
+
+    def _placed(
+        self,
+        task: int,
+        block: _Block,
+        src: Cell | None = None,
+        dst: Cell | None = None,
+        count: int = 0,
+        peers: tuple[Rank, ...] = (),
+    ) -> int:
+        self._places.append(PlanTask(block.gpu, block.index, block.done, block.after, src, dst, count, peers))
+        return task
+
+    def _ends_of(self, block: _Block, x: PlanOperation) -> Sequence[_End]:
+        kind = x.channel_type or "memory"
+        known = self._plan.gpus[block.gpu].blocks[block.index].channels(kind)
+        return [self._ends[block.gpu, kind, known[c]] for c in x.channels]
+
+    def _cell(self, block: _Block, x: PlanOperation, part: Slice) -> Cell:
+        if isinstance(part, LocalSlice):
+            return block.gpu, part.buffer, part.index
+        gpu = self._plan.gpus[block.gpu]
+        known = gpu.blocks[block.index].buffers(x.channel_type or "memory")
+        remote = gpu.remote_buffers[known[part.buffer_id]]
+        return remote.rank, remote.buffer, part.index
