@@ -20,14 +20,15 @@ from hetesynth.execute.memory import Memory
 from hetesynth.execute.outcome import Fault
 from hetesynth.execute.scheduling import Choice, Coroutine, Packet, Player, Position, Send, Wait, refuse
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, ThreadBlock
+from hetesynth.model.target import PORTABLE
 
 if TYPE_CHECKING:
     from hetesynth.execute.arithmetic import Elements
 
 MESSAGE, CREDIT = 1, 2
 MAX_PACKED = 71  # chunks in one message
-SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
-MESSAGE_BYTES = {"Simple": 2 * 2**20, "LL": 32 * 2**10, "LL128": 560 * 2**10}
+SLOTS = dict(PORTABLE.fifo_messages)
+MESSAGE_BYTES = dict(PORTABLE.fifo_bytes)
 """What one message carries with the runtimes' default buffers."""
 
 _SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})

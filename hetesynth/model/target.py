@@ -33,7 +33,8 @@ class Target:
     offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
     a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``max_fused_reductions``: consecutive
     ``re`` into one place that the reader makes one instruction. ``fifo_messages``: messages a connection holds
-    before a send waits.
+    before a send waits. ``fifo_bytes``: what one of them carries with default buffers; a step with more than that
+    takes several.
 
     What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
     each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
@@ -65,6 +66,7 @@ class Target:
     max_nodes: int = 4095
     max_fused_reductions: int = 16
     fifo_messages: tuple[tuple[Protocol, int], ...] = (("Simple", 2), ("LL", 8), ("LL128", 8))
+    fifo_bytes: tuple[tuple[Protocol, int], ...] = (("Simple", 2 << 20), ("LL", 32 << 10), ("LL128", 560 << 10))
     resident_thread_blocks: int = 64
     written_channels: int = 32
     reducescatter: str = "reducescatter"
@@ -81,6 +83,10 @@ class Target:
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` buffers."""
         return dict(self.fifo_messages)[protocol]
+
+    def message_bytes(self, protocol: Protocol) -> int:
+        """Bytes that one message of ``protocol`` carries."""
+        return dict(self.fifo_bytes)[protocol]
 
     @property
     def thread_blocks(self) -> int:

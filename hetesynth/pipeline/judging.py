@@ -128,7 +128,8 @@ def _judge_xml(path: Path, question: Question) -> Judged:
 
 
 def _size_warnings(read: Any, findings: list[Finding], question: Question) -> list[Finding]:
-    """Only for programs that run right: whatever stops them stops them at every size."""
+    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes wrong
+    at sizes for which none of them would select the file."""
     from hetesynth.verify.program import large_message_violations
 
     stops = ("deadlock", "race", "undefined-data", "wrong-data")

@@ -16,11 +16,11 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.lint_limits import limits, peers_refused, sizes_refused
-from hetesynth.verify.lint_metadata import metadata
+from hetesynth.verify.lint_metadata import metadata, smallest_message
 from hetesynth.verify.lint_readers import reader_of
 from hetesynth.verify.lint_rules import BY_ID, RULES
 from hetesynth.verify.msccl_xml import ReadResult
-from hetesynth.verify.program import execute
+from hetesynth.verify.program import execute, large_message_violations
 from hetesynth.verify.program_checks import structure
 from hetesynth.verify.program_findings import MAX_FINDINGS, Findings
 
@@ -72,9 +72,11 @@ def lint_targets(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[TargetVerdict]:
-    """``lint`` and ``acceptance`` for several targets; the program is executed once for all with equal FIFOs."""
+    """``lint`` and ``acceptance`` for several targets; the program is executed once for all with equal FIFOs, and
+    again, if it is right, with messages as short as the largest call that selects the file makes them."""
     shared = _structure(read, links)
     executed: dict[int, list[Violation]] = {}
+    parted: dict[tuple[int, int], list[Violation]] = {}
     verdicts: list[TargetVerdict] = []
     for target in targets:
         found = [*_read(read, target), *shared, *_of_target(read, target, sms or reader_of(target).sms)]
@@ -84,6 +86,10 @@ def lint_targets(
             if slots not in executed:
                 executed[slots] = _executed(read, read.program, slots, root)
             found += executed[slots]
+            key = slots, smallest_message(read.algo, read.program, target)
+            if key not in parted and not executed[slots]:
+                parted[key] = large_message_violations(read, slots=slots, root=root, split=key[1])
+            found += parted.get(key, [])
         verdicts.append(TargetVerdict(target.name, taken, tuple(_shown(found))))
     return verdicts
 

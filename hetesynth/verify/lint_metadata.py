@@ -39,11 +39,26 @@ def metadata(
     return found
 
 
+def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
+    being the default ones: 1 where no size is too large."""
+    high = _high(attributes, program, target)
+    if high == 0:
+        return 1
+    largest = -(-high // max(1, program.chunks_per_loop))  # bytes of a chunk
+    return max(1, target.message_bytes(program.protocol) // largest)
+
+
+def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """The largest call that selects the file; 0 is no limit, or no call at all."""
+    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
+
+
 def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
     """Sizes and flags by which a call selects the file."""
     reader, found = reader_of(target), []
     low = program.min_bytes
-    high = program.max_bytes if "maxBytes" in attributes else reader.default_max_bytes
+    high = _high(attributes, program, target)
     unlimited = high == 0 and target.open_max_bytes == 0
     if reader.checks_order and low > high and not unlimited:
         found.append(

@@ -70,14 +70,15 @@ def program_violations(
 
 
 def large_message_violations(
-    source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None
+    source: ReadResult | Program, *, slots: int | None = None, root: Rank | None = None, split: int = 1
 ) -> list[Violation]:
     """What goes wrong once chunks are so large that runtimes send ``cnt`` > 1 in several messages.
 
-    Empty when every message has one chunk, and when what shows without running forbids to execute it.
+    ``split``: the chunks that a message still carries; 1, the worst case, unless calls are known to be smaller.
+    Empty when no message splits, and when what shows without running forbids to execute it.
     """
     program, lines, _ = _parts(source)
-    if program is None or not _has_long_messages(program):
+    if program is None or longest_message(program) <= split:
         return []
     findings = Findings(program, lines)
     structure(findings, None)
@@ -87,7 +88,7 @@ def large_message_violations(
     if program.collective in ROOTED:
         root = _root(findings, program, lines, slots, root)
     if not findings.found:
-        _execute(findings, slots, root, split=True)
+        _execute(findings, slots, root, split)
     return findings.found
 
 
@@ -157,15 +158,17 @@ def _parts(source: ReadResult | Program) -> tuple[Program | None, Lines, list[Vi
     return source.program, source.lines, list(source.violations)
 
 
-def _execute(findings: Findings, slots: int | None, root: Rank | None, split: bool = False) -> None:
-    """One run per aliasing the file claims (out of place when it claims none). ``split``: in single chunks."""
+def _execute(findings: Findings, slots: int | None, root: Rank | None, split: int = 0) -> None:
+    """One run per aliasing the file claims (out of place when it claims none). ``split``: the chunks of a message,
+    0: all that its instruction says."""
     program = findings.program
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     for in_place in claims or [False]:
         layout = Layout(program, buffer_sizes(program), in_place, root)
         findings.context = "" if len(claims) < 2 else "in place: " if in_place else "out of place: "
         if split:
-            findings.context += "once chunks are too large for one message: "
+            at_most = f"{split} chunks" if split > 1 else "one chunk"
+            findings.context += f"once chunks are so large that a message has {at_most}: "
         before = len(findings.found)
         buffers_touched(layout, findings)
         if len(findings.found) == before:
@@ -173,9 +176,10 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None, split: bo
     findings.context = ""
 
 
-def _has_long_messages(program: Program) -> bool:
+def longest_message(program: Program) -> int:
+    """The most chunks that one instruction sends or receives."""
     instructions = (x for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
-    return any(x.count > 1 and (x.op in SENDS or x.op in RECEIVES) for x in instructions)
+    return max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0)
 
 
 def _root(findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None) -> Rank | None:

@@ -62,9 +62,9 @@ class Memory:
     """The cells of one GPU."""
 
     def __init__(
-        self, layout: Layout, gpu: GpuProgram, findings: Findings, places: list[Place], split: bool
+        self, layout: Layout, gpu: GpuProgram, findings: Findings, places: list[Place], split: int
     ) -> None:
-        """``split``: whether stamps count single chunks of messages."""
+        """``split``: the most chunks a message carries; 0: all of its instruction."""
         self._layout = layout
         self._gpu = gpu
         self._findings = findings
@@ -132,7 +132,7 @@ class Memory:
         self._raced.add(pair)
         place = self._places[other]
         block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
-        step = _step_of(block.instructions, stamp) if self._split else stamp - 1
+        step = _step_of(block.instructions, stamp, self._split) if self._split else stamp - 1
         text = f"{does} {name} while thread block {block.id} step {step} {did} it"
         rule = "split-race" if self._split else "race"
         self._findings.add(rule, f"{text}: no dependence or message orders them", self._place(access))
@@ -142,15 +142,15 @@ class Memory:
         return Place(of.gpu, of.block, access.step)
 
 
-def parts(x: Instruction, split: bool) -> int:
-    """How many messages the instruction has where messages are single chunks (``split``); else it is one."""
-    return x.count if split and (x.op in SENDS or x.op in RECEIVES) else 1
+def parts(x: Instruction, split: int) -> int:
+    """How many messages the instruction has where one carries at most ``split`` chunks; 0: it is one."""
+    return -(-x.count // split) if split and (x.op in SENDS or x.op in RECEIVES) else 1
 
 
-def _step_of(instructions: tuple[Instruction, ...], stamp: int) -> int:
+def _step_of(instructions: tuple[Instruction, ...], stamp: int, split: int) -> int:
     """The step that the ``stamp``-th message belongs to."""
     for step, x in enumerate(instructions):
-        stamp -= parts(x, split=True)
+        stamp -= parts(x, split)
         if stamp <= 0:
             return step
     return len(instructions) - 1

@@ -18,10 +18,11 @@ are disjoint (scratch has full chunks too), flags carry the loop number, FIFOs k
 touch different memory, and one loop without deadlock means that no number of them deadlocks.
 
 Large chunks: a runtime splits ``cnt`` chunks into messages of k chunks, k from 71 down to 1 as chunks grow. With
-``split`` every message has one chunk (k = 1). That is the worst case for deadlock: where a send of k chunks waits
+``split`` = k a message has at most k chunks. k = 1 is the worst case for deadlock: where a send of k chunks waits
 for the receive two messages back, the first of the same chunks sent singly waits for a receive that is there or
-later in the receiver's order, so every circle of waits for some k is one for k = 1. Races are judged for whole
-messages (the fewest waits for slots) and for single chunks (the least that one message orders).
+later in the receiver's order, so every circle of waits for some k is one for k = 1; and what hangs for some k
+hangs for all below. Races are judged for whole messages (the fewest waits for slots) and for the smallest messages
+that calls lead to (the least that one message orders).
 """
 
 from __future__ import annotations
@@ -98,9 +99,10 @@ class _Block:
 
 
 class Execution:
-    """One run of ``layout.program``; ``run`` reports to ``findings``."""
+    """One run of ``layout.program``; ``run`` reports to ``findings``. ``split``: the most chunks of a message, 0:
+    as many as its instruction says."""
 
-    def __init__(self, layout: Layout, slots: int, findings: Findings, split: bool = False) -> None:
+    def __init__(self, layout: Layout, slots: int, findings: Findings, split: int = 0) -> None:
         self._layout = layout
         self._slots = slots
         self._findings = findings
@@ -293,8 +295,9 @@ class Execution:
         """The cells that the message at hand touches on one side."""
         if part is None:
             return None
-        offset = part.offset + block.part
-        count = 1 if parts(x, self._split) > 1 else x.count
+        before = block.part * self._split
+        offset = part.offset + before
+        count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
         return Span(block.bases[part.buffer] + offset, count, part.buffer, offset)
 
     # -- the end

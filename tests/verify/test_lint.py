@@ -199,6 +199,32 @@ def test_messages_that_split_fill_the_fifo(count: int, protocol: str, hangs: boo
     assert all("step 0" in v.message and v.step == 0 for v in found)
 
 
+CHUNK = 1 << 20  # bytes; a message of Simple carries two of them
+
+
+@pytest.mark.parametrize(
+    ("protocol", "count", "high", "hangs"),
+    [
+        ("Simple", 3, 0, True),  # no limit: chunks may be of any size
+        ("Simple", 3, 4 * CHUNK, False),  # three chunks in a message
+        ("Simple", 3, 6 * CHUNK, False),  # two in a message, two messages
+        ("Simple", 3, 6 * CHUNK + 6, True),  # three messages
+        ("LL", 9, 18 * (32 << 10), True),
+        ("LL", 9, 18 * (16 << 10), False),
+        ("LL128", 9, 18 * (560 << 10), True),
+        ("LL128", 9, 18 * (280 << 10), False),
+    ],
+)
+def test_a_split_message_is_an_error_where_some_call_leads_to_it(
+    protocol: str, count: int, high: int, hangs: bool
+) -> None:
+    read = _read(replace(_sends_first(count, protocol), max_bytes=high))
+    for name in ("rccl-6", "rccl-5", "msccl-executor"):
+        found = lint(read, TARGETS[name])
+        assert {BY_ID[v.rule or ""].name for v in found} == ({"split-deadlock"} if hangs else set())
+        assert acceptance(read, TARGETS[name]) == "accepted"
+
+
 @pytest.mark.parametrize("name", sorted(good_programs()))
 @pytest.mark.parametrize("slots", [1, 2])
 def test_singly_sent_chunks_are_the_worst_split(name: str, slots: int) -> None:

@@ -71,6 +71,9 @@ HARMLESS = {
     "proto_LL128", "s_unordered", "spaceslash", "tb_reordered",
 }  # fmt: skip
 
+HANG_ABOVE_A_SIZE = {"mscclang-ag_rd_8"}
+"""Both ends send four chunks at once and say that they serve every size: above 8 MB those are four messages."""
+
 
 def _names(case: str, target: str) -> set[str]:
     return {BY_ID[v.rule or ""].name for v in lint(load_program(CASES / f"{case}.xml"), TARGETS[target])}
@@ -114,5 +117,6 @@ def test_shipped_schedules_run_on_what_they_were_made_for(path: Path) -> None:
     assert program_violations(read) == []
     verdicts = lint_targets(read, [TARGETS[name] for name in XML_TARGETS])
     told = {BY_ID[v.rule or ""].name for verdict in verdicts for v in verdict.violations}
-    assert told <= {"metadata-missing", "never-selected", "op-refused"}
-    assert any(not verdict.violations for verdict in verdicts)
+    assert ("split-deadlock" in told) == (path.stem in HANG_ABOVE_A_SIZE)
+    assert told - {"split-deadlock"} <= {"metadata-missing", "never-selected", "op-refused"}
+    assert any(not verdict.violations for verdict in verdicts) or path.stem in HANG_ABOVE_A_SIZE

@@ -62,11 +62,14 @@ def _hangs(found: list[str]) -> bool:
 
 @settings(max_examples=120, deadline=None)
 @given(rings(), st.integers(1, 3))
-def test_single_chunks_tell_for_all_sizes(gpus: list[Steps], slots: int) -> None:
+def test_messages_of_every_length_and_single_chunks_tell_for_all(gpus: list[Steps], slots: int) -> None:
     finishes = {k: _finishes(gpus, k, slots) for k in (1, 2, 3, 4, 5, 6)}
-    assert all(finishes.values()) == finishes[1], "single chunks are the worst case"
+    assert sorted(finishes.values()) == list(finishes.values()), "shorter messages hang where longer ones do"
     ring = _ring(gpus)
     whole = [BY_ID[v.rule or ""].name for v in program_violations(ring, slots=slots)]
     parts = [BY_ID[v.rule or ""].name for v in large_message_violations(ring, slots=slots)]
     assert _hangs(whole) != finishes[6]
     assert (_hangs(whole) or _hangs(parts)) != finishes[1]
+    for k in range(2, 6):
+        some = [BY_ID[v.rule or ""].name for v in large_message_violations(ring, slots=slots, split=k)]
+        assert (_hangs(whole) or _hangs(some)) != finishes[k]
