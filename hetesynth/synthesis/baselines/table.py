@@ -8,6 +8,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Transfer
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
+from hetesynth.synthesis.baselines.rails import rail_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.simple import (
     all_pairs_routes,
@@ -89,5 +90,6 @@ BASELINES: tuple[Strategy, ...] = (
     baseline("sph", "shortest paths, whatever the load", shortest_path_routes),
     baseline("all-pairs", "everything straight to its receiver", all_pairs_routes),
     baseline("doubling", "recursive doubling and halving", doubling_routes),
+    baseline("rails", "rings of servers whose NICs keep their peers", rail_routes),
     baseline("hierarchical", "between servers, then inside them", hierarchical_routes),
 )
