@@ -5,19 +5,25 @@ In: a report. Out: JSON in Chrome's trace event format (complete events ``X``, m
 Transfers share a resource, and events of one thread must not overlap, so a resource gets as many threads as it
 carries transfers at once. Of a program that loops often the first loops are there. The same report gives the
 same bytes.
+
+Readers count whole nanoseconds and bind a flow to whatever is open on its thread at its time, in the order of the
+file: so times are rounded to nanoseconds, flows lie just inside what they join, and events are sorted.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 from hetesynth.model.timeline import Timeline
 from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 
 MAX_EVENTS = 500_000
+TICK = 0.001  # us: the least time that readers tell apart
 _RESOURCES, _PROGRAM_RESOURCES, _GPUS = 1, 2, 10  # process ids
 
 Event = dict[str, Any]
@@ -25,13 +31,12 @@ Event = dict[str, Any]
 
 def chrome_trace(report: Report) -> bytes:
     """The trace of ``report``; events past ``MAX_EVENTS`` are left out, and ``otherData`` says how many."""
-    events: list[Event] = []
-    left_out = 0
-    for event in _events(report):
-        if len(events) < MAX_EVENTS:
-            events.append(event)
-        else:
-            left_out += 1
+    every = _events(report)
+    events = list(islice(every, MAX_EVENTS))
+    left_out = sum(1 for _ in every)
+    if left_out:
+        events, left_out = _whole_flows(events, left_out)
+    events.sort(key=_moment)
     other = {"title": report.title, "size_bytes": report.size, "simulated": True, "events_left_out": left_out}
     lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
     head = json.dumps(other, separators=(",", ":"))
@@ -56,12 +61,26 @@ def _named(process: int, name: str, order: int) -> Iterator[Event]:
 
 
 def _us(seconds: float) -> float:
-    return round(seconds * 1e6, 4)
+    return round(seconds * 1e6, 3)
+
+
+def _whole_flows(events: list[Event], left_out: int) -> tuple[list[Event], int]:
+    """The events without flows of which one end is left out, and how many are left out then."""
+    ends = Counter(event["id"] for event in events if "id" in event)
+    whole = [event for event in events if ends.get(event.get("id"), 2) == 2]
+    return whole, left_out + len(events) - len(whole)
+
+
+def _moment(event: Event) -> tuple[float, int]:
+    """Names come first. What begins at a time comes after the flows that lie inside of what has begun before."""
+    if event["ph"] == "M":
+        return -1.0, 0
+    return event["ts"], {"s": 0, "f": 1}.get(event["ph"], 2) if event.pop("inside", False) else 2
 
 
 def _lasts(begin: float, end: float) -> float:
     """Microseconds, so that rounded begin and length add up to the rounded end."""
-    return max(0.0, round(_us(end) - _us(begin), 4))
+    return max(0.0, round(_us(end) - _us(begin), 3))
 
 
 def _transfer_names(run: ScheduleRun) -> list[str]:
@@ -133,7 +152,7 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
 
     What a thread block has under way at once (puts that it does not wait for) is on tracks of its own.
     """
-    since, ready, end = run.since.tolist(), run.timeline.ready.tolist(), run.timeline.end.tolist()
+    since, end = run.since.tolist(), run.timeline.end.tolist()
     tasks: list[list[int]] = [[] for _ in run.blocks]
     for task in range(run.tasks):
         tasks[run.steps[task % len(run.steps)].block].append(task)
@@ -152,10 +171,26 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
             extra = f" #{lane + 1}" if lane else ""
             yield from _thread(process, first + lane, f"block {block.id}{extra}: {block.label}")
         tracks |= {task: (process, first + lane) for task, lane in lanes.items()}
+    yield from _steps(run, tracks)
+
+
+def _steps(run: ProgramRun, tracks: dict[int, tuple[int, int]]) -> Iterator[Event]:
+    """Every task, and behind it the flows that leave from it or end in it. One that takes no time sends none."""
+    since, ready, end = (times.tolist() for times in (run.since, run.timeline.ready, run.timeline.end))
+    flows: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for number, (sent, taken) in enumerate(run.messages):
+        if max(sent, taken) < run.tasks and _lasts(since[sent], end[sent]) >= 2 * TICK:
+            flows[sent].append(("s", number))
+            flows[taken].append(("f", number))
     for task in range(run.tasks):
         process, thread = tracks[task]
         yield _step_event(run, task, process, thread, (since[task], ready[task], end[task]))
-    yield from _flows(run, tracks)
+        begun, ended = _us(since[task]), _us(end[task])
+        at = max(begun, round(ended - TICK, 3))
+        for phase, number in flows[task]:
+            event: Event = {"ph": phase, "pid": process, "tid": thread, "ts": at, "cat": "message", "id": number}
+            event |= {"name": "message", "inside": at > begun} | ({"bp": "e"} if phase == "f" else {})
+            yield event
 
 
 def _step_event(
@@ -172,17 +207,3 @@ def _step_event(
             **{name: value for name, value in said.items() if value},
         },
     }  # fmt: skip
-
-
-def _flows(run: ProgramRun, tracks: dict[int, tuple[int, int]]) -> Iterator[Event]:
-    """An arrow for each message, from the end of its send to the end of its receive."""
-    end = run.timeline.end.tolist()
-    drawn = (pair for pair in run.messages if max(pair) < run.tasks)
-    for number, (sent, taken) in enumerate(drawn):
-        for phase, task in (("s", sent), ("f", taken)):
-            process, thread = tracks[task]
-            bound = {"bp": "e"} if phase == "f" else {}
-            yield {
-                "ph": phase, "pid": process, "tid": thread, "ts": _us(end[task]), **bound,
-                "cat": "message", "name": "message", "id": number,
-            }  # fmt: skip

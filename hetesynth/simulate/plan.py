@@ -44,7 +44,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (signal, wait that takes it)."""
+    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (put or lone signal, wait that is told of it)."""
 
     tasks: SizedTasks
     places: tuple[PlanTask, ...]
@@ -94,7 +94,8 @@ class _Execution:
             _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
         ]
         self._ends = self._channels()
-        self._put: set[tuple[Rank, Rank, ChannelType]] = set()  # put, and not yet told by a signal
+        self._put: dict[tuple[Rank, Rank, ChannelType], int] = {}  # the last put that no signal has told of yet
+        self._told: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
         self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
         for g, gpu in enumerate(plan.gpus):
@@ -169,7 +170,7 @@ class _Execution:
             return False
         signals = [end.inbox.popleft() for end in ends]
         task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
-        self._messages += [(signal, task) for signal in signals]
+        self._messages += [(self._told.get(signal, signal), task) for signal in signals]
         block.after = (task,)
         return True
 
@@ -177,8 +178,8 @@ class _Execution:
         waits = (*block.after, *end.last)
         told = (end.gpu, end.peer, end.kind)
         if told in self._put:
-            self._put.discard(told)
             task = self._local(block, waits, (end.peer,))
+            self._told[task] = self._put.pop(told)
         else:
             task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
         if end.far is not None:
@@ -222,7 +223,7 @@ class _Execution:
             task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
             self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
             end.last = (task,)
-            self._put.add((end.gpu, end.peer, end.kind))
+            self._put[end.gpu, end.peer, end.kind] = task
             if x.op != "put":
                 self._signal(block, end)
         if x.op == "pwsf":
@@ -256,7 +257,7 @@ class _Execution:
         else:
             task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count)
             if src[0] == block.gpu:
-                self._put.add((src[0], dst[0], kind))
+                self._put[src[0], dst[0], kind] = task
         return self._placed(task, block, src, dst, count)
 
     # -- parts of an operation
