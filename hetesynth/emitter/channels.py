@@ -66,14 +66,16 @@ class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
     ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
-    how many runs, each on channels of its own, a pair's transfers are cut in time. ``merge``: neighbouring
-    chunks that share a channel in a tick become one message; ``apart``: (pair, tick) where that must not be done.
+    how many runs, each on channels of its own, the longest lane of a pair is cut in time; the others into runs no
+    longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
+    (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
     """
 
     most: Mapping[Pair, int] = field(default_factory=dict)
     parts: Mapping[Pair, int] = field(default_factory=dict)
     merge: bool = True
     apart: frozenset[tuple[Pair, int]] = frozenset()
+    near: bool = False
 
 
 def messages(
@@ -84,13 +86,10 @@ def messages(
     Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
     """
     lanes: dict[tuple[Pair, tuple[int, int]], list[Transfer]] = {}
-    by_pair: dict[Pair, list[Transfer]] = defaultdict(list)
-    for t in schedule.transfers:
-        arc = problem.arcs[t.link]
-        by_pair[arc.src, arc.dst].append(t)
-    for pair in sorted(by_pair):
+    sum_steps = 1 if "rrc" in profile.ops else 2
+    for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         most = min(plan.most.get(pair, profile.channels), profile.channels)
-        for slot, carried in _slots(by_pair[pair], most, plan.parts.get(pair, 1)).items():
+        for slot, carried in _slots(transfers, most, plan.parts.get(pair, 1), sum_steps).items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile)
     found: list[_Loose] = []
@@ -98,6 +97,23 @@ def messages(
         together = _together(pair, carried, plan, profile)
         found.extend(_waves(pair, channel[pair, slot], together))
     return _numbered(found, slots)
+
+
+def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
+    """The transfers over all parallel links of each pair of ranks, in order."""
+    by_pair: dict[Pair, list[Transfer]] = defaultdict(list)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        by_pair[arc.src, arc.dst].append(t)
+    return by_pair
+
+
+def lanes_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
+    """How many channels each pair uses for concurrent chunks (without those it has because it is cut in time)."""
+    return {
+        pair: min(len(_lanes(transfers)[1]), plan.most.get(pair, profile.channels), profile.channels)
+        for pair, transfers in transfers_by_pair(problem, schedule).items()
+    }
 
 
 class _Loose(NamedTuple):
@@ -116,27 +132,51 @@ class _Loose(NamedTuple):
         return self[:5]
 
 
-def _slots(transfers: list[Transfer], most: int, parts: int) -> dict[tuple[int, int], list[Transfer]]:
-    """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes."""
-    free_from: list[int] = []
-    lane_of: dict[tuple[int, int, int], int] = {}  # by start, chunk, link
-    for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
-        lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
-        free_from[lane : lane + 1] = [t.end]
-        lane_of[_who(t)] = lane
+def _slots(
+    transfers: list[Transfer], most: int, parts: int, sum_steps: int
+) -> dict[tuple[int, int], list[Transfer]]:
+    """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes.
+
+    ``sum_steps``: steps of the receiver for a value that is added.
+    """
+    lane_of, free_from = _lanes(transfers)
     in_order = sorted(transfers, key=_who)
     if len(free_from) > most:
         lane_of = _squeezed(in_order, lane_of, most)
     lanes: dict[int, list[Transfer]] = defaultdict(list)
     for t in in_order:
         lanes[lane_of[_who(t)]].append(t)
+    steps = {lane: [sum_steps if t.reduce else 1 for t in carried] for lane, carried in lanes.items()}
+    longest = -(-max(map(sum, steps.values()), default=0) // parts)
     found: dict[tuple[int, int], list[Transfer]] = {}
     for lane in sorted(lanes):
-        run = -(-len(lanes[lane]) // parts)
-        for part in range(parts):
-            if carried := lanes[lane][part * run : (part + 1) * run]:
-                found[lane, part] = carried
+        for part, run in enumerate(_cut(lanes[lane], steps[lane], longest)):
+            found[lane, part] = run
     return found
+
+
+def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
+    """As few runs in time as can be ``longest`` steps each, of about equal length."""
+    whole = sum(steps)
+    number = -(-whole // longest)
+    length = -(-whole // number)
+    runs: list[list[Transfer]] = [[] for _ in range(number)]
+    before = 0
+    for t, needed in zip(carried, steps, strict=True):
+        runs[before // length].append(t)
+        before += needed
+    return [run for run in runs if run]
+
+
+def _lanes(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
+    """The lane of each transfer by start, chunk and link, and when each lane is free again."""
+    free_from: list[int] = []
+    lane_of: dict[tuple[int, int, int], int] = {}
+    for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
+        lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
+        free_from[lane : lane + 1] = [t.end]
+        lane_of[_who(t)] = lane
+    return lane_of, free_from
 
 
 def _who(t: Transfer) -> tuple[int, int, int]:
@@ -196,6 +236,7 @@ def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: T
             and (pair, t.start) not in plan.apart
             and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
             and len(last) < profile.max_count
+            and not (plan.near and last[-1].chunk + 1 != t.chunk)
         ):
             last.append(t)
         else:

@@ -100,6 +100,12 @@ def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
         yield before
 
 
+def one_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
+    """The operations of all ranks, counted through, in the one order."""
+    keys = [op.key for operations in ranks for op in operations]
+    return array("i", sorted(range(len(keys)), key=keys.__getitem__))
+
+
 class HappensBefore:
     """The operations of all ranks as one graph, numbered in the one order.
 
@@ -107,17 +113,20 @@ class HappensBefore:
     receive.
     """
 
-    def __init__(self, ranks: Sequence[RankBlocks], waits: Sequence[Waits]) -> None:
+    def __init__(
+        self, ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[int] | None = None
+    ) -> None:
+        """``order``: ``one_order`` of the operations where that is known."""
         self.first = [0]
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
-        keys = [op.key for rank in ranks for op in rank.operations]
-        self.line = array("i", sorted(range(len(keys)), key=keys.__getitem__))
-        self.place = array("i", [0]) * len(keys)
+        self.line = one_order([rank.operations for rank in ranks]) if order is None else order
+        number = len(self.line)
+        self.place = array("i", [0]) * number
         for place, g in enumerate(self.line):
             self.place[g] = place
-        self.previous = array("i", [-1]) * len(keys)
-        self.sender = array("i", [-1]) * len(keys)
+        self.previous = array("i", [-1]) * number
+        self.sender = array("i", [-1]) * number
         self.waits: list[tuple[int, ...]] = []
         sent: dict[int, int] = {}
         for r, rank in enumerate(ranks):

@@ -14,17 +14,19 @@ shortens the critical path and still fits.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from hetesynth.emitter.assembly import Assembled, Passes, assemble
-from hetesynth.emitter.channels import ChannelPlan, Message, Pair, messages
+from hetesynth.emitter.assembly import Assembly, Laid, Ordered, Passes
+from hetesynth.emitter.channels import ChannelPlan, Message, Pair, lanes_of, messages
 from hetesynth.emitter.layout import Layout
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.emitter.placement import Placement, place
-from hetesynth.emitter.thread_blocks import SHARINGS, BlockPlan, Connection, Sharing
-from hetesynth.errors import HetesynthError
+from hetesynth.emitter.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import Protocol, ThreadBlock
+from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
@@ -59,7 +61,6 @@ class Job:
     target: Target
     protocol: Protocol
     passes: Passes
-    pacing: Pacing | None = None
 
     @property
     def slots(self) -> int:
@@ -67,14 +68,20 @@ class Job:
         return self.target.slots(self.protocol)
 
 
+Lengths = list[list[int]]  # steps of every thread block by rank
+
+
 @dataclass(frozen=True)
 class Draft:
-    """A program made with a ``Fit``, before its limits are checked. ``torn``: messages that must be taken apart
-    first; then there are no thread blocks."""
+    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see that one
+    breaks. ``ordered`` is None when thread blocks, or steps without nops, are too many already; and ``laid``, when
+    messages must be taken apart first (``placement.torn``)."""
 
     messages: list[Message]
     placement: Placement
-    assembled: Assembled
+    assembly: Assembly
+    laid: Laid | None = None
+    ordered: Ordered | None = None
 
     @property
     def torn(self) -> tuple[Message, ...]:
@@ -82,105 +89,143 @@ class Draft:
         return self.placement.torn
 
     @property
-    def thread_blocks(self) -> tuple[tuple[ThreadBlock, ...], ...]:
-        """By rank."""
-        return self.assembled.thread_blocks
+    def steps(self) -> Lengths:
+        """As far as they are known."""
+        made = self.ordered or self.laid
+        return made.steps if made is not None else []
+
+    @property
+    def blocks(self) -> list[list[Block]]:
+        """Thread blocks by rank."""
+        return [rank.blocks for rank in self.laid.ranks] if self.laid is not None else []
 
     @classmethod
     def of(cls, job: Job, fit: Fit) -> Draft:
         """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
         carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
         placement = place(job.layout, carried, job.target)
+        assembly = Assembly(placement, carried, job.passes, job.target, job.slots)
         if placement.torn:
-            return cls(carried, placement, Assembled((), placement.scratch, 0, ()))
-        return cls(carried, placement, _assembled(job, fit, placement, carried, "all"))
-
-
-def _assembled(
-    job: Job, fit: Fit, placement: Placement, carried: list[Message], sharing: Sharing,
-    pacing: Pacing | None = None,
-) -> Assembled:  # fmt: skip
-    plans = []
-    for rank in range(len(placement.operations)):
-        alone = frozenset(connection for r, connection in fit.alone if r == rank)
-        plans.append(BlockPlan(alone, rank in fit.no_copy_block, sharing if job.passes.share else "none"))
-    return assemble(placement, carried, plans, job.passes, job.target, job.slots, pacing)
-
-
-def best(job: Job, fit: Fit, draft: Draft) -> Assembled:
-    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program.
-
-    It is paced last, where the job asks for that and it still fits.
-    """
-    found, chosen = draft.assembled, SHARINGS[0]
-    few = job.passes.share and sum(map(len, draft.placement.operations)) <= MOST_TRIED
-    for sharing in SHARINGS[1:] if few else ():
-        tried = _assembled(job, fit, draft.placement, draft.messages, sharing)
-        if _fits(tried, job.target) and tried.size < found.size:
-            found, chosen = tried, sharing
-    if job.pacing is None:
-        return found
-    tried = _assembled(job, fit, draft.placement, draft.messages, chosen, job.pacing)
-    return tried if _fits(tried, job.target) else found
-
-
-def _fits(made: Assembled, target: Target) -> bool:
-    ranks = len(made.thread_blocks)
-    for blocks in made.thread_blocks:
-        steps = [len(tb.instructions) for tb in blocks]
-        nodes = 1 + ranks + len(blocks) + sum(steps)
-        if (
-            len(blocks) > target.thread_blocks
-            or max(steps, default=0) > target.max_steps
-            or nodes > target.max_nodes
+            return cls(carried, placement, assembly)
+        laid = assembly.laid(_plans(job, fit, "all"))
+        large = sum(map(len, placement.operations)) > MOST_TRIED
+        if any(len(of_rank) > job.target.thread_blocks for of_rank in laid.steps) or (
+            large and not within(laid.steps, job.target)
         ):
-            return False
-    return True
+            return cls(carried, placement, assembly, laid)
+        return cls(carried, placement, assembly, laid, assembly.ordered(laid))
 
 
-def refined(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
+def _plans(job: Job, fit: Fit, sharing: Sharing) -> list[BlockPlan]:
+    alone: dict[Rank, set[Connection]] = defaultdict(set)
+    for rank, connection in fit.alone:
+        alone[rank].add(connection)
+    way = sharing if job.passes.share else "none"
+    ranks = range(job.problem.ranks)
+    return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, way) for rank in ranks]
+
+
+def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
+    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
+    if draft.ordered is None:
+        raise InternalError("a draft without dependences does not fit")
+    found = draft.ordered
+    few = job.passes.share and sum(map(len, draft.placement.operations)) <= MOST_TRIED
+    seen = [found.laid]
+    for sharing in SHARINGS[1:] if few else ():
+        laid = draft.assembly.laid(_plans(job, fit, sharing))
+        if not within(laid.steps, job.target) or any(laid.same(other) for other in seen):
+            continue
+        seen.append(laid)
+        tried = draft.assembly.ordered(laid)
+        if within(tried.steps, job.target) and tried.size < found.size:
+            found = tried
+    return found
+
+
+def with_pacing(draft: Draft, ordered: Ordered, pacing: Pacing, target: Target) -> Ordered:
+    """``ordered`` paced, where it still fits."""
+    tried = draft.assembly.paced(ordered, pacing)
+    return tried if within(tried.steps, target) else ordered
+
+
+def within(steps: Lengths, target: Target) -> bool:
+    """Whether every limit of the target holds."""
+    ranks = len(steps)
+    return all(
+        len(blocks) <= target.thread_blocks
+        and max(blocks, default=0) <= target.max_steps
+        and 1 + ranks + len(blocks) + sum(blocks) <= target.max_nodes
+        for blocks in steps
+    )
+
+
+def refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
     if draft.torn:
         apart = {((m.src, m.dst), m.start) for m in draft.torn}
         return replace(fit, channels=replace(fit.channels, apart=fit.channels.apart | apart))
-    for limit in (_fewer_thread_blocks, _fewer_steps, _fewer_nodes):
-        better = limit(draft, fit, profile)
+    for limit in (_fewer_thread_blocks, _fewer_steps):
+        better = limit(job, draft, fit)
         if better is not None:
             return better
+    _check_nodes(draft.steps, job.target)
     return None
 
 
-def _fewer_steps(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
+def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, merge chunks, or take more channels."""
+    limit = job.target.max_steps
     long = [
-        (rank, tb)
-        for rank, blocks in enumerate(draft.thread_blocks)
-        for tb in blocks
-        if len(tb.instructions) > profile.max_steps
+        _Long(rank, number, draft.blocks[rank][number], length)
+        for rank, lengths in enumerate(draft.steps)
+        for number, length in enumerate(lengths)
+        if length > limit
     ]
     if not long:
         return None
     paired = [
-        (rank, (tb.recv_peer, tb.channel))
-        for rank, tb in long
-        if tb.recv_peer is not None and tb.send_peer is not None
+        (x.rank, (x.block.recv_peer, x.block.channel))
+        for x in long
+        if x.block.recv_peer is not None and x.block.send_peer is not None
     ]
     if paired:
         return replace(fit, alone=fit.alone | frozenset(paired)).noting(
-            f"sends and receives of some thread blocks were parted to stay within {profile.max_steps} steps"
+            f"sends and receives of some thread blocks were parted to stay within {limit} steps"
         )
-    return _more_channels(long, fit, profile)
+    return _more_channels(long, fit, job.target)
 
 
-def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Target) -> Fit:
+class _Long(NamedTuple):
+    """A thread block with too many steps."""
+
+    rank: Rank
+    number: int
+    block: Block
+    steps: int
+
+    @property
+    def pair(self) -> Pair | None:
+        """The ranks whose transfers it carries."""
+        if self.block.send_peer is not None:
+            return self.rank, self.block.send_peer
+        return (self.block.recv_peer, self.rank) if self.block.recv_peer is not None else None
+
+
+def _more_channels(long: list[_Long], fit: Fit, profile: Target) -> Fit:
     """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
     before, channels = fit.channels.parts, profile.channels
     parts, most = dict(before), dict(fit.channels.most)
-    for rank, tb in long:
-        pair = _pair(rank, tb)
-        times = max(2, -(-len(tb.instructions) // profile.max_steps))
+    for x in long:
+        pair = x.pair
+        times = max(2, -(-x.steps // profile.max_steps))
         if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
-            raise _too_many_steps(rank, tb, profile)
+            raise HetesynthError(
+                f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {profile.name} allows "
+                f"{profile.max_steps}",
+                code="HS502",
+                help=FEWER,
+            )
         parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
         most[pair] = min(most.get(pair, channels), channels // parts[pair])
     return replace(fit, channels=replace(fit.channels, parts=parts, most=most)).noting(
@@ -188,70 +233,48 @@ def _more_channels(long: list[tuple[Rank, ThreadBlock]], fit: Fit, profile: Targ
     )
 
 
-def _too_many_steps(rank: Rank, tb: ThreadBlock, profile: Target) -> HetesynthError:
-    return HetesynthError(
-        f"rank {rank}, thread block {tb.id} needs {len(tb.instructions)} steps; target {profile.name} allows "
-        f"{profile.max_steps}",
-        code="HS502",
-        help=FEWER,
-    )
-
-
-def _fewer_thread_blocks(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
+def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
-    crowded = {r for r, blocks in enumerate(draft.thread_blocks) if len(blocks) > profile.thread_blocks}
+    limit = job.target.thread_blocks
+    crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
     if not crowded:
         return None
-    lanes = _lanes(draft, fit)
+    lanes = lanes_of(job.problem, job.schedule, fit.channels, job.target)
     touching = {pair: n for pair, n in lanes.items() if crowded & {*pair}}
     widest = max(touching.values(), default=1)
     if widest > 1:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
         plan = replace(fit.channels, most={**fit.channels.most, **narrower})
         return replace(fit, channels=plan).noting(
-            f"some links use fewer channels than chunks at once to stay within {profile.thread_blocks} "
-            "thread blocks"
+            f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
         )
     if fit.channels.parts:
         return replace(fit, channels=replace(fit.channels, parts={}), spread=False)
     if crowded - fit.no_copy_block:
         return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
-            f"own blocks are copied by thread blocks that also send, to stay within {profile.thread_blocks}"
+            f"own blocks are copied by thread blocks that also send, to stay within {limit}"
         )
-    rank = min(crowded, key=lambda r: (-len(draft.thread_blocks[r]), r))
-    raise HetesynthError(
-        f"rank {rank} needs {len(draft.thread_blocks[rank])} thread blocks; target {profile.name} allows "
-        f"{profile.thread_blocks}",
+    rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
+    raise too_many_blocks(rank, len(draft.steps[rank]), job.target)
+
+
+def too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:
+    """HS501."""
+    return HetesynthError(
+        f"rank {rank} needs {number} thread blocks; target {target.name} allows {target.thread_blocks}",
         code="HS501",
         help=f"{FEWER}; one channel a link is used already, so the schedule has too many peers or steps per rank",
     )
 
 
-def _fewer_nodes(draft: Draft, fit: Fit, profile: Target) -> Fit | None:
+def _check_nodes(steps: Lengths, target: Target) -> None:
     """Files with more elements than a reader stores for one rank."""
-    ranks = len(draft.thread_blocks)
-    for rank, blocks in enumerate(draft.thread_blocks):
-        nodes = 1 + ranks + len(blocks) + sum(len(tb.instructions) for tb in blocks)
-        if nodes <= profile.max_nodes:
-            continue
-        raise HetesynthError(
-            f"rank {rank} needs {nodes} elements in the file; readers of target {profile.name} store "
-            f"{profile.max_nodes}",
-            code="HS504",
-            help=FEWER,
-        )
-    return None
-
-
-def _lanes(draft: Draft, fit: Fit) -> dict[Pair, int]:
-    """Channels each pair uses for concurrent chunks (not those it has only because it was cut in time)."""
-    used: dict[Pair, set[int]] = {}
-    for m in draft.messages:
-        used.setdefault((m.src, m.dst), set()).add(m.channel)
-    return {pair: -(-len(channels) // fit.channels.parts.get(pair, 1)) for pair, channels in used.items()}
-
-
-def _pair(rank: Rank, tb: ThreadBlock) -> Pair | None:
-    if tb.send_peer is not None:
-        return rank, tb.send_peer
-    return (tb.recv_peer, rank) if tb.recv_peer is not None else None
+    for rank, blocks in enumerate(steps):
+        nodes = 1 + len(steps) + len(blocks) + sum(blocks)
+        if nodes > target.max_nodes:
+            raise HetesynthError(
+                f"rank {rank} needs {nodes} elements in the file; readers of target {target.name} store "
+                f"{target.max_nodes}",
+                code="HS504",
+                help=FEWER,
+            )

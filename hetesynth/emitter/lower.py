@@ -11,11 +11,21 @@ pointers. (The research runtime refuses both collectives; the others read such f
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
-from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Passes, Saving
+from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
 from hetesynth.emitter.channels import ChannelPlan
-from hetesynth.emitter.fitting import Draft, Fit, Job, best, refined
+from hetesynth.emitter.fitting import (
+    MOST_TRIED,
+    Draft,
+    Fit,
+    Job,
+    best,
+    refined,
+    too_many_blocks,
+    with_pacing,
+)
 from hetesynth.emitter.layout import Layout, in_place_supported
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError, InternalError
@@ -72,18 +82,46 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
     """As ``lower``, with what was done to meet the limits."""
     _check(problem, options)
+    _check_peers(problem, schedule, options.profile)
     layout = Layout(problem.collective, options.in_place)
-    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes, options.pacing)
-    fit = Fit(ChannelPlan(merge=options.passes.merge))
+    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
+    settled = _settled(job)
+    ordered = settled.ordered
+    if options.pacing is not None:
+        ordered = with_pacing(settled.draft, ordered, options.pacing, options.profile)
+    made = settled.draft.assembly.assembled(ordered)
+    return Lowered(_program(layout, made, options), settled.fit.notes, made.savings, made.critical_path)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """Decisions with which a program fits, and the best that was made with them."""
+
+    fit: Fit
+    draft: Draft
+    ordered: Ordered
+
+
+def _settled(job: Job) -> _Settled:
+    large = len(job.schedule.transfers) > MOST_TRIED
+    fit = Fit(ChannelPlan(merge=job.passes.merge, near=large))
     for _ in range(MAX_ATTEMPTS):
         draft = Draft.of(job, fit)
-        better = refined(draft, fit, options.profile)
+        better = refined(job, draft, fit)
         if better is None:
-            made = best(job, fit, draft)
-            return Lowered(_program(layout, made, options), fit.notes, made.savings, made.critical_path)
+            return _Settled(fit, draft, best(job, fit, draft))
         fit = better
         del draft  # a large program takes much memory, and the next one as much
     raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
+
+
+def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:
+    """A thread block has one peer to send to and one to receive from: said before anything else is done."""
+    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
+    for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
+        rank, number = min(ranks.items(), key=lambda found: (-found[1], found[0]), default=(0, 0))
+        if number > target.thread_blocks:
+            raise too_many_blocks(rank, number, target)
 
 
 def _check(problem: Problem, options: LoweringOptions) -> None:

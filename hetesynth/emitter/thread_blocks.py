@@ -83,13 +83,12 @@ class Connections:
 
 
 def thread_blocks(
-    operations: tuple[Operation, ...], partners: Mapping[Connection, Connection], plan: BlockPlan, profile: Target
+    found: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, profile: Target
 ) -> list[Block]:
     """The thread blocks of one rank: connections by channel and peer, then the copies.
 
     ``partners``: the send connection that shares a thread block with a receive connection.
     """
-    found = Connections.of(operations)
     taken = set(partners.values())
     blocks = []
     for r, received in found.receives.items():
@@ -122,6 +121,7 @@ def _with_copies(blocks: list[Block], copies: list[int], profile: Target) -> lis
 
 def partners(
     operations: tuple[Operation, ...],
+    found: Connections,
     forwarded: Counter[tuple[Connection, Connection]],
     plan: BlockPlan,
     profile: Target,
@@ -131,7 +131,6 @@ def partners(
     ``forwarded``: how many messages go from a receive connection to a send connection of its channel at once;
     those that forward most share first.
     """
-    found = Connections.of(operations)
     partner: dict[Connection, Connection] = {}
     free: dict[int, list[Connection]] = defaultdict(list)
     for s in sorted(found.sends):
