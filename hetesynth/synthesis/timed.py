@@ -45,11 +45,22 @@ class TimedRoutes:
     seconds: float
 
 
-def schedule_of(tables: Dissemination, timed: TimedRoutes) -> Schedule:
-    """The routes in the step model: every resource serves its transfers in the order of their start times."""
+def seats(tables: Dissemination, clock: Clockwork) -> list[int]:
+    """For each resource how many of its slowest transfers it can serve at full speed; those of one step share it."""
+    stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
+    longest = [max(stays[a] for a in resource.arcs) for resource in tables.resources]
+    return [max(1, int(stay / b + 1e-9)) if b > 0 else 1 for stay, b in zip(longest, clock.busy, strict=True)]
+
+
+def schedule_of(tables: Dissemination, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
+    """The routes in the step model: every resource serves its transfers in the order of their start times, at most
+    ``most`` in a step."""
     problem = tables.problem
     at = [0] * len(tables.resources)  # the step that a resource is filling
-    room = [r.capacity for r in tables.resources]
+    full = [r.capacity for r in tables.resources]
+    if most is not None:
+        full = [min(capacity, number) for capacity, number in zip(full, most, strict=True)]
+    room = list(full)
     held = {(k, rank): 0 for k, pre in enumerate(problem.collective.pre) for rank in pre}
     sent: dict[tuple[int, int], int] = {}
     transfers = []
@@ -59,7 +70,7 @@ def schedule_of(tables: Dissemination, timed: TimedRoutes) -> Schedule:
         if problem.exclusive_reduction:
             step = max(step, sent.get((k, arc.src), -1) + 1)
         for r in used:
-            room[r] = (room[r] if at[r] == step else tables.resources[r].capacity) - 1
+            room[r] = (room[r] if at[r] == step else full[r]) - 1
             at[r] = step
         held[k, arc.dst], sent[k, arc.src] = step + 1, step
         transfers.append(Transfer(step, step + 1, k, a))
