@@ -6,15 +6,17 @@ Transfers share a resource, and events of one thread must not overlap, so a reso
 carries transfers at once. Of a program that loops often the first loops are there. The same report gives the
 same bytes.
 
-Readers count whole nanoseconds and bind a flow to whatever is open on its thread at its time, in the order of the
-file: so times are rounded to nanoseconds, flows lie just inside what they join, and events are sorted.
+Readers count whole nanoseconds and bind a flow to whatever is open on its thread at its time. So times are whole
+nanoseconds, a step of a thread block takes at least two (which the next one lacks), and flows lie strictly inside
+what they join.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
@@ -23,7 +25,8 @@ from hetesynth.model.timeline import Timeline
 from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 
 MAX_EVENTS = 500_000
-TICK = 0.001  # us: the least time that readers tell apart
+LEAST = 2  # nanoseconds of a step
+_ORDER = ("s", "f", "X")  # of one time
 _RESOURCES, _PROGRAM_RESOURCES, _GPUS = 1, 2, 10  # process ids
 
 Event = dict[str, Any]
@@ -44,7 +47,7 @@ def chrome_trace(report: Report) -> bytes:
 
 
 def _events(report: Report) -> Iterator[Event]:
-    if report.run is not None:
+    if report.run is not None and (report.program is None or report.run.capacities):  # else read off the program
         names = _transfer_names(report.run)
         yield from _named(_RESOURCES, "Schedule: resources", 0)
         yield from _resource_events(_RESOURCES, report.run.timeline, names, len(names))
@@ -60,8 +63,8 @@ def _named(process: int, name: str, order: int) -> Iterator[Event]:
     yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": order}}
 
 
-def _us(seconds: float) -> float:
-    return round(seconds * 1e6, 3)
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 def _whole_flows(events: list[Event], left_out: int) -> tuple[list[Event], int]:
@@ -72,15 +75,10 @@ def _whole_flows(events: list[Event], left_out: int) -> tuple[list[Event], int]:
 
 
 def _moment(event: Event) -> tuple[float, int]:
-    """Names come first. What begins at a time comes after the flows that lie inside of what has begun before."""
+    """Names come first; of flows at one time, the begin (``s``) before the end (``f``)."""
     if event["ph"] == "M":
         return -1.0, 0
-    return event["ts"], {"s": 0, "f": 1}.get(event["ph"], 2) if event.pop("inside", False) else 2
-
-
-def _lasts(begin: float, end: float) -> float:
-    """Microseconds, so that rounded begin and length add up to the rounded end."""
-    return max(0.0, round(_us(end) - _us(begin), 3))
+    return event["ts"], _ORDER.index(event["ph"])
 
 
 def _transfer_names(run: ScheduleRun) -> list[str]:
@@ -118,8 +116,8 @@ def _resource_events(process: int, timeline: Timeline, names: list[str], last: i
             yield from _thread(process, thread + number, name)
         for task, lane in lanes.items():
             yield {
-                "ph": "X", "pid": process, "tid": thread + lane, "ts": _us(begin[task]),
-                "dur": _lasts(begin[task], sent[task]), "name": names[task % len(names)],
+                "ph": "X", "pid": process, "tid": thread + lane, "ts": _ns(begin[task]) / 1000,
+                "dur": (_ns(sent[task]) - _ns(begin[task])) / 1000, "name": names[task % len(names)],
                 "args": {"bytes": round(size[task]), "loop": task // len(names)},
             }  # fmt: skip
         thread += max(lanes.values()) + 1
@@ -147,6 +145,19 @@ def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
     yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
 
 
+# -- thread blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Where and when a step is drawn: process, thread, nanoseconds."""
+
+    process: int
+    thread: int
+    begin: int
+    end: int
+
+
 def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
     """Steps by thread block, from when it got to them to their end, and the messages between.
 
@@ -156,54 +167,54 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
     tasks: list[list[int]] = [[] for _ in run.blocks]
     for task in range(run.tasks):
         tasks[run.steps[task % len(run.steps)].block].append(task)
-    tracks: dict[int, tuple[int, int]] = {}  # task -> process and thread
+    spans: dict[int, _Span] = {}
     threads: dict[int, int] = {}
     for block, members in zip(run.blocks, tasks, strict=True):
         process = _GPUS + block.rank
-        if block.rank not in threads:
+        if process not in threads:
             name = f"GPU {block.rank} ({report.topology.vertices[block.rank].name})"
             yield from _named(process, name, process)
-        first = threads.get(block.rank, 0)
+        first = threads.get(process, 0)
         lanes = _lanes(sorted(members, key=lambda i: (since[i], end[i], i)), since, end)
-        count = max(lanes.values(), default=0) + 1
-        threads[block.rank] = first + count
-        for lane in range(count):
-            extra = f" #{lane + 1}" if lane else ""
-            yield from _thread(process, first + lane, f"block {block.id}{extra}: {block.label}")
-        tracks |= {task: (process, first + lane) for task, lane in lanes.items()}
-    yield from _steps(run, tracks)
-
-
-def _steps(run: ProgramRun, tracks: dict[int, tuple[int, int]]) -> Iterator[Event]:
-    """Every task, and behind it the flows that leave from it or end in it. One that takes no time sends none."""
-    since, ready, end = (times.tolist() for times in (run.since, run.timeline.ready, run.timeline.end))
-    flows: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for number, (sent, taken) in enumerate(run.messages):
-        if max(sent, taken) < run.tasks and _lasts(since[sent], end[sent]) >= 2 * TICK:
-            flows[sent].append(("s", number))
-            flows[taken].append(("f", number))
+        threads[process] = first + max(lanes.values(), default=0) + 1
+        for thread in range(first, threads[process]):
+            extra = f" #{thread - first + 1}" if thread > first else ""
+            yield from _thread(process, thread, f"block {block.id}{extra}: {block.label}")
+        free: dict[int, int] = {}
+        for task, lane in lanes.items():
+            begin = max(_ns(since[task]), free.get(lane, 0))
+            free[lane] = max(_ns(end[task]), begin + LEAST)
+            spans[task] = _Span(process, first + lane, begin, free[lane])
     for task in range(run.tasks):
-        process, thread = tracks[task]
-        yield _step_event(run, task, process, thread, (since[task], ready[task], end[task]))
-        begun, ended = _us(since[task]), _us(end[task])
-        at = max(begun, round(ended - TICK, 3))
-        for phase, number in flows[task]:
-            event: Event = {"ph": phase, "pid": process, "tid": thread, "ts": at, "cat": "message", "id": number}
-            event |= {"name": "message", "inside": at > begun} | ({"bp": "e"} if phase == "f" else {})
-            yield event
+        yield _step_event(run, task, spans[task])
+    yield from _flows(run, spans)
 
 
-def _step_event(
-    run: ProgramRun, task: int, process: int, thread: int, when: tuple[float, float, float]
-) -> Event:  # fmt: skip
-    """``when``: since, ready, end."""
-    since, ready, end = when
+def _step_event(run: ProgramRun, task: int, span: _Span) -> Event:
     x = run.steps[task % len(run.steps)]
+    waited = max(0.0, float(run.timeline.ready[task] - run.since[task]))
     said = {"with": x.peers, "from": x.src, "to": x.dst, "chunks": list(x.chunks)}
     return {
-        "ph": "X", "pid": process, "tid": thread, "ts": _us(since), "dur": _lasts(since, end), "name": x.operation,
+        "ph": "X", "pid": span.process, "tid": span.thread, "ts": span.begin / 1000,
+        "dur": (span.end - span.begin) / 1000, "name": x.operation,
         "args": {
-            "step": x.step, "loop": task // len(run.steps), "waited_us": _us(max(0.0, ready - since)),
+            "step": x.step, "loop": task // len(run.steps), "waited_us": _ns(waited) / 1000,
             **{name: value for name, value in said.items() if value},
         },
     }  # fmt: skip
+
+
+def _flows(run: ProgramRun, spans: dict[int, _Span]) -> Iterator[Event]:
+    """An arrow for each message, from the last moment of its send to the last of its receive."""
+    for number, (sent, taken) in enumerate(run.messages):
+        if max(sent, taken) >= run.tasks:
+            continue
+        source, target = spans[sent], spans[taken]
+        arrives = target.end - 1
+        leaves = max(source.begin + 1, min(source.end - 1, arrives))
+        for phase, span, at in (("s", source, leaves), ("f", target, max(arrives, leaves))):
+            bound = {"bp": "e"} if phase == "f" else {}
+            yield {
+                "ph": phase, "pid": span.process, "tid": span.thread, "ts": at / 1000, **bound,
+                "cat": "message", "name": "message", "id": number,
+            }  # fmt: skip

@@ -70,7 +70,11 @@ class _Block:
 
 @dataclass(slots=True, eq=False)
 class _End:
-    """One end of a channel. ``last``: the put that its engine took last; ``inbox``: signals not yet waited for."""
+    """One end of a channel.
+
+    Of a port channel, ``last`` is the put that its engine took last, ``fresh`` the same until a signal tells of
+    it. ``inbox``: signals not yet waited for.
+    """
 
     gpu: Rank
     peer: Rank
@@ -78,6 +82,7 @@ class _End:
     link: int
     far: _End | None = None
     last: tuple[int, ...] = ()
+    fresh: int | None = None
     inbox: deque[int] = field(default_factory=deque)
 
 
@@ -94,7 +99,7 @@ class _Execution:
             _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
         ]
         self._ends = self._channels()
-        self._put: dict[tuple[Rank, Rank, ChannelType], int] = {}  # the last put that no signal has told of yet
+        self._put: dict[tuple[Rank, Rank], int] = {}  # over memory: the last put that no signal has told of yet
         self._told: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
         self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
@@ -176,10 +181,11 @@ class _Execution:
 
     def _signal(self, block: _Block, end: _End) -> None:
         waits = (*block.after, *end.last)
-        told = (end.gpu, end.peer, end.kind)
-        if told in self._put:
+        put = end.fresh if end.kind == "port" else self._put.pop((end.gpu, end.peer), None)
+        end.fresh = None
+        if put is not None:
             task = self._local(block, waits, (end.peer,))
-            self._told[task] = self._put.pop(told)
+            self._told[task] = put
         else:
             task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
         if end.far is not None:
@@ -223,7 +229,7 @@ class _Execution:
             task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
             self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
             end.last = (task,)
-            self._put[end.gpu, end.peer, end.kind] = task
+            end.fresh = task
             if x.op != "put":
                 self._signal(block, end)
         if x.op == "pwsf":
@@ -233,13 +239,13 @@ class _Execution:
         """What the threads of the block copy and add: from peers, then here, then to peers."""
         sources = [self._cell(block, x, part) for part in x.src]
         targets = [self._cell(block, x, part) for part in x.dst]
-        kind, count = x.channel_type or "memory", x.src[0].size
+        count = x.src[0].size
         if x.op in ("put", "get", "copy"):
             parts = zip(sources, targets, (part.size for part in x.src), strict=True)
-            block.after = tuple(self._transfer(block, *part, kind) for part in parts)
+            block.after = tuple(self._transfer(block, *part) for part in parts)
             return
         home = (block.gpu, targets[0][1], targets[0][2])
-        block.after = tuple(self._transfer(block, s, home, count, kind) for s in sources if s[0] != block.gpu) or (
+        block.after = tuple(self._transfer(block, s, home, count) for s in sources if s[0] != block.gpu) or (
             block.after
         )
         work = self._costs.gamma[block.gpu] * count * max(1, len(sources) - 1)
@@ -247,17 +253,17 @@ class _Execution:
             self._tasks.local(block.after, seconds_per_byte=work), block, sources[0], targets[0], count
         )
         block.after = (added,)
-        sent = tuple(self._transfer(block, targets[0], t, count, kind) for t in targets if t[0] != block.gpu)
+        sent = tuple(self._transfer(block, targets[0], t, count) for t in targets if t[0] != block.gpu)
         block.after = sent or block.after
 
-    def _transfer(self, block: _Block, src: Cell, dst: Cell, count: int, kind: ChannelType) -> int:
+    def _transfer(self, block: _Block, src: Cell, dst: Cell, count: int) -> int:
         """Chunks from one GPU to another, or within one; its number."""
         if src[0] == dst[0]:
             task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
         else:
             task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count)
             if src[0] == block.gpu:
-                self._put[src[0], dst[0], kind] = task
+                self._put[src[0], dst[0]] = task
         return self._placed(task, block, src, dst, count)
 
     # -- parts of an operation

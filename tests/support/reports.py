@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.reporting import report_of_synthesis
 from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
@@ -16,15 +17,28 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @cache
-def made(example: str, name: CollectiveName = "allgather", strategy: str = "greedy") -> Synthesis:
+def made(
+    example: str,
+    name: CollectiveName = "allgather",
+    strategy: str = "greedy",
+    targets: tuple[str, ...] = ("portable",),
+) -> Synthesis:
     """A synthesis for an example."""
-    return synthesize(Request(EXAMPLES / example / "topo.dsl", name, strategy=strategy, budget=Budget(20.0)))
+    path = EXAMPLES / example / "topo.dsl"
+    root = 1 if name in ROOTED else None
+    wanted = tuple(TARGETS[target] for target in targets)
+    return synthesize(Request(path, name, root=root, strategy=strategy, targets=wanted, budget=Budget(20.0)))
 
 
 @cache
-def report(example: str, name: CollectiveName = "allgather", strategy: str = "greedy") -> Report:
+def report(
+    example: str,
+    name: CollectiveName = "allgather",
+    strategy: str = "greedy",
+    targets: tuple[str, ...] = ("portable",),
+) -> Report:
     """Its report."""
-    return report_of_synthesis(made(example, name, strategy))
+    return report_of_synthesis(made(example, name, strategy, targets))
 
 
 def cluster(example: str) -> Topology:
