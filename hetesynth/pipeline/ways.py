@@ -83,7 +83,8 @@ class Ways:
         most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
         quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
         start = min(math.log2(max(self.ratio, 1.0)) / 2, math.log2(min(most, quick)))
-        return sorted(fit, key=lambda c: (abs(math.log2(c) - start), c))
+        more = 1 if self.ratio < LARGE or name in PERSONAL else -1
+        return sorted(fit, key=lambda c: (abs(math.log2(c) - start), more * c))
 
     def of(self, chunks: int) -> Iterator[Way]:
         """The ways with ``chunks`` chunks per rank, in order."""
@@ -107,6 +108,8 @@ class Ways:
             number <= MAX_LISTED and self.request.collective not in PERSONAL
         ):  # cheap, and a floor when time is short
             yield from self._each(STRATEGIES["ring"], chunks, chunkings[:1])
+        if self.request.collective not in PERSONAL and self.ratio > PRICED:
+            yield from self._packed(chunks, chunkings[0])
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
         yield from self._each(greedy, chunks, chunkings)
         if self.request.collective not in PERSONAL and number <= MAX_TREES:
@@ -142,6 +145,18 @@ class Ways:
         from hetesynth.synthesis.exchange import exchange_strategy
 
         yield from self._each(exchange_strategy(self._rates(exact)), chunks, chunkings)
+
+    def _packed(self, chunks: int, paper: Chunking) -> Iterator[Way]:
+        from hetesynth.collectives.library import collective
+        from hetesynth.pipeline.safe_chunking import safe_chunking
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        name = self.request.collective
+        if self.request.chunking == ChunkingOptions():
+            root = collective(name, self.topology.ranks, 1, self.request.root).root
+            ideal = max(float(b.seconds_per_byte) for b in self.bounds)
+            paper = safe_chunking(self.topology, paper, name, root, ideal)
+        yield from self._each(STRATEGIES["packed"], chunks, [paper])
 
     def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.paced_trees import paced_strategy
@@ -207,7 +222,7 @@ def _baselines() -> list[str]:
 
 
 def _label(name: str, chunks: int, chunking: Chunking) -> str:
-    said = f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if chunking.options.rounding == "nearest" else ""
+    said = f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if chunking.options.rounding != "ceil" else ""
     return f"{name}, c={chunks}{said}"
 
 

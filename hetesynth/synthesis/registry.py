@@ -12,7 +12,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis import direct, greedy, trees
+from hetesynth.synthesis import direct, greedy, packed, trees
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
@@ -67,6 +67,11 @@ def _direct(search: Search) -> LowerBound | None:
 
 def _trees(search: Search) -> LowerBound | None:
     trees.improve(search)
+    return None
+
+
+def _packed(search: Search) -> LowerBound | None:
+    packed.improve(search)
     return None
 
 
@@ -131,6 +136,7 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("auto", "direct, greedy, then windows and cegis where they can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
         Strategy("trees", "balanced trees, list-scheduled", _trees, trees.refuses),
+        Strategy("packed", "packed trees, a linear program per step", _packed, packed.refuses),
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),

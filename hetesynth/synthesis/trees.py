@@ -65,14 +65,16 @@ class TreeRouting:
     """Trees of all chunks and the load they put on every resource."""
 
     problem: Problem
-    target: int  # steps that the load is to fit into
+    target: float  # steps that the load is to fit into
     rng: np.random.Generator
+    sharpness: float = SHARPNESS
 
     def __post_init__(self) -> None:
         tables = Dissemination(self.problem)
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
         self.load: Floats = np.zeros(len(self.capacity))
+        self.scarcity: Floats = np.ones(len(self.capacity))  # how much dearer each resource is than its load says
         self.src: Ints = np.array([a.src for a in self.problem.arcs], dtype=np.int64)
         self.dst: Ints = np.array([a.dst for a in self.problem.arcs], dtype=np.int64)
         counts = [len(used) for used in self.uses]
@@ -82,9 +84,19 @@ class TreeRouting:
         self.receivers: list[dict[int, int]] = [{} for _ in range(self.problem.ranks)]
         self.senders: list[dict[int, int]] = [{} for _ in range(self.problem.ranks)]
 
-    def sweep(self) -> bool:
-        """Reroute every chunk once, in random order; False when the limit of peers leaves no tree."""
+    @property
+    def fullest(self) -> float:
+        """Steps of work on the busiest resource."""
+        return float((self.load / self.capacity).max(initial=0.0))
+
+    def sweep(self, *, overfull_only: bool = False) -> bool:
+        """Reroute every chunk once, in random order; False when the limit of peers leaves no tree.
+
+        ``overfull_only``: only chunks that cross a resource with more load than fits.
+        """
         for k in self.rng.permutation(len(self.trees)).tolist():
+            if overfull_only and self.trees[k] and not self._crosses_overfull(self.trees[k]):
+                continue
             self._book(self.trees[k], -1)
             tree = self._tree(min(self.problem.collective.pre[k]))
             if tree is None:
@@ -92,6 +104,10 @@ class TreeRouting:
             self.trees[k] = tree
             self._book(tree, 1)
         return True
+
+    def _crosses_overfull(self, tree: Tree) -> bool:
+        most = self.target + 1e-9
+        return any(self.load[r] > self.capacity[r] * most for _, _, a in tree for r in self.uses[a])
 
     def _book(self, tree: Tree, times: int) -> None:
         for u, v, a in tree:
@@ -104,7 +120,8 @@ class TreeRouting:
 
     def _costs(self) -> tuple[Floats, Ints]:
         """The cheapest link of every pair of ranks and its cost, at the present load."""
-        price = np.exp(SHARPNESS * self.load / (self.capacity * self.target)) / self.capacity
+        share = self.load / (self.capacity * self.target)
+        price = self.scarcity * np.exp(self.sharpness * share) / self.capacity
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.arc_of_use, price[self.flat])
         cost *= 1.0 + 0.01 * self.rng.random(len(cost))

@@ -1,0 +1,113 @@
+"""Packed trees: exact loads, every law kept, as few steps as the busiest resource needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from support.graphs import Graph, dgx1, problem, ring, servers
+from support.random_graphs import clusters
+from support.replay import complaint
+
+from hetesynth.bounds.lower import lower_bound
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.synthesis import packed
+from hetesynth.synthesis.packing import Packing
+from hetesynth.synthesis.packing import packed as packing_of
+from hetesynth.synthesis.search import Search
+from hetesynth.verify.schedule import schedule_violations
+
+
+def never() -> bool:
+    return False
+
+
+def searched(wanted: Problem, seed: int = 0, seconds: float | None = None) -> Search:
+    search = Search(wanted, lower_bound(wanted).steps, Budget(seconds, seed), schedule_violations)
+    packed.improve(search)
+    return search
+
+
+def loads(wanted: Problem, packing: Packing) -> list[float]:
+    crossed = Counter(a for tree in packing.trees for _, _, a in tree)
+    return [sum(crossed[a] for a in r.arcs) / r.capacity for r in wanted.resources]
+
+
+@pytest.mark.parametrize(
+    ("graph", "chunks", "above"),
+    [
+        (dgx1(), 8, 1),
+        (ring(8), 16, 0),
+        (servers([8, 8, 4]), 8, 0),
+        (servers([8, 8, 4]), 32, 0),
+        (servers([4, 8]), 8, 1),
+        (servers([4, 4]), 16, 1),
+    ],
+)
+def test_many_chunks_lose_no_steps(graph: Graph, chunks: int, above: int) -> None:
+    search = searched(problem(graph, "allgather", chunks))
+    assert search.best is not None
+    assert search.best.makespan <= search.target + above
+    assert complaint(search.problem, search.best) is None
+
+
+def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
+    wanted = problem(servers([4, 4, 8]), "allgather", 16)
+    found = packing_of(wanted, lower_bound(wanted).steps, np.random.default_rng(0), never)
+    assert found is not None
+    for k, tree in enumerate(found.trees):
+        reached = set(wanted.collective.pre[k])
+        for u, v, a in tree:
+            assert (wanted.arcs[a].src, wanted.arcs[a].dst) == (u, v)
+            assert u in reached and v not in reached
+            reached.add(v)
+        assert reached == set(range(wanted.ranks))
+    assert max(loads(wanted, found)) == found.fullest < lower_bound(wanted).steps
+    # 16 chunks a rank, 8 of them routed: every tree serves two chunks of the same rank
+    assert Counter(found.copy) == {0: 8 * wanted.ranks, 1: 8 * wanted.ranks}
+
+
+@settings(max_examples=25, deadline=None)
+@given(clusters(3, 4))
+def test_random_clusters(graph: Graph) -> None:
+    search = searched(problem(graph, "allgather", 2))
+    assert search.best is not None
+    assert complaint(search.problem, search.best) is None
+    assert search.best.makespan >= search.target
+
+
+@pytest.mark.parametrize("chunks", [1, 5, 12, 13])
+def test_any_number_of_chunks(chunks: int) -> None:
+    search = searched(problem(servers([4, 4]), "allgather", chunks))
+    assert search.best is not None and search.best.makespan <= search.target + 2
+    assert complaint(search.problem, search.best) is None
+
+
+def test_a_broadcast_is_packed_too() -> None:
+    search = searched(problem(ring(6), "broadcast", 16))
+    assert search.best is not None
+    assert complaint(search.problem, search.best) is None
+
+
+def test_the_laws_few_problems_have() -> None:
+    wanted = problem(servers([3, 4]), "allgather", 4)
+    for law in (replace(wanted, exclusive_reduction=True), replace(wanted, max_peers=5)):
+        search = searched(law)
+        assert search.best is not None  # the oracle knows both laws
+        assert search.best.makespan >= search.target
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    wanted = problem(servers([4, 4, 8]), "allgather", 4)
+    assert searched(wanted, seed=3).best == searched(wanted, seed=3).best
+    assert searched(wanted, seed=3).best != searched(wanted, seed=4).best
+
+
+def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -> None:
+    late = searched(problem(servers([4, 4]), "allgather", 2), seconds=0.0)
+    assert late.best is None and late.cut_short
+    assert packed.refuses(problem(ring(4), "alltoall")) is not None
+    assert searched(problem(ring(4), "alltoall")).best is None
