@@ -141,7 +141,11 @@ def _told_apart(resources: list[Resource]) -> tuple[Resource, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices."""
+    """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
+
+    ``punctual``: rather nothing in time than a first schedule late, as where others were found already.
+    """
 
     seconds: float | None = None
     seed: int = 0
+    punctual: bool = False

@@ -77,13 +77,15 @@ def improve(search: Search, rounds: int | None = None) -> None:
 
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
-    """What stops a round when time is out; the first schedule of all gets ``GRACE`` seconds at least."""
+    """What stops a round when time is out; the first schedule of all gets ``GRACE`` seconds at least, where the
+    budget does not ask for punctuality."""
     stop: Ints = np.zeros(1, dtype=np.int64)
     left = search.remaining()
     if left is None:
         yield stop
         return
-    watch = threading.Timer(left if search.best is not None else max(left, GRACE), stop.fill, (1,))
+    patient = search.best is None and not search.budget.punctual
+    watch = threading.Timer(max(left, GRACE) if patient else max(left, 0.0), stop.fill, (1,))
     watch.daemon = True
     watch.start()
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hetesynth.bounds.distance import reach
 from hetesynth.bounds.lower import all_bounds, lower_bound
@@ -56,6 +57,12 @@ def bounds_of(problem: Problem) -> list[LowerBound]:
     return all_bounds(problem)
 
 
+@lru_cache(maxsize=16)
+def _known_bound(problem: Problem) -> LowerBound:
+    """The bound, worked out once where strategies try the same problem in turn."""
+    return lower_bound(problem)
+
+
 def _of_the_dual(bound: LowerBound) -> LowerBound:
     return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
 
@@ -98,7 +105,7 @@ class Solver:
             return gather
         before = time.monotonic()
         with finishing():
-            bound = lower_bound(problem)
+            bound = _known_bound(problem)
         return Solution(
             schedule=join(scatter.schedule, gather.schedule),
             bound=bound,
@@ -123,7 +130,7 @@ class Solver:
             )
         started = time.monotonic()
         self.progress("bound", None)
-        bound = lower_bound(problem)
+        bound = _known_bound(problem)
         bound_seconds = time.monotonic() - started
         search = Search(problem, bound.steps, budget, self.oracle, self.progress)
         try:

@@ -28,3 +28,12 @@ def test_the_first_schedule_is_given_time_beyond_the_deadline() -> None:
     search = Search(problem(ring(6), "allgather"), 1, Budget(1e-6), schedule_violations)
     greedy.improve(search)
     assert search.best is not None
+
+
+def test_a_punctual_budget_rather_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(greedy, "COMPILE_FROM", (10**12, 10**12))
+    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1, punctual=True), schedule_violations)
+    began = time.monotonic()
+    greedy.improve(search)
+    assert search.best is None and search.cut_short
+    assert time.monotonic() - began < 15  # the first round has 20 s otherwise
