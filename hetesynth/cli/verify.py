@@ -25,7 +25,7 @@ SHOWN_ALIKE = 3  # findings of one rule
 @click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
 @click.option(
     "--target", "targets", multiple=True, metavar="NAME[,NAME]",
-    help="Judge as this runtime would: portable, rccl-6, rccl-5, msccl-executor, msccl; repeatable.",
+    help="Judge as this runtime would: portable, rccl-6, rccl-5, msccl-executor, msccl, mscclpp; repeatable.",
 )  # fmt: skip
 @click.option(
     "--sms", type=click.IntRange(1), metavar="N",
@@ -47,7 +47,9 @@ def command(
     as_json: bool,
     as_sarif: bool,
 ) -> int:
-    """Execute PROGRAM symbolically and report what is wrong with it. Exits 0 when nothing is, 1 otherwise.
+    """Execute PROGRAM symbolically and report what is wrong with it.
+
+    Exits 0 when nothing is, 1 when something is, 2 when it is no MSCCL XML and no plan at all.
 
     Checks connections, dependences, deadlock with the FIFO slots a runtime has, races, ranges, and that every
     rank ends with the right data, in place and out of place as the file claims. With --target: whether that
@@ -68,7 +70,7 @@ def command(
         click.echo(json.dumps(_document(program, judged, ok=not bad), indent=2))
     else:
         _print(program, judged)
-    return int(bad)
+    return int(bad) if judged.readable else 2
 
 
 def _document(program: Path, judged: Judged, *, ok: bool) -> dict[str, Any]:

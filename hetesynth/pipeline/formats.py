@@ -1,14 +1,15 @@
 """Schedule -> file: one row per file format, so that a target is made and judged without knowing which it is.
 
 In: a problem, a schedule that verifies, what to make of it. Out: the bytes with their figures, and what the judge
-of that format says of bytes. A new format is a new row of ``FORMATS``.
+of that format says of bytes. A new format is a new row of ``FORMATS``. Also what kind of file somebody gave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from hetesynth.emitter.assembly import Saving
     from hetesynth.emitter.lower import LoweringOptions
     from hetesynth.emitter.summary import ProgramSummary
+    from hetesynth.verify.msccl_xml import ReadResult
+
+FileKind = Literal["program", "schedule", "plan"]
+"""MSCCL XML, a schedule JSON, an MSCCL++ plan."""
+HEAD = 1024  # bytes of a file that show which format it has
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,40 @@ FORMATS: dict[Format, Backend] = {
     "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
     "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
 }
+
+
+def format_of(path: Path) -> Format:
+    """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
+    if not path.is_file():
+        return _format(b"", path)  # the reader says why
+    try:
+        with path.open("rb") as stream:
+            return _format(stream.read(HEAD), path)
+    except (OSError, ValueError):
+        return _format(b"", path)  # the reader says why
+
+
+def kind_of(data: bytes, path: Path) -> FileKind:
+    """What ``data``, the contents of ``path``, is meant to be. JSON that is no plan is meant to be a schedule."""
+    if _format(data[:HEAD], path) == "msccl-xml":
+        return "program"
+    return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
+
+
+def _format(head: bytes, path: Path) -> Format:
+    first = head.lstrip()[:1]
+    if first in (b"{", b"["):
+        return "mscclpp-json"
+    return "mscclpp-json" if first != b"<" and path.suffix.lower() == ".json" else "msccl-xml"
+
+
+def demand_algorithm(read: ReadResult, path: Path) -> None:
+    """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
+    if read.algo_line is None:
+        why = read.violations[0].message if read.violations else "there is no <algo> element"
+        raise HetesynthError(
+            f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
+        )
 
 
 def demand_collective(wanted: Target, collective: CollectiveName) -> None:

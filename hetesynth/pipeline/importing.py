@@ -25,7 +25,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
-from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective
+from hetesynth.pipeline.formats import FORMATS, Emitted, demand_algorithm, demand_collective, kind_of
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
 
 if TYPE_CHECKING:
@@ -73,14 +73,20 @@ class Imported:
 
 
 def import_file(request: ImportRequest) -> Imported:
-    """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS701 and
-    HS703-HS706 it cannot be said as a schedule here, and what its reader raises."""
+    """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
+    is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
+    raises."""
     data = _bytes(request.path)
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
-    if data.lstrip()[:1] == b"{":
-        found = _of_schedule(request, data, chunking)
-    else:
-        found = _of_program(request, data, chunking)
+    kind = kind_of(data, request.path)
+    if kind == "plan":
+        raise HetesynthError(
+            f"{request.path} is an MSCCL++ plan, which cannot be turned back into a schedule",
+            code="HS520",
+            help="`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+        )
+    made = _of_program if kind == "program" else _of_schedule
+    found = made(request, data, chunking)
     for wanted in request.targets:
         demand_collective(wanted, found.problem.collective.name)
     from hetesynth.verify.schedule import schedule_violations
@@ -211,6 +217,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     from hetesynth.verify.msccl_xml import read_program
 
     read = read_program(data, str(request.path))
+    demand_algorithm(read, request.path)
     program, root = _right(read, request)
     size = shape(program)
     name: CollectiveName = program.collective

@@ -15,6 +15,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.target import Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.pipeline.formats import format_of
 
 Level = Literal["error", "portability", "warning", "note"]
 """Wrong; refused by some runtime (without a target); wrong once chunks are large; good to know."""
@@ -39,10 +40,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All about one file. ``acceptance``: per target asked for, what its reader does with the file."""
+    """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
+    whether it is a file of its kind at all."""
 
     findings: tuple[Finding, ...]
     acceptance: tuple[tuple[str, str], ...] = ()
+    readable: bool = True
 
     def count(self, *levels: Level) -> int:
         """Findings of these levels."""
@@ -95,19 +98,6 @@ def check_format(path: Path, target: Target) -> None:
         )
 
 
-def format_of(path: Path) -> Format:
-    """What kind of file it is, by the name's extension or else by how the content begins."""
-    if path.suffix.lower() == ".json":
-        return "mscclpp-json"
-    if path.suffix.lower() != ".xml" and path.is_file():
-        try:
-            with path.open("rb") as stream:
-                return "mscclpp-json" if stream.read(256).lstrip()[:1] == b"{" else "msccl-xml"
-        except OSError:
-            pass  # the reader says why
-    return "msccl-xml"
-
-
 def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.verify.lint import lint_targets
     from hetesynth.verify.msccl_xml import load_program
@@ -124,12 +114,13 @@ def _judge_xml(path: Path, question: Question) -> Judged:
         findings = [Finding("error", v) for v in errors]
         findings += [Finding("portability", v) for v in profile_violations(read)]
         acceptance = ()
-    return Judged((*findings, *_size_warnings(read, findings, question), *_notes(notes(read))), acceptance)
+    found = (*findings, *_size_warnings(read, findings, question), *_notes(notes(read)))
+    return Judged(found, acceptance, read.algo_line is not None)
 
 
 def _size_warnings(read: Any, findings: list[Finding], question: Question) -> list[Finding]:
-    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes wrong
-    at sizes for which none of them would select the file."""
+    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes
+    wrong at sizes for which none of them would select the file."""
     from hetesynth.verify.program import large_message_violations
 
     stops = ("deadlock", "race", "undefined-data", "wrong-data")

@@ -77,8 +77,9 @@ def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanCloc
     if wrong:
         raise HetesynthError(
             f"{path} cannot be simulated: {wrong[0].message}",
-            code="HS560",
+            code="HS562",
             help=f"hetesynth verify {path} --topo TOPOLOGY says more",
+            exit_code=1,
         )
     return PlanClock(topology, plan, options)
 

@@ -76,13 +76,17 @@ def run_file(request: Request) -> Report | None:
 
 
 def prepare(request: Request) -> tuple[Job, list[Part]]:
-    """Reads and judges an XML or a plan. HetesynthError: HS809 refused by the judge (exit code 1)."""
-    if request.path.suffix.lower() == ".json":
+    """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
+    (exit code 1)."""
+    from hetesynth.pipeline.formats import demand_algorithm, format_of
+
+    if format_of(request.path) == "mscclpp-json":
         return _prepare_plan(request)
     from hetesynth.verify.msccl_xml import load_program
     from hetesynth.verify.program import program_violations
 
     read = load_program(request.path)
+    demand_algorithm(read, request.path)
     program, wishes = read.program, request.wishes
     if program is None:
         _refuse(request, program_violations(read))

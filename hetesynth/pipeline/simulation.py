@@ -178,13 +178,13 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 
 def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
     """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
-    from hetesynth.emitter.schedule_json import FORMAT, MAX_BYTES
+    from hetesynth.emitter.schedule_json import MAX_BYTES
+    from hetesynth.pipeline.formats import format_of, kind_of
     from hetesynth.pipeline.plan_clock import plan_clock
 
-    if path.suffix != ".json":
+    if format_of(path) == "msccl-xml":
         return program_clock(path, topology, options)
-    contents = _contents(path, MAX_BYTES)
-    if b'"gpus"' in contents and f'"{FORMAT}"'.encode() not in contents:
+    if kind_of(_contents(path, MAX_BYTES), path) == "plan":
         return plan_clock(path, topology, options)
     return schedule_clock(path, topology, options)
 
@@ -211,8 +211,9 @@ def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sche
     if wrong:
         raise HetesynthError(
             f"{path} is no schedule of its collective: {wrong[0].message}",
-            code="HS560",
+            code="HS562",
             help="give a schedule JSON as `hetesynth synth` wrote it",
+            exit_code=1,
         )
     try:
         return ScheduleClock(topology, problem, document.schedule, options)
@@ -222,23 +223,26 @@ def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sche
 
 def program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
     """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
+    from hetesynth.pipeline.formats import demand_algorithm
     from hetesynth.verify.msccl_xml import load_program
     from hetesynth.verify.program import program_violations
 
     read = load_program(path)
+    demand_algorithm(read, path)
+    if read.program is not None and read.program.ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
     links = {(link.src, link.dst) for link in topology.links}
     wrong = program_violations(read, links=links, max_findings=1)
     if read.program is None or wrong:
         raise HetesynthError(
             f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
-            code="HS560",
+            code="HS562",
             help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-        )
-    if read.program.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
+            exit_code=1,
         )
     return ProgramClock(topology, read.program, options)
 

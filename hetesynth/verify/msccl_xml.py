@@ -136,7 +136,7 @@ class _Reader:
         self._elements = 0
         self._seen_root = False
         self.algo: dict[str, str] = {}
-        self.algo_line = 1
+        self.algo_line: int | None = None
         self._gpus: list[GpuProgram] = []
         self._gpu: _OpenGpu | None = None
         self._block: _OpenBlock | None = None
@@ -229,7 +229,7 @@ class _Reader:
 
     def program(self) -> Program | None:
         """The program, or None when some value that it needs could not be read."""
-        if not self._seen_root:
+        if self.algo_line is None:
             return None
         return algorithm(self.algo, self.algo_line, tuple(self._gpus), self.values)
 

@@ -88,6 +88,12 @@ class _Reader:
 
     def plan(self, data: bytes) -> Plan:
         values = self._values(data)
+        if values.get("format") == "hetesynth-schedule":
+            raise HetesynthError(
+                f"{self.filename} is a schedule, which no runtime reads, and not an MSCCL++ plan",
+                code="HS530",
+                help="`hetesynth import` judges it and writes programs; `hetesynth simulate` predicts its time",
+            )
         gpus = self._list(values, "gpus", "the plan")
         if not 1 <= len(gpus) <= MAX_GPUS:
             self.fail(f"{len(gpus)} GPUs, not 1 to {MAX_GPUS}")

@@ -106,7 +106,7 @@ def test_every_target_has_a_hint(name: str, tmp_path: Path, capsys: pytest.Captu
     assert run(["install-hint", name]) == 0
     assert name in capsys.readouterr().out
     file = tmp_path / ("x.json" if name == "mscclpp" else "x.xml")
-    file.write_text("{}")
+    file.write_text("{}" if name == "mscclpp" else "<algo/>")
     assert run(["install-hint", name, str(file), "--json"]) == 0
     hint = json.loads(capsys.readouterr().out)
     words = " ".join([*hint["environment"].values(), *hint["steps"]])
