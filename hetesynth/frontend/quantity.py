@@ -9,6 +9,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend.units import MAX_DIGITS, UNITS, Dimension
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9.]+)")
+_LOOSE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(?:[eE]\+?([0-9]{1,2}))?\s*([A-Za-zµ]{0,9})")
 _EXAMPLES: dict[str, str] = {"size": "16MB", "time": "20us", "bandwidth": "400Gbps"}
 
 
@@ -20,9 +21,27 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
         raise HetesynthError(
             f"{option}: {text!r} is not a {dimension} with a unit",
             code="HS307",
-            help=f"for example {_EXAMPLES.get(dimension, '')}",
+            help=_meant(text, dimension) or f"for example {_EXAMPLES.get(dimension, '')}",
         )
     value = Fraction(match[1]) * unit[1]
     if value <= 0:
-        raise HetesynthError(f"{option}: {text!r} must be positive", code="HS307")
+        raise HetesynthError(
+            f"{option}: {text!r} must be positive",
+            code="HS307",
+            help=f"for example {_EXAMPLES.get(dimension, '')}",
+        )
     return value
+
+
+def _meant(text: str, dimension: Dimension) -> str:
+    """A question that names what ``text`` comes close to (``64mb``, ``64M``, ``1e3``), empty where that is nothing."""
+    match = _LOOSE.fullmatch(text.strip()[: 4 * MAX_DIGITS])
+    if match is None or dimension == "bandwidth":  # whose b and B differ
+        return ""
+    number, exponent, word = match.groups()
+    fitting = {unit.lower(): unit for unit, (found, _) in UNITS.items() if found == dimension}
+    unit = fitting.get(word.lower()) or fitting.get(f"{word.lower()}{'b' if dimension == 'size' else 's'}")
+    amount = Fraction(number) * 10 ** int(exponent or 0)
+    if unit is None or amount <= 0 or (exponent and amount.denominator > 1):
+        return ""
+    return f"did you mean {amount if exponent else number}{unit}?"

@@ -1,0 +1,48 @@
+"""Quantities on the command line: what is read, and what a near miss is asked back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend.quantity import parse_quantity
+from hetesynth.frontend.units import Dimension
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "value"),
+    [("64MB", "size", 64 * 10**6), ("1.5 KiB", "size", 1536), ("20us", "time", Fraction(1, 50_000))],
+)
+def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
+    assert parse_quantity(text, dimension, "--x") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "help_"),
+    [
+        ("64mb", "size", "did you mean 64MB?"),
+        ("64M", "size", "did you mean 64MB?"),
+        ("64 kib", "size", "did you mean 64KiB?"),
+        ("1.5g", "size", "did you mean 1.5GB?"),
+        ("64", "size", "did you mean 64B?"),
+        ("1e3", "size", "did you mean 1000B?"),
+        ("1.5e6B", "size", "did you mean 1500000B?"),
+        ("20 US", "time", "did you mean 20us?"),
+        ("20u", "time", "did you mean 20us?"),
+        ("0M", "size", "for example 16MB"),
+        ("1.5e0", "size", "for example 16MB"),
+        ("64 pounds", "size", "for example 16MB"),
+        ("MB", "size", "for example 16MB"),
+        ("25gbps", "bandwidth", "for example 400Gbps"),
+        ("9" * 4000, "size", "for example 16MB"),
+    ],
+)
+def test_near_misses(text: str, dimension: Dimension, help_: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        parse_quantity(text, dimension, "--x")
+    assert (caught.value.code, caught.value.help) == ("HS307", help_)
+    if help_.startswith("did you mean"):
+        meant = help_.removeprefix("did you mean ").removesuffix("?")
+        assert parse_quantity(meant, dimension, "--x") > 0
