@@ -2,14 +2,15 @@
 
 In: contenders for a size, the quickest schedule first. Out: the same, the quickest program first, and how it is
 paced. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
-more so where ranks have few peers (rings), so the two rankings differ. All are timed without pacing, as far as
-``MAX_ALL`` goes; the ``TRIED`` best with every kind of it.
+more so where NICs keep their peers (rings, rails), so the two rankings differ. As many are timed without pacing as
+``MAX_ALL`` and time allow; then, with every kind of it, those whose schedules are quicker than the best program.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.emitter.lower import LoweringOptions, lower
@@ -19,49 +20,78 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.simulation import ProgramClock, ScheduleClock
+from hetesynth.pipeline.ways import STEADY
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.sizing import Contender
 
-MAX_TRANSFERS = 3_000  # of a schedule whose program is tried: lowering it takes about a second
-MAX_ALL = 8_000  # of all of them
-TRIED = 1
+MAX_TRANSFERS = 33_000  # of a schedule whose program is tried: lowering takes a second for each 5,000 or so
+MAX_ALL = 90_000  # of all of them
+MAX_PACED = 6_000  # of those that are also lowered with every kind of pacing
+LOSS = 1.5  # what a program that was not timed is taken to need for each second of its schedule, at least
 MESSAGE = 2 << 20  # bytes of a chunk that move at once: of a larger one, slices one after the other
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """A contender, how its program is paced, and what that takes; None: not timed, or it fits no target."""
+
+    contender: Contender
+    pacing: Pacing | None = None
+    seconds: float | None = None
+
+
 def by_program(
-    topology: Topology, contenders: Sequence[Contender], size: int, options: LoweringOptions
-) -> list[tuple[Contender, Pacing | None]]:  # fmt: skip
+    topology: Topology, contenders: Sequence[Contender], size: int, options: LoweringOptions,
+    deadline: float | None = None,
+) -> list[Ranked]:  # fmt: skip
     """``contenders`` by the time of their programs for ``size`` bytes, with the pacing that is best for them.
 
-    ``options``: how they are lowered otherwise. Programs too large to be timed are taken to lose as much of their
-    schedule's time as the best of the others; those that do not fit the target come last.
+    ``options``: how they are lowered otherwise. ``deadline``, in seconds of ``time.monotonic``: no other program
+    is timed after it, but one is in any case. Programs that are not timed are taken to lose as much of their
+    schedule's time as the worst of the others; those that do not fit the target come last.
     """
     timed: list[tuple[float, int, Pacing | None]] = []
-    large: list[int] = []
+    unknown: list[int] = []
     spent = 0
-    for place, c in enumerate(contenders):
+    for place in _promising(contenders):
+        c = contenders[place]
         transfers = len(c.solution.schedule.transfers)
-        if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL:
-            large.append(place)
+        if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL or (timed and _past(deadline)):
+            unknown.append(place)
             continue
         spent += transfers
         taken = seconds(topology, c.problem, c.solution.schedule, size, options)
         if taken is not None:
             timed.append((taken, place, None))
     timed.sort(key=lambda found: found[:2])
-    for i, (plain, place, _) in enumerate(timed[:TRIED]):
+    least, spent = min((taken for taken, _, _ in timed), default=0.0), 0
+    for i, (plain, place, _) in enumerate(timed):
         c = contenders[place]
-        pacing, taken = quickest(topology, c.problem, c.solution.schedule, size, options, plain)
-        timed[i] = (taken, place, pacing)
-    if not timed:
-        return [(c, None) for c in contenders]
-    factor = min(((taken, taken / contenders[place].seconds) for taken, place, _ in timed))[1]
-    timed += [(contenders[place].seconds * factor, place, None) for place in large]
+        transfers = len(c.solution.schedule.transfers)
+        if c.seconds < least and spent + transfers <= MAX_PACED and not _past(deadline):
+            spent += transfers
+            pacing, taken = quickest(topology, c.problem, c.solution.schedule, size, options, plain)
+            timed[i] = (taken, place, pacing)
+            least = min(least, taken)
     timed.sort(key=lambda found: found[:2])
-    known = [place for _, place, _ in timed]
-    rest = [c for place, c in enumerate(contenders) if place not in known]
-    return [*((contenders[place], pacing) for _, place, pacing in timed), *((c, None) for c in rest)]
+    if not timed:
+        return [Ranked(c) for c in contenders]
+    loss = max(LOSS, *(taken / contenders[place].seconds for taken, place, _ in timed))
+    known = [(taken, place, Ranked(contenders[place], pacing, taken)) for taken, place, pacing in timed]
+    known += [(contenders[place].seconds * loss, place, Ranked(contenders[place])) for place in unknown]
+    known.sort(key=lambda found: found[:2])
+    misfits = set(range(len(contenders))) - {place for _, place, _ in known}
+    return [*(ranked for _, _, ranked in known), *(Ranked(contenders[place]) for place in sorted(misfits))]
+
+
+def _promising(contenders: Sequence[Contender]) -> list[int]:
+    """In which order to time: the quickest schedule, then what keeps its time as a program, then the others."""
+    return sorted(range(len(contenders)), key=lambda i: (i > 0, contenders[i].name not in STEADY, i))
+
+
+def _past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
 
 
 def quickest(

@@ -21,7 +21,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.synthesis import Request, no_schedule, problem_of
-from hetesynth.pipeline.ways import Way, Ways
+from hetesynth.pipeline.ways import STEADY, Way, Ways
 from hetesynth.synthesis.search import Progress, silent
 from hetesynth.verify.schedule import schedule_violations
 
@@ -33,6 +33,7 @@ NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tri
 SHARE = 0.2  # of the remaining budget for one contender
 ALIKE = 0.003  # what a simpler schedule may take longer
 BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
+KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
 KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
 
 
@@ -127,6 +128,7 @@ class _Run:
     found: list[Contender] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # labels
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
     best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
     cut_short: bool = False
@@ -134,7 +136,12 @@ class _Run:
     started: float = field(default_factory=time.monotonic)
 
     def all(self, ways: Ways) -> None:
-        """Every number of chunks, until the bound is met or time is out."""
+        """What keeps its time as a program; then every number of chunks, until the bound is met or time is out."""
+        for way in ways.steady():
+            if self._late():
+                return
+            self._try(way)
+        self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = ways.counts()
         for chunks in counts:
             if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
@@ -142,7 +149,7 @@ class _Run:
             for way in self._promising(ways.of(chunks)):
                 if self._ended():
                     return
-                if not self._settled(way):
+                if not self._settled(way) and way.label not in self.seen:
                     self._try(way)
 
     def _ended(self) -> bool:
@@ -150,8 +157,12 @@ class _Run:
             return False
         if self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds:
             return True
+        return self._late()
+
+    def _late(self) -> bool:
+        """Whether time or Ctrl-C ends the contest, now that something was found."""
         left = self._left()
-        if self.interrupted or (left is not None and left <= 0):
+        if self.found and (self.interrupted or (left is not None and left <= 0)):
             self.cut_short = True
         return self.cut_short
 
@@ -177,6 +188,7 @@ class _Run:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
+        self.seen.add(way.label)
         left = self._left()
         seconds = None if left is None else SHARE * max(left, 0.1)
         budget = Budget(seconds, self.request.budget.seed)
@@ -195,8 +207,21 @@ class _Run:
         self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))
         self.best_of[way.chunks] = min(taken, self.best_of.get(way.chunks, taken))
         made = Contender(way.label, way.name, way.chunks, way.chunking, problem, outcome, clock, taken)
-        self.found = sorted([*self.found, made], key=lambda c: c.seconds)[:KEPT]
+        self.found = _kept(sorted([*self.found, made], key=lambda c: c.seconds))
         self.progress(f"{way.label}: {taken * 1e6:.4g} us, best {self.found[0].seconds * 1e6:.4g} us", None)
+
+
+def _kept(found: list[Contender]) -> list[Contender]:
+    """The quickest of ``found``, and of each steady strategy the quickest however slow."""
+    count = dict.fromkeys(STEADY, 0)
+    kept = []
+    for place, c in enumerate(found):
+        steady = count.get(c.name, KEPT_STEADY) < KEPT_STEADY
+        if c.name in count:
+            count[c.name] += 1
+        if place < KEPT or steady:
+            kept.append(c)
+    return kept
 
 
 def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:

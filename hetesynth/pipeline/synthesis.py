@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from hetesynth.emitter.pacing import Pacing
     from hetesynth.frontend.nccl_graph import RingFile
     from hetesynth.pipeline.pace import Pace
-    from hetesynth.pipeline.sizing import Contender, Contest
+    from hetesynth.pipeline.program_choice import Ranked
+    from hetesynth.pipeline.sizing import Contender
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.certificate import Recheck
 
 PROGRAM_TRANSFERS = (150, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
+FOR_SCHEDULES = 0.75  # of the budget for a size; the rest is for their programs
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
 PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for second channels and copies
 
@@ -219,15 +221,19 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     from hetesynth.pipeline.sizing import contest
     from hetesynth.synthesis.interrupts import finishing
 
+    started = time.monotonic()
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("search"):
-        held = contest(topology, request, size, progress)
+        held = contest(topology, sparing(request), size, progress)
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     with finishing(), clock.phase("predict"):
-        ranked = _by_program(topology, request, held)
-    for contender, pacing in ranked:
+        limit = request.budget.seconds
+        deadline = None if limit is None else max(started + limit, time.monotonic() + (1 - FOR_SCHEDULES) * limit)
+        ranked = ranked_programs(topology, request, held.contenders, held.size, deadline)
+    for found in ranked:
+        contender, pacing = found.contender, found.pacing
         choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
         try:
             return for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
@@ -239,18 +245,32 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     raise refusal or InternalError("a contest without contenders")
 
 
-def _by_program(
-    topology: Topology, request: Request, held: Contest
-) -> list[tuple[Contender, Pacing | None]]:  # fmt: skip
-    """The contenders by the time of their programs for the first target in MSCCL XML; as they are without one."""
-    from hetesynth.emitter.lower import LoweringOptions
-    from hetesynth.pipeline.program_choice import by_program
+def timed_target(request: Request) -> Target | None:
+    """The target whose programs are timed: the first in MSCCL XML."""
+    found = (target for target in request.targets if target.format == "msccl-xml")
+    return None if request.schedule_only else next(found, None)
 
-    timed = [target for target in request.targets if target.format == "msccl-xml"]
-    if request.schedule_only or not timed:
-        return [(contender, None) for contender in held.contenders]
-    options = LoweringOptions("timed", profile=timed[0], servers=topology.servers)
-    return by_program(topology, held.contenders, held.size, options)
+
+def sparing(request: Request) -> Request:
+    """``request`` with the part of its budget that is for schedules where their programs are to be timed too."""
+    budget = request.budget
+    if budget.seconds is None or timed_target(request) is None:
+        return request
+    return replace(request, budget=replace(budget, seconds=FOR_SCHEDULES * budget.seconds))
+
+
+def ranked_programs(
+    topology: Topology, request: Request, contenders: Sequence[Contender], size: int, deadline: float | None
+) -> list[Ranked]:  # fmt: skip
+    """The contenders by the time of their programs for ``timed_target``; as they are without one."""
+    from hetesynth.emitter.lower import LoweringOptions
+    from hetesynth.pipeline.program_choice import Ranked, by_program
+
+    target = timed_target(request)
+    if target is None:
+        return [Ranked(contender) for contender in contenders]
+    options = LoweringOptions("timed", profile=target, servers=topology.servers)
+    return by_program(topology, contenders, size, options, deadline)
 
 
 def for_contender(

@@ -33,6 +33,7 @@ QUICK_TRANSFERS = 9_000  # of the first contenders
 MAX_TIMED = 70_000  # of a contender routed by earliest arrival
 MAX_TREES = 20_000  # of a contender along balanced trees
 MAX_LISTED = 12_000  # of a contender with fixed routes
+MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a contender whose NICs keep their peers
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
 FEW_MULTIPLES = 4
 WEIGHTS = (0.0, 0.5, 1.0)
@@ -40,6 +41,8 @@ PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
 SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+STEADY = ("ring", "rails", "double-tree")
+"""Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
 ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
 
 
@@ -126,6 +129,21 @@ class Ways:
                 yield from self._each(STRATEGIES[name], chunks, chunkings[:1])
         if late and chunks <= 2:
             yield from timed
+
+    def steady(self) -> Iterator[Way]:
+        """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        name = self.request.collective
+        if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED:
+            return
+        for chunks in self.counts():
+            exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
+            number = transfers(name, self.topology.ranks, chunks)
+            if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
+                chunkings = self._chunkings(chunks, int(exact))[:1]
+                for known in STEADY:
+                    yield from self._each(STRATEGIES[known], chunks, chunkings)
 
     def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
         for number, c in enumerate(chunkings):

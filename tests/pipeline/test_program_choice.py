@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,27 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.program_choice import by_program, quickest, seconds
+from hetesynth.pipeline.program_choice import Ranked, by_program, quickest, seconds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.sizing import Contender
 from hetesynth.pipeline.synthesis import Clock, Request, load_problem
+from hetesynth.synthesis import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
 from hetesynth.verify.schedule import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
 
 
+ONE_ROUND = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=1))
+
+
 def contender(cluster: str, chunks: int, name: str, size: int) -> Contender:
     request = Request(EXAMPLES / cluster / "topo.dsl", "allgather", chunks)
     chunking, problem = load_problem(request, Clock())
-    found = Solver(strategy(name), Budget(), schedule_violations).solve(problem)
+    found = Solver(ONE_ROUND if name == "greedy" else strategy(name), Budget(), schedule_violations).solve(problem)
     assert isinstance(found, Solution)
     clock = ScheduleClock(chunking.topology, problem, found.schedule)
     taken = clock.timeline(size).makespan
@@ -57,10 +63,11 @@ def test_contenders_stand_by_their_programs() -> None:
         contender("h20_4p8", chunks, name, size) for chunks, name in ((1, "ring"), (1, "greedy"), (4, "ring"))
     ]
     ranked = by_program(given[0].chunking.topology, given, size, OPTIONS)
-    assert sorted(id(c) for c, _ in ranked) == sorted(map(id, given))
-    taken = [seconds(*parts(c), size, OPTIONS) or 0.0 for c, _ in ranked]
+    assert sorted(id(r.contender) for r in ranked) == sorted(map(id, given))
+    taken = [r.seconds or 0.0 for r in ranked]
     assert taken == sorted(taken)
-    assert ranked[0][0] is given[1]
+    assert taken[1:] == [seconds(*parts(r.contender), size, OPTIONS) for r in ranked[1:] if r.pacing is None]
+    assert ranked[0].contender is given[1]
 
 
 @pytest.mark.parametrize("limit", ["MAX_TRANSFERS", "MAX_ALL"])
@@ -68,7 +75,7 @@ def test_what_is_not_timed_keeps_its_order(limit: str, monkeypatch: pytest.Monke
     size = 64 << 20
     given = [contender("h20_4p8", chunks, "ring", size) for chunks in (1, 4)]
     monkeypatch.setattr(f"hetesynth.pipeline.program_choice.{limit}", 0)
-    assert by_program(given[0].chunking.topology, given, size, OPTIONS) == [(c, None) for c in given]
+    assert by_program(given[0].chunking.topology, given, size, OPTIONS) == [Ranked(c) for c in given]
 
 
 def test_a_program_too_large_to_be_timed_may_still_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,4 +84,26 @@ def test_a_program_too_large_to_be_timed_may_still_win(monkeypatch: pytest.Monke
     given = [contender("h20_4p8", 4, "ring", size), contender("h20_4p8", 1, "ring", size)]
     few = len(given[1].solution.schedule.transfers)
     monkeypatch.setattr("hetesynth.pipeline.program_choice.MAX_TRANSFERS", few)
-    assert [c for c, _ in by_program(given[0].chunking.topology, given, size, OPTIONS)] == given
+    ranked = by_program(given[0].chunking.topology, given, size, OPTIONS)
+    assert [r.contender for r in ranked] == given
+    assert ranked[0].seconds is None and ranked[1].seconds is not None
+
+
+def test_a_program_that_was_not_timed_does_not_win_by_a_little() -> None:
+    """The deadline has passed, so the first alone is timed; the other's schedule is hardly quicker."""
+    size = 64 << 20
+    ring = contender("h20_4p8", 4, "ring", size)
+    given = [ring, replace(ring, seconds=0.9 * ring.seconds)]
+    ranked = by_program(ring.chunking.topology, given, size, OPTIONS, deadline=0.0)
+    assert [r.contender for r in ranked] == given
+    assert [r.seconds is None for r in ranked] == [False, True]
+
+
+def test_rails_keep_their_time_as_programs_and_schedules_with_many_partners_do_not() -> None:
+    """24 GPUs, 1 GiB, 4 chunks a rank."""
+    size = 1 << 30
+    given = [contender("h20_4x2p8x2", 4, name, size) for name in ("greedy", "rails")]
+    ranked = by_program(given[0].chunking.topology, given, size, OPTIONS)
+    assert [r.contender.name for r in ranked] == ["rails", "greedy"]
+    lost = [(r.seconds or 0.0) / r.contender.seconds for r in ranked]
+    assert lost[0] < 1.03 < 1.15 < lost[1]

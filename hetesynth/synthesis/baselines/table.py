@@ -37,17 +37,26 @@ def _nccl_tree(tables: Dissemination) -> Routes:
 
 def baseline(name: str, source: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
+    asked: dict[int, tuple[Dissemination, Routes]] = {}  # the last problem by its identity, which the tables keep
+
+    def routed(problem: Problem) -> tuple[Dissemination, Routes]:
+        if id(problem) not in asked:
+            asked.clear()
+            tables = Dissemination(problem)
+            asked[id(problem)] = tables, router(tables)
+        return asked[id(problem)]
 
     def refuses(problem: Problem) -> str | None:
         try:
-            router(Dissemination(problem))
+            routed(problem)
         except NoRoute as missing:
             return str(missing)
         return None
 
     def improve(search: Search) -> None:
-        tables = Dissemination(search.problem)
-        schedule = list_schedule(tables, router(tables))
+        tables, routes = routed(search.problem)
+        asked.clear()
+        schedule = list_schedule(tables, routes)
         if _peers(search.problem, schedule.transfers) > (search.problem.max_peers or search.problem.ranks):
             raise HetesynthError(
                 f"strategy {name} sends to more ranks than the {search.problem.max_peers} allowed",
