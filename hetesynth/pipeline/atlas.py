@@ -185,7 +185,7 @@ def _curves(found: Atlas) -> dict[str, list[tuple[int, float]]]:
     sizes = found.pool.sizes
     for k, entry in enumerate(found.ranges):
         seconds = found.pool.seconds[entry.member]
-        lines[f"{k}: {entry.made.request.strategy}, c={entry.made.request.chunks}"] = [
+        lines[f"{k}: {found.pool.contenders[entry.member].label}"] = [
             (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
         ]
     lines["bound"] = [(size, size / found.pool.bounds.seconds(size) / 1e9) for size in sizes]

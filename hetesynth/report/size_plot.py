@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 760, 440
-LEFT, RIGHT, TOP, BOTTOM = 70, 190, 40, 50
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f")
-DASHES = ("", "6 3", "2 3", "8 3 2 3")
+WIDTH, HEIGHT = 800, 440
+LEFT, RIGHT, TOP, BOTTOM = 70, 230, 56, 50
+COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#2176a8", "#6a4fa3", "#5f5f5f")
+ON_DARK = ("#4fb3ee", "#ff8a3d", "#2fcf9f", "#e79bc6", "#f0b93c", "#8fd0f5", "#b9a1e6", "#b5b5b5")
+DASHES = ("", "7 3", "10 3 2 3", "4 2")  # so that curves are told apart without colours too
 BOUND = "bound"
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
@@ -31,8 +32,7 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
         f"<title>{escape(title)}</title>",
-        "<style>.t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.b{stroke:#222}"
-        "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.b{stroke:#ddd}}</style>",
+        f"<style>{_style()}</style>",
         f'<text class="t" x="{LEFT}" y="22" font-size="14">{escape(title)}</text>',
         *_grid(x_axis, y_axis),
         *(
@@ -43,6 +43,16 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     for number, (name, curve) in enumerate(curves.items()):
         lines += _curve(number, name, [(x_axis.at(x), y_axis.at(y)) for x, y in curve if y > 0])
     return "\n".join([*lines, "</svg>", ""])
+
+
+def _style() -> str:
+    """Colours for either ground."""
+    light = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(COLOURS))
+    dark = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(ON_DARK))
+    return (
+        f".t{{fill:#222}}.g{{stroke:#bbb;stroke-width:.5}}.b{{stroke:#222}}{light}"
+        f"@media(prefers-color-scheme:dark){{.t{{fill:#ddd}}.g{{stroke:#555}}.b{{stroke:#ddd}}{dark}}}"
+    )
 
 
 class _Axis:
@@ -84,8 +94,8 @@ def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
         at = f"{y_axis.at(y):.1f}"
         lines.append(f'<path class="g" d="M{LEFT} {at}H{right}"/>')
         lines.append(f'<text class="t" x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
-    words = "size of the buffer; GB/s of algorithm bandwidth, simulated"
-    lines.append(f'<text class="t" x="{LEFT}" y="{HEIGHT - 12}">{words}</text>')
+    lines.append(f'<text class="t" x="{right}" y="{HEIGHT - 12}" text-anchor="end">Size of the buffer</text>')
+    lines.append(f'<text class="t" x="{LEFT}" y="{TOP - 8}">GB/s of algorithm bandwidth, simulated</text>')
     return lines
 
 
@@ -98,14 +108,14 @@ def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> lis
     if name == BOUND:
         style = 'class="b" stroke-dasharray="1 3" stroke-width="1.5"'
     else:
-        dash = DASHES[number // len(COLOURS) % len(DASHES)]
-        style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"' + (
+        dash = DASHES[(number + number // len(COLOURS)) % len(DASHES)]
+        style = f'class="c{number % len(COLOURS)}" stroke-width="2"' + (
             f' stroke-dasharray="{dash}"' if dash else ""
         )
     return [
         f'<path fill="none" {style} d="{path}"><title>{escape(name)}</title></path>',
-        f'<path fill="none" {style} d="M{x} {y - 4}h20"/>',
-        f'<text class="t" x="{x + 26}" y="{y}">{escape(name[:26])}</text>',
+        f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
+        f'<text class="t" x="{x + 30}" y="{y}">{escape(name[:32])}</text>',
     ]
 
 
