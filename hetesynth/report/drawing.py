@@ -16,7 +16,7 @@ from hetesynth.model.topology import Topology, VertexKind, Wire
 
 PITCH, ROW, PAD, GAP = 40.0, 42.0, 12.0, 16.0
 LETTER, LINE = 5.6, 13.0  # of the captions
-BAR = 16.0
+BAR = 20.0
 BETWEEN = 20.0  # layers of a server
 LANE = 2.0  # from the middle of a connection to the wire of one direction
 SIZES: dict[VertexKind, tuple[float, float]] = {

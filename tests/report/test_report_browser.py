@@ -400,7 +400,7 @@ def test_a_program_without_steps_is_shown(browser: Browser, tmp_path: Path) -> N
     plain = report("h20_4p8")
     page = opened(browser, written(replace(plain, run=None, collective=None), tmp_path))
     assert page.complaints() == []
-    assert text(page, "said").startswith("There is no schedule")
+    assert text(page, "said").startswith("There are no steps to show")
     assert "thread blocks" in text(page, "gantt-said")
     page.close()
 
@@ -412,6 +412,25 @@ def test_a_program_comes_before_the_steps_that_were_read_off_it(browser: Browser
     assert page.complaints() == []
     assert "thread blocks" in text(page, "gantt-said")
     assert text(page, "use-said").startswith("Bottleneck of the program: ")
+    page.close()
+
+
+def test_the_thread_blocks_of_a_plan_are_shown_and_filtered(browser: Browser, tmp_path: Path) -> None:
+    found = report("fig10", targets=("mscclpp",)).program
+    assert found is not None
+    page = opened(browser, written(report("fig10", targets=("mscclpp",)), tmp_path))
+    assert page.complaints() == []
+    choose(page, "rows", "2")
+    assert text(page, "gantt-said").startswith(f"{len(found.blocks)} rows: thread blocks")
+    focus(page, "gantt")
+    page.press("ArrowDown")
+    page.press(".")
+    assert text(page, "gantt-detail").startswith("GPU 0 block 0 memory")
+    assert f"Step 0: {found.steps[0].operation} {found.steps[0].peers}" in text(page, "gantt-detail")
+    moving = {x.block for x in found.steps if 3 in x.chunks}
+    choose(page, "chunk", "3")
+    assert 0 < len(moving) < len(found.blocks)
+    assert text(page, "gantt-said").startswith(f"{len(moving)} rows that chunk 3 ")
     page.close()
 
 

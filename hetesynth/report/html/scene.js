@@ -104,7 +104,7 @@ function scene() {
     return found;
   }
   function sentence() {
-    if (!R) return "There is no schedule to show: the program moves what no schedule can say.";
+    if (!R) return "There are no steps to show; the notes at the end say why.";
     const of = State.chunk >= 0 ? ` of ${chunkName(State.chunk)}` : "";
     if (step === 0) return `Start, before step 1 of ${steps}. ${State.chunk >= 0 ? `${chunkName(State.chunk)} is at GPU ${[...holders(0)].slice(0, 8).join(", ")}${holders(0).size > 8 ? " and others" : ""}.` : "Every GPU has its own data."}`;
     const transfers = now();
