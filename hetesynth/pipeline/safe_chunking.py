@@ -1,25 +1,26 @@
 """Capacities that the hardware keeps: no step promises more than fits into its time.
 
 In: a topology, a collective, the paper's capacities. Out: capacities rounded down, at a reference time that loses
-little of the bandwidth. A schedule on them takes no longer than its steps: whatever shares a resource in a step is
-done within the step. Rounding up (the paper's choice) instead promises 25 GB/s of a NIC of 12.5 where the step is
-one of 8 GB/s.
+little of the bandwidth, latencies apart. A schedule on them takes no longer than its steps: whatever shares a
+resource in a step is done within the step. Rounding up (the paper's choice) instead promises 25 GB/s of a NIC of
+12.5 where the step is one of 8 GB/s.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import Capacity, Chunking, chunk
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
 
-LATENCY = Fraction(21, 20)  # of the reference time: room for latencies, which are a part of tau
+LATENCIES = (Fraction(21, 20), Fraction(11, 10), Fraction(6, 5))  # of the reference time: room for latencies
 MAX_MULTIPLE = 4  # of the reference time
-LITTLE = 0.01  # loss of bandwidth that is not worth a longer step
-MAX_RANKS = 64  # up to here multiples are compared
+LITTLE = 0.005  # loss of bandwidth that is not worth a longer step
+MAX_RANKS = 64  # up to here reference times are compared
 
 
 def safe_chunking(
@@ -29,30 +30,33 @@ def safe_chunking(
 
     ``ideal``: seconds for each byte that the collective takes at least on the topology as it is.
     """
-    found: list[tuple[float, Chunking]] = []
-    for multiple in range(1, MAX_MULTIPLE + 1):
-        reference = paper.tau_ref * multiple
-        options = replace(paper.options, reference=reference * LATENCY, rounding="floor")
+    best: tuple[float, Chunking] | None = None
+    for multiple, room in product(range(1, MAX_MULTIPLE + 1), LATENCIES):
+        options = replace(paper.options, reference=paper.tau_ref * multiple * room, rounding="floor")
         made = chunk(topology, options)
         if topology.ranks > MAX_RANKS:
             return made
-        loss = _seconds(_as_promised(topology, made, reference), name, root) / ideal - 1
-        found.append((loss, made))
+        bounds = time_bounds(_as_promised(topology, made), name, root)
+        loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
+        if best is None or loss < best[0] - LITTLE:
+            best = loss, made
         if loss <= LITTLE:
             break
-    return min(found, key=lambda pair: pair[0])[1]
+    return best[1] if best else paper
 
 
-def _seconds(topology: Topology, name: CollectiveName, root: Rank | None) -> float:
-    """For each byte, at least."""
-    return max(float(b.seconds_per_byte) for b in time_bounds(topology, name, root))
-
-
-def _as_promised(topology: Topology, made: Chunking, reference: Fraction) -> Topology:
-    """The topology with the rates that the capacities stand for."""
+def _as_promised(topology: Topology, made: Chunking) -> Topology:
+    """The topology with the rates that the capacities stand for, where a step lasts until all bytes are there."""
+    limits: list[Wire | SharedGroup] = [*topology.wires, *topology.groups]
+    lasts = [
+        Fraction(known.chunks * made.chunk_bytes, known.lanes) / limit.bandwidth
+        for limit, known in zip(limits, [*made.wires, *made.groups], strict=True)
+        if known is not None and limit.bandwidth is not None
+    ]
+    step = max(lasts, default=made.tau_ref)
 
     def rate(capacity: Capacity) -> Fraction:
-        return Fraction(capacity.chunks * made.chunk_bytes, capacity.lanes) / reference
+        return Fraction(capacity.chunks * made.chunk_bytes, capacity.lanes) / step
 
     wires = tuple(
         wire if known is None else replace(wire, bandwidth=rate(known))

@@ -27,10 +27,15 @@ def improve(search: Search) -> None:
     """Offer the schedule of packed trees, if they can be had in time."""
     if refuses(search.problem) is not None:
         return
+    grace = search.budget.seconds or 0.0  # there is no schedule before the last step is filled
+
+    def ended() -> bool:
+        return search.out_of_time(-grace)
+
     rng = np.random.default_rng(search.budget.seed)
-    packing = packed(search.problem, search.target, rng, search.out_of_time)
+    packing = packed(search.problem, search.target, rng, ended)
     if packing is None:
         return
-    schedule = filled(Dissemination(search.problem), packing.trees, packing.copy, search.out_of_time)
+    schedule = filled(Dissemination(search.problem), packing.trees, packing.copy, ended)
     if schedule is not None:
         search.offer(schedule, "packed")

@@ -24,6 +24,7 @@ FEW = 8  # chunks of a kind that are routed
 MAX_ROUTED = 320  # chunks that are routed, if one of each kind is enough for that
 SWEEPS = 100
 SWEEP_WORK = 600_000  # ranks looked at over all sweeps
+STALE = 25  # sweeps in a row that may bring nothing once the bound is met
 EVERY = 5  # sweeps after which all chunks are routed anew
 SHARPNESS = 32.0  # exponent on the share of what the target allows
 DEARER = 0.3  # for each chunk per step that a resource carries too much
@@ -69,14 +70,16 @@ def _negotiated(
     routing = TreeRouting(problem, max(1, ceil(bound) - 1), rng, SHARPNESS)
     best: tuple[float, list[Tree]] | None = None
     sweeps = min(SWEEPS, max(EVERY, SWEEP_WORK // (len(routing.trees) * problem.ranks)))
+    since = 0
     for number in range(sweeps):
         if number == sweeps // 2:
             routing.target = max(1, floor(bound))
         if not routing.sweep(overfull_only=number % EVERY > 0):
             break
+        since += 1
         if best is None or routing.fullest < best[0]:
-            best = routing.fullest, routing.trees.copy()
-        if routing.fullest <= routing.target or ended():
+            best, since = (routing.fullest, routing.trees.copy()), 0
+        if routing.fullest <= routing.target or ended() or (since >= STALE and best[0] <= bound):
             break
         routing.scarcity *= 1.0 + DEARER * np.maximum(0.0, routing.load / routing.capacity - routing.target)
     return best
