@@ -2,8 +2,8 @@
 
 In: a request, sizes. Out: an ``Atlas``: ranges that tile all sizes, each with judged programs whose minBytes and
 maxBytes say the range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology.
-Ranges are few: a schedule stays on duty as long as it is within 1 % of the best; where it hands over, the crossing
-of the two predictions is found by bisection.
+Members of the pool stand by the times of their programs. Ranges are few: one stays on duty as long as it is within
+1 % of the best; where it hands over, the crossing of the two predictions is found by bisection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.formats import demand_collective
-from hetesynth.pipeline.pool import Pool, pool, seconds_at
+from hetesynth.pipeline.pool import Pool, pool
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, UNFIT, Clock, Request, Synthesis, for_contender
 from hetesynth.pipeline.terrain import features
 from hetesynth.synthesis.search import Progress, silent
@@ -69,7 +69,7 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("search"):
-        chosen = pool(topology, request, sizes, progress)
+        chosen = pool(topology, request, sizes, progress, programs=True)
     unfit: list[tuple[str, str]] = []
     while True:
         with clock.phase("predict"):
@@ -114,10 +114,10 @@ def _crossing(chosen: Pool, duty: list[tuple[int, int, int]], k: int) -> int:
     while last > first and chosen.seconds[follower][last] < chosen.seconds[member][last]:
         last -= 1
     low, high = chosen.sizes[last], chosen.sizes[last + 1]
-    here, there = chosen.contenders[member], chosen.contenders[follower]
+    here, there = chosen.members[member], chosen.members[follower]
     while high > low * PRECISION and high - low > 1:
         middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
-        if seconds_at(there, middle) < seconds_at(here, middle):
+        if there.seconds(middle) < here.seconds(middle):
             high = middle
         else:
             low = middle
@@ -139,8 +139,9 @@ def _made(
         asked = replace(request, min_bytes=least, max_bytes=most, size=chosen.sizes[last])
         try:
             made = for_contender(
-                asked, chosen.contenders[member], chosen.pace(member, last), clock, None, progress
-            )
+                asked, chosen.contenders[member], chosen.pace(member, last), clock, None, progress,
+                chosen.members[member].pacing,
+            )  # fmt: skip
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
@@ -213,7 +214,7 @@ def index(found: Atlas) -> dict[str, Any]:
 
 def _range(found: Atlas, k: int) -> dict[str, Any]:
     entry = found.ranges[k]
-    contender = found.pool.contenders[entry.member]
+    contender, pacing = found.pool.contenders[entry.member], found.pool.members[entry.member].pacing
     inside = [
         j
         for j, size in enumerate(found.pool.sizes)
@@ -230,8 +231,16 @@ def _range(found: Atlas, k: int) -> dict[str, Any]:
         "steps": contender.solution.schedule.makespan,
         "lower_bound": contender.solution.bound.steps,
         "files": [_name(found, k, suffix) for suffix in entry.made.files],
-        "sizes": [found.pool.pace(entry.member, j).figures() for j in inside],
+        "pacing": None if pacing is None else pacing.after,
+        "sizes": [_figures(found.pool, entry.member, j) for j in inside],
     }
+
+
+def _figures(chosen: Pool, i: int, j: int) -> dict[str, Any]:
+    """What member i takes at size j: its schedule beside the bound, and its program where that was timed."""
+    taken = chosen.program_seconds(i, j)
+    told = {"program_predicted_us": None if taken is None else taken * 1e6}
+    return {**chosen.pace(i, j).figures(), **told}
 
 
 def frontier(found: Atlas) -> list[dict[str, Any]]:

@@ -1,76 +1,121 @@
 """Schedules for a span of sizes: contests at a few of them, every finalist predicted at all.
 
-In: a topology, a request, sizes. Out: a ``Pool``: contenders and what each takes at each size. Atlas and compare
-both choose from one.
+In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas and compare both
+choose from one. With ``programs`` members stand by what their programs take.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Bounds, Pace
-from hetesynth.pipeline.sizing import Contender, contest
-from hetesynth.pipeline.synthesis import Request
+from hetesynth.pipeline.program_choice import LOSS, MAX_TRANSFERS, Ranked
+from hetesynth.pipeline.simulation import ProgramClock
+from hetesynth.pipeline.sizing import Contender, Contest, contest
+from hetesynth.pipeline.synthesis import Request, ranked_programs, sparing, timed_target
 from hetesynth.synthesis.search import Progress, silent
 
 ANCHORS = 4  # sizes at which there is a contest
 FINALISTS = 3  # of a contest that are predicted at all sizes
+NEAR = 1.6  # times the quickest: up to here a program is timed
+
+
+@dataclass(frozen=True)
+class Member:
+    """A contender and how its programs are paced, which makes it another member than without.
+
+    ``schedule[j]``: seconds at size j of the pool, infinite where it cannot be cut. ``losses``: by size, seconds
+    of its program for each of its schedule, where the program was timed; None: programs do not count.
+    """
+
+    contender: Contender
+    pacing: Pacing | None
+    schedule: tuple[float, ...] = field(repr=False)
+    losses: Mapping[int, float] | None = field(default=None, repr=False)
+
+    def seconds(self, size: int) -> float:
+        """What counts at any size: the program, taken to lose between two sizes what it loses there."""
+        return seconds_at(self.contender, size) * self.loss(size)
+
+    def loss(self, size: int) -> float:
+        """Seconds of the program for each second of the schedule."""
+        if self.losses is None:
+            return 1.0
+        if not self.losses:
+            return LOSS
+        known = sorted(self.losses)
+        return float(np.interp(math.log(size), [math.log(s) for s in known], [self.losses[s] for s in known]))
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Different contenders, and ``seconds[i][j]`` of contender i at size j; infinite where it cannot be cut."""
+    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen."""
 
     sizes: tuple[int, ...]
     bounds: Bounds
-    contenders: tuple[Contender, ...]
+    members: tuple[Member, ...]
     cut_short: bool
     seconds: tuple[tuple[float, ...], ...] = field(repr=False)
 
+    @property
+    def contenders(self) -> tuple[Contender, ...]:
+        """Of the members."""
+        return tuple(m.contender for m in self.members)
+
     def best(self, j: int) -> int:
-        """The quickest contender at size j."""
-        return min(range(len(self.contenders)), key=lambda i: (self.seconds[i][j], i))
+        """The quickest member at size j."""
+        return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
 
     def pace(self, i: int, j: int) -> Pace:
-        """Contender i at size j beside the bound."""
+        """The schedule of member i at size j beside the bound."""
         size = self.sizes[j]
-        return Pace(size, self.bounds.name, self.bounds.ranks, self.seconds[i][j], self.bounds.at(size))
+        return Pace(size, self.bounds.name, self.bounds.ranks, self.members[i].schedule[j], self.bounds.at(size))
+
+    def program_seconds(self, i: int, j: int) -> float | None:
+        """What the program of member i takes at size j, where it was timed."""
+        lost = (self.members[i].losses or {}).get(self.sizes[j])
+        return None if lost is None else lost * self.members[i].schedule[j]
 
     def without(self, i: int) -> Pool:
-        """All but contender i."""
-        keep = [k for k in range(len(self.contenders)) if k != i]
+        """All but member i."""
+        keep = [k for k in range(len(self.members)) if k != i]
         return replace(
-            self,
-            contenders=tuple(self.contenders[k] for k in keep),
-            seconds=tuple(self.seconds[k] for k in keep),
+            self, members=tuple(self.members[k] for k in keep), seconds=tuple(self.seconds[k] for k in keep)
         )
 
 
-def pool(topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = silent) -> Pool:
+def pool(
+    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = silent, *,
+    programs: bool = False,
+) -> Pool:  # fmt: skip
     """The finalists of contests at a few of ``sizes``, which share the budget.
 
+    ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
     Raises HetesynthError when no contest found anything; a size too small to be cut is left to the others.
     """
-    started = time.monotonic()
-    found: dict[tuple[str, int], Contender] = {}
+    target = timed_target(request) if programs else None
+    deadline = None if request.budget.seconds is None else time.monotonic() + request.budget.seconds
+    found: dict[tuple[str, int, str], Ranked] = {}
     bounds: Bounds | None = None
     cut_short = False
     failure: HetesynthError | None = None
     chosen = anchors(sizes)
     for number, size in enumerate(chosen):
-        budget = request.budget.seconds
-        if budget is not None:
-            budget = max(0.05, budget - (time.monotonic() - started)) / (len(chosen) - number)
-        asked = replace(request, budget=Budget(budget, request.budget.seed), size=size)
+        asked = replace(request, budget=_share(request.budget, deadline, len(chosen) - number), size=size)
         try:
-            held = contest(topology, asked, size, progress)
+            held, ranked = _finalists(topology, asked, size, target, progress)
         except HetesynthError as error:
             failure = failure or error
             continue
@@ -80,15 +125,72 @@ def pool(topology: Topology, request: Request, sizes: Sequence[int], progress: P
             cut_short = True
             break
         bounds, cut_short = held.bounds, cut_short or held.cut_short
-        for contender in held.contenders[:FINALISTS]:
-            found.setdefault((contender.label, contender.chunking.chunk_bytes), contender)
+        for r in ranked:
+            paced = r.pacing.after if r.pacing else ""
+            found.setdefault((r.contender.label, r.contender.chunking.chunk_bytes, paced), r)
         if held.interrupted:
             break
     if bounds is None:
         raise failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
-    contenders = tuple(found.values())
-    seconds = tuple(tuple(seconds_at(c, size) for size in sizes) for c in contenders)
-    return Pool(tuple(sizes), bounds, contenders, cut_short, seconds)
+    members = [_member(r, sizes) for r in found.values()]
+    if target is not None:
+        members = _timed(topology, target, members, sizes, deadline)
+    seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
+    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds)
+
+
+def _share(budget: Budget, deadline: float | None, contests: int) -> Budget:
+    """What one of the ``contests`` that are left may spend."""
+    if deadline is None:
+        return budget
+    return Budget(max(0.05, deadline - time.monotonic()) / contests, budget.seed)
+
+
+def _finalists(
+    topology: Topology, asked: Request, size: int, target: Target | None, progress: Progress
+) -> tuple[Contest, list[Ranked]]:  # fmt: skip
+    """A contest and the best of it; what is paced is there without pacing too, for other sizes."""
+    if target is None:
+        held = contest(topology, asked, size, progress)
+        return held, [Ranked(c) for c in held.contenders[:FINALISTS]]
+    seconds = asked.budget.seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
+    held = contest(topology, sparing(asked), size, progress)
+    best = ranked_programs(topology, asked, held.contenders, size, deadline)[:FINALISTS]
+    return held, [*best, *(Ranked(r.contender) for r in best if r.pacing is not None)]
+
+
+def _member(found: Ranked, sizes: Sequence[int]) -> Member:
+    return Member(found.contender, found.pacing, tuple(seconds_at(found.contender, size) for size in sizes))
+
+
+def _timed(
+    topology: Topology, target: Target, members: Sequence[Member], sizes: Sequence[int], deadline: float | None
+) -> list[Member]:  # fmt: skip
+    """``members`` with the times of their programs, at the sizes where they may be needed and while time lasts."""
+    clocks = [_clock(topology, target, m) for m in members]
+    losses: list[dict[int, float]] = [{} for _ in members]
+    for j, size in enumerate(sizes):
+        order = sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i))
+        limit = NEAR * members[order[0]].schedule[j]
+        for i in order:
+            clock = clocks[i]
+            late = deadline is not None and time.monotonic() > deadline and len(losses[i]) > 0
+            if clock is not None and members[i].schedule[j] <= limit and math.isfinite(limit) and not late:
+                losses[i][size] = clock.timeline(size).makespan / members[i].schedule[j]
+    return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
+
+
+def _clock(topology: Topology, target: Target, member: Member) -> ProgramClock | None:
+    """What tells the time of the program; None where it is too large or does not fit."""
+    contender = member.contender
+    if len(contender.solution.schedule.transfers) > MAX_TRANSFERS:
+        return None
+    options = LoweringOptions("timed", profile=target, servers=topology.servers, pacing=member.pacing)
+    try:
+        return ProgramClock(topology, lower(contender.problem, contender.solution.schedule, options))
+    except HetesynthError:
+        return None
 
 
 def anchors(sizes: Sequence[int]) -> list[int]:
@@ -99,7 +201,7 @@ def anchors(sizes: Sequence[int]) -> list[int]:
 
 
 def seconds_at(contender: Contender, size: int) -> float:
-    """Simulated seconds; infinite where a chunk would be less than a byte."""
+    """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
     asked = contender.problem.collective
     if asked.chunks_per_rank > 1 and chunk_bytes(asked.name, asked.ranks, asked.chunks_per_rank, size) < 1:
         return math.inf

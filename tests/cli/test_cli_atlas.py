@@ -93,6 +93,8 @@ def test_figures_are_near_the_bound_and_near_the_best(made: Path) -> None:
     rows = [row for r in index["ranges"] for row in r["sizes"]]
     assert [row["size"] for row in rows] == sorted({row["size"] for row in rows})
     assert all(0 < row["percent_of_bound"] <= 100 for row in rows)
+    timed = [row for row in rows if row["program_predicted_us"] is not None]
+    assert timed and all(row["program_predicted_us"] >= row["bound_us"] * (1 - 1e-9) for row in timed)
     frontier = index["frontier"]
     assert all(
         a["latency_us"] <= b["latency_us"] and a["us_per_MB"] > b["us_per_MB"] for a, b in pairwise(frontier)
