@@ -28,8 +28,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An atlas of DGX-1's allgather for all runtimes."""
     folder = tmp_path_factory.mktemp("atlas") / "all"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ways, "CHUNKS", (1, 2, 6))
-        arguments = ["--coll", "allgather", "--sizes", "256B..64MB", "--time-budget", "60", "-o", str(folder)]
+        patch.setattr(ways, "CHUNKS", (1, 6))
+        arguments = ["--coll", "allgather", "--sizes", "256B,64MB", "--time-budget", "60", "-o", str(folder)]
         targets = ",".join((*XML_TARGETS, "mscclpp"))
         assert run(["atlas", DGX1, *arguments, "--target", targets]) == 0
     return folder

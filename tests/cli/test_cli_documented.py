@@ -27,7 +27,7 @@ def printed(page: Path) -> list[list[str]]:
 
 
 DOCUMENTED = [page for page in PAGES if printed(page)]
-LONG = ("README.md",)  # searches at many sizes
+LONG = ("README.md", "sizes.md")  # searches at many sizes
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_small_buffers_take_few_hops_and_large_ones_spread(few_ways: None) -> No
 
 
 def test_the_contest_repeats_and_is_ordered(few_ways: None) -> None:
-    topology = load_topology(EXAMPLES / "h20_4x3" / "topo.dsl")
+    topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     first, second = (contest(topology, asked(), 10**6) for _ in range(2))
     assert first.tried == second.tried and len(first.tried) > 5
     assert [c.label for c in first.contenders] == [c.label for c in second.contenders]
