@@ -1,22 +1,25 @@
 """docs/targets.md: the targets, the matrix of collectives, clusters and targets, and what the lowering saves.
 
 In: the folder of example clusters. Out: the page. ``python -m hetesynth.bench.programs`` writes it; every program
-in it was made, linted for its target and executed by the judge, in place and out of place.
+in it was made, linted for its target and executed by the judge, in place and out of place. With ``--kept FOLDER``
+what was measured of a collective on a cluster is a file there (``program_cells``), and a run that was stopped goes
+on from those.
 
-Schedules come from the quick greedy strategy, once for all targets: the page is about programs, not steps.
+Schedules come from one round of the greedy strategy, once for all targets and without a clock, so that the page is
+the same every time: it is about programs, not steps.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
+from hetesynth.emitter.assembly import STRAIGHTFORWARD
 from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.emitter.lower import LoweringOptions, fits, lower_with_notes, straightforward
 from hetesynth.emitter.outputs import write_atomically
-from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
@@ -25,67 +28,51 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.pipeline.formats import FORMATS
 from hetesynth.pipeline.synthesis import Clock, Request, load_problem
-from hetesynth.synthesis.registry import strategy
+from hetesynth.synthesis import greedy
+from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
 from hetesynth.verify.schedule import schedule_violations
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 2.0  # for a schedule
 COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Totals over all GPUs of one program, out of place; ``path``: its critical path in chunk times."""
-
-    steps: int
-    thread_blocks: int
-    dependences: int
-    path: int
-
-    @classmethod
-    def of(cls, lowered: Lowered) -> Size:
-        """Count the program."""
-        figures = program_summary(lowered.program)
-        return cls(figures.steps, figures.thread_blocks, figures.dependences, lowered.critical_path)
-
-    def worse(self, plain: Size) -> bool:
-        """Whether anything is more than in ``plain``."""
-        return any(getattr(self, name) > getattr(plain, name) for name in self.__slots__)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One collective on one cluster. ``verdicts``: (target, "" or what is wrong); ``sizes``: by target compared,
-    after ``plain``, the straightforward lowering. A size is None where the target cannot hold the program."""
-
-    cluster: str
-    ranks: int
-    collective: CollectiveName
-    verdicts: tuple[tuple[str, str], ...]
-    plain: Size | None
-    sizes: tuple[tuple[str, Size | None], ...]
 
 
 def measured(topology: Path, collective: CollectiveName, targets: Iterable[Target]) -> Cell:
     """Make, lint and execute the programs of every target that knows the collective."""
     wanted = [t for t in targets if collective in t.collectives]
-    request = Request(topology, collective, strategy="greedy", budget=Budget(SECONDS), targets=tuple(wanted))
+    request = Request(topology, collective, strategy="greedy", targets=tuple(wanted))
     chunking, problem = load_problem(request, Clock())
-    outcome = Solver(strategy("greedy"), request.budget, schedule_violations).solve(problem)
+    once = Strategy("greedy", "one round", _one_round)
+    outcome = Solver(once, Budget(), schedule_violations).solve(problem)
     if not isinstance(outcome, Solution):
         return Cell(topology.parent.name, problem.ranks, collective, (("all", "no schedule"),), None, ())
     schedule = outcome.schedule
     servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
-    verdicts = tuple((t.name, _verdict(problem, schedule, t, servers)) for t in wanted)
-    sizes = tuple((t.name, _size(problem, schedule, t)) for t in wanted if t.name in COMPARED)
-    return Cell(topology.parent.name, problem.ranks, collective, verdicts, _plain(problem, schedule), sizes)
+    verdicts, sizes = [], []
+    for t in wanted:
+        verdicts.append((t.name, _verdict(problem, schedule, t, servers)))
+        if t.name in COMPARED:  # here, as its program is still known
+            sizes.append((t.name, _size(problem, schedule, LoweringOptions("x", profile=t))))
+    plain = straightforward(problem, schedule, LoweringOptions("x"))
+    within = tuple(
+        (t.name, Size.of(plain) if fits(plain.program, t) else _plain_within(problem, schedule, t))
+        for t in wanted
+        if t.name in COMPARED
+    )
+    return Cell(
+        topology.parent.name, problem.ranks, collective, tuple(verdicts), Size.of(plain), tuple(sizes), within
+    )
+
+
+def _one_round(search: Search) -> None:
+    greedy.improve(search, rounds=1)
 
 
 def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tuple[str, ...]) -> str:
     """Nothing, or the code of the error, or the first finding of the judge."""
     backend = FORMATS[target.format]
-    for in_place in (False, True) if in_place_supported(problem.collective.name) else (False,):
+    for in_place in (True, False) if in_place_supported(problem.collective.name) else (False,):
         options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
         try:
             made = backend.emit(problem, schedule, options)
@@ -97,18 +84,16 @@ def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tupl
     return ""
 
 
-def _size(problem: Problem, schedule: Schedule, target: Target) -> Size | None:
+def _size(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Size | None:
     try:
-        return Size.of(lower_with_notes(problem, schedule, LoweringOptions("x", profile=target)))
+        return Size.of(lower_with_notes(problem, schedule, options))
     except HetesynthError:
         return None
 
 
-def _plain(problem: Problem, schedule: Schedule) -> Size | None:
-    try:
-        return Size.of(straightforward(problem, schedule, LoweringOptions("x")))
-    except HetesynthError:
-        return None
+def _plain_within(problem: Problem, schedule: Schedule, target: Target) -> Size | None:
+    """The straightforward lowering that does no more than the limits of ``target`` ask for."""
+    return _size(problem, schedule, LoweringOptions("x", profile=target, passes=STRAIGHTFORWARD))
 
 
 def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:
@@ -116,7 +101,7 @@ def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:
     lines = [*_INTRODUCTION, "", *_targets(), "", "## Every cell of the matrix", "", *_MATRIX, ""]
     lines += _matrix(cells)
     if left_out:
-        lines += ["", f"Left out in this run, as they are larger than asked for: {', '.join(left_out)}."]
+        lines += ["", f"Not measured in this run: {', '.join(left_out)}."]
     lines += ["", "## What the lowering saves", "", *_SAVINGS, "", *_worse(cells), "", *_sizes(cells), ""]
     return "\n".join(lines)
 
@@ -135,8 +120,11 @@ _MATRIX = (
 )
 _SAVINGS = (
     "Over all GPUs, out of place: steps / thread blocks / dependences / critical path. The straightforward",
-    "lowering has one message a chunk, one thread block a connection, plain instructions and every dependence,",
-    "and ignores the limits. The critical path is in chunk times: every chunk takes one everywhere.",
+    "lowering has one message a chunk, one thread block a connection, plain instructions and every dependence.",
+    "It ignores the limits; where a target could not hold it, the program is compared with a straightforward one",
+    "that is within them (fewer channels, or transfers spread over more of them, and no more), shown after `>`; a",
+    "dash there: without sharing thread blocks there is none. The critical path is in chunk times: every chunk",
+    "takes one everywhere.",
 )
 
 
@@ -170,12 +158,14 @@ def _shown(cell: Cell | None) -> str:
 
 
 def _worse(cells: Sequence[Cell]) -> Iterator[str]:
-    pairs = [(c, name, size) for c in cells if c.plain for name, size in c.sizes if size]
-    worse = [f"{c.cluster} {c.collective} {name}" for c, name, size in pairs if c.plain and size.worse(c.plain)]
+    pairs = [(c, name, size) for c in cells for name, size in c.sizes if size]
+    known = [(c, name, size, dict(c.within).get(name)) for c, name, size in pairs]
+    worse = [f"{c.cluster} {c.collective} {name}" for c, name, size, plain in known if plain and size.worse(plain)]
+    number = sum(plain is not None for *_, plain in known)
     yield (
-        f"{len(pairs)} programs compared; larger in some number than the straightforward one: "
+        f"{number} programs compared; larger in some number than the straightforward one: "
         + (", ".join(worse) or "none")
-        + "."
+        + f". Of {len(pairs) - number} more no straightforward one is within the limits."
     )
 
 
@@ -183,13 +173,27 @@ def _sizes(cells: Sequence[Cell]) -> Iterator[str]:
     yield "| cluster | collective | straightforward | " + " | ".join(f"`{name}`" for name in COMPARED) + " |"
     yield "|---|---|---|" + "---|" * len(COMPARED)
     for cell in sorted(cells, key=lambda c: (c.ranks, c.cluster, COLLECTIVE_NAMES.index(c.collective))):
-        sizes = dict(cell.sizes)
-        shown = " | ".join(_numbers(sizes.get(name)) for name in COMPARED)
+        sizes, within = dict(cell.sizes), dict(cell.within)
+        shown = " | ".join(_compared(cell.plain, sizes.get(name), within.get(name)) for name in COMPARED)
         yield f"| {cell.cluster} | {cell.collective} | {_numbers(cell.plain)} | {shown} |"
+
+
+def _compared(plain: Size | None, size: Size | None, within: Size | None) -> str:
+    return _numbers(size) if within == plain else f"{_numbers(size)} > {_numbers(within)}"
 
 
 def _numbers(size: Size | None) -> str:
     return "-" if size is None else f"{size.steps} / {size.thread_blocks} / {size.dependences} / {size.path}"
+
+
+def _kept(folder: Path, path: Path, name: CollectiveName) -> Path:
+    return folder / f"{path.parent.name}.{name}.json"
+
+
+def _known(kept: Path | None, path: Path, name: CollectiveName) -> Cell | None:
+    """What an earlier run measured."""
+    file = None if kept is None else _kept(kept, path, name)
+    return read_cell(file) if file is not None and file.exists() else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -198,15 +202,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--examples", type=Path, default=ROOT / "examples")
     parser.add_argument("--most-ranks", type=int, default=64, help="leave larger clusters out")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "targets.md")
+    parser.add_argument("--kept", type=Path, help="folder of what was measured: taken from there, added there")
+    parser.add_argument("--measure", nargs="*", help="of these clusters only; the page shows all that is known")
     given = parser.parse_args(arguments)
+    if given.kept is not None:
+        given.kept.mkdir(parents=True, exist_ok=True)
     ranks = {path: load_topology(path).ranks for path in sorted(given.examples.glob("*/topo.dsl"))}
-    cells = [
-        measured(path, name, TARGETS.values())
-        for path, number in ranks.items()
-        if number <= given.most_ranks
-        for name in COLLECTIVE_NAMES
-    ]
-    left_out = [path.parent.name for path, number in ranks.items() if number > given.most_ranks]
+    cells, left_out = [], []
+    for path, number in sorted(ranks.items(), key=lambda found: (found[1], found[0])):
+        wanted = number <= given.most_ranks and (given.measure is None or path.parent.name in given.measure)
+        missing = []
+        for name in COLLECTIVE_NAMES:
+            cell = _known(given.kept, path, name)
+            if cell is None and wanted:
+                cell = measured(path, name, TARGETS.values())
+                if given.kept is not None:
+                    write_cell(_kept(given.kept, path, name), cell)
+            if cell is None:
+                missing.append(name)
+            else:
+                cells.append(cell)
+        if missing:
+            what = "" if len(missing) == len(COLLECTIVE_NAMES) else f" ({', '.join(missing)})"
+            left_out.append(path.parent.name + what)
     write_atomically(given.output, page(cells, left_out).encode())
 
 

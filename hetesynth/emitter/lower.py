@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
 from hetesynth.emitter.channels import ChannelPlan
@@ -25,6 +26,7 @@ from hetesynth.emitter.fitting import (
     refined,
     too_many_blocks,
     with_pacing,
+    within,
 )
 from hetesynth.emitter.layout import Layout, in_place_supported
 from hetesynth.emitter.pacing import Pacing
@@ -36,6 +38,8 @@ from hetesynth.model.target import PORTABLE, Target
 
 MAX_ATTEMPTS = 400
 BOUNDLESS = 10**9
+MOST_KEPT = 25_000
+"""Transfers of a schedule up to which what was settled is kept for the next target or pacing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     _check_peers(problem, schedule, options.profile)
     layout = Layout(problem.collective, options.in_place)
     job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
-    settled = _settled(job)
+    settled = _settled(job) if len(schedule.transfers) > MOST_KEPT else _kept(_Key(job))
     ordered = settled.ordered
     if options.pacing is not None:
         ordered = with_pacing(settled.draft, ordered, options.pacing, options.profile)
@@ -100,6 +104,36 @@ class _Settled:
     fit: Fit
     draft: Draft
     ordered: Ordered
+
+
+class _Key:
+    """A job, equal to others with the same problem and schedule for a target with the same limits."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, t = job, job.target
+        limits = (
+            t.ops,
+            t.max_steps,
+            t.thread_blocks,
+            t.channels,
+            t.max_peers_per_channel,
+            t.max_count,
+            t.max_nodes,
+        )
+        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.passes, job.slots)
+        self._facts = (*of, *limits)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+
+@lru_cache(maxsize=2)
+def _kept(key: _Key) -> _Settled:
+    """Several targets have the same limits, and one program may be paced in several ways: in and out of place."""
+    return _settled(key.job)
 
 
 def _settled(job: Job) -> _Settled:
@@ -150,6 +184,11 @@ def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptio
         max_nodes=BOUNDLESS,
     )  # fmt: skip
     return lower_with_notes(problem, schedule, replace(options, profile=boundless, passes=STRAIGHTFORWARD))
+
+
+def fits(program: Program, target: Target) -> bool:
+    """Whether thread blocks, steps and elements are within the limits of ``target``."""
+    return within([[len(tb.instructions) for tb in gpu.thread_blocks] for gpu in program.gpus], target)
 
 
 def _program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
