@@ -6,6 +6,7 @@ figure simulated beside the bound; a strategy that refuses says why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +16,11 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Pace
-from hetesynth.pipeline.pool import pool
+from hetesynth.pipeline.pool import Pool, pool
 from hetesynth.pipeline.synthesis import Request
 from hetesynth.synthesis.search import Progress, silent
+
+INTERRUPTED = "interrupted before it was predicted"
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
 
-    Raises HetesynthError for an unknown strategy or a cluster on which nothing can be done.
+    Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
+    can be done, KeyboardInterrupt where nothing is known.
     """
     from hetesynth.synthesis.registry import strategy
 
@@ -75,8 +79,11 @@ def compare(
     seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
     budget = Budget(seconds, request.budget.seed)
     table: dict[str, list[Entry]] = {}
-    cut_short = False
+    cut_short = interrupted = False
     for name in names:
+        if interrupted:
+            table[name] = _refused(name, sizes, INTERRUPTED)
+            continue
         rings = request.rings if name == "ring" else ()
         asked = replace(request, strategy=name, budget=budget, rings=rings)
         try:
@@ -84,16 +91,32 @@ def compare(
         except HetesynthError as error:
             if error.code not in ("HS610", "HS611"):
                 raise
-            table[name] = [Entry(name, size, None, refusal=error.message) for size in sizes]
+            table[name] = _refused(name, sizes, error.message)
             continue
-        cut_short = cut_short or found.cut_short
-        table[name] = []
-        for j, size in enumerate(sizes):
-            i = found.best(j)
-            best = found.contenders[i]
-            table[name].append(Entry(name, size, found.pace(i, j), best.label, best.chunks))
+        except KeyboardInterrupt:
+            if not table:
+                raise
+            table[name] = _refused(name, sizes, INTERRUPTED)
+            cut_short = interrupted = True
+            continue
+        cut_short, interrupted = cut_short or found.cut_short, found.interrupted
+        table[name] = [_entry(name, found, j) for j in range(len(sizes))]
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     return Comparison(topology, request, tuple(sizes), names, entries, cut_short)
+
+
+def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
+    return [Entry(name, size, None, refusal=why) for size in sizes]
+
+
+def _entry(name: str, found: Pool, j: int) -> Entry:
+    """The best of ``found`` at its j-th size."""
+    i = found.best(j)
+    if math.isinf(found.seconds[i][j]):
+        why = INTERRUPTED if found.interrupted else f"{found.sizes[j]} bytes are too few to be cut"
+        return Entry(name, found.sizes[j], None, refusal=why)
+    best = found.contenders[i]
+    return Entry(name, found.sizes[j], found.pace(i, j), best.label, best.chunks)
 
 
 def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:

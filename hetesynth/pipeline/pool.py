@@ -28,6 +28,7 @@ from hetesynth.pipeline.synthesis import Request, ranked_programs, sparing, time
 from hetesynth.synthesis.search import Progress, silent
 
 ANCHORS = 4  # sizes at which there is a contest
+LAST_SECONDS = 1.0  # for predictions after Ctrl-C
 FINALISTS = 3  # of a contest that are predicted at all sizes
 NEAR = 1.6  # times the quickest: up to here a program is timed
 
@@ -68,6 +69,7 @@ class Pool:
     members: tuple[Member, ...]
     cut_short: bool
     seconds: tuple[tuple[float, ...], ...] = field(repr=False)
+    interrupted: bool = False
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
@@ -103,13 +105,15 @@ def pool(
     """The finalists of contests at a few of ``sizes``, which share the budget.
 
     ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
-    Raises HetesynthError when no contest found anything; a size too small to be cut is left to the others.
+    Ctrl-C ends the contests; after it only the best of each goes on and, without ``programs``, only the sizes that
+    can be predicted at once are, the others being infinite. Raises HetesynthError when no contest found anything;
+    a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
     deadline = None if request.budget.seconds is None else time.monotonic() + request.budget.seconds
     found: dict[tuple[str, int, str], Ranked] = {}
     bounds: Bounds | None = None
-    cut_short = False
+    cut_short = interrupted = False
     failure: HetesynthError | None = None
     chosen = anchors(sizes)
     for number, size in enumerate(chosen):
@@ -122,21 +126,22 @@ def pool(
         except KeyboardInterrupt:
             if not found:
                 raise
-            cut_short = True
+            cut_short = interrupted = True
             break
-        bounds, cut_short = held.bounds, cut_short or held.cut_short
-        for r in ranked:
+        bounds, cut_short, interrupted = held.bounds, cut_short or held.cut_short, held.interrupted
+        for r in ranked[:1] if interrupted else ranked:
             paced = r.pacing.after if r.pacing else ""
             found.setdefault((r.contender.label, r.contender.chunking.chunk_bytes, paced), r)
-        if held.interrupted:
+        if interrupted:
             break
     if bounds is None:
         raise failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
-    members = [_member(r, sizes) for r in found.values()]
-    if target is not None:
+    until = time.monotonic() + LAST_SECONDS if interrupted and not programs else math.inf
+    members = [_member(r, sizes, until) for r in found.values()]
+    if target is not None and not interrupted:
         members = _timed(topology, target, members, sizes, deadline)
     seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
-    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds)
+    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds, interrupted)
 
 
 def _share(budget: Budget, deadline: float | None, contests: int) -> Budget:
@@ -160,8 +165,10 @@ def _finalists(
     return held, [*best, *(Ranked(r.contender) for r in best if r.pacing is not None)]
 
 
-def _member(found: Ranked, sizes: Sequence[int]) -> Member:
-    return Member(found.contender, found.pacing, tuple(seconds_at(found.contender, size) for size in sizes))
+def _member(found: Ranked, sizes: Sequence[int], until: float) -> Member:
+    """``until``: in seconds of ``time.monotonic``; what is not predicted by then takes forever."""
+    taken = (seconds_at(found.contender, s) if time.monotonic() < until else math.inf for s in sizes)
+    return Member(found.contender, found.pacing, tuple(taken))
 
 
 def _timed(

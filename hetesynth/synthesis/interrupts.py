@@ -13,19 +13,21 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def finishing() -> Iterator[None]:
-    """What is short and must not be lost: the first Ctrl-C is put aside, a second one ends it all the same."""
+def finishing() -> Iterator[threading.Event]:
+    """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same."""
+    asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
     before = signal.getsignal(signal.SIGINT)
 
     def once(*_: object) -> None:
+        asked.set()
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, once)
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGINT, before)
 

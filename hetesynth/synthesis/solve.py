@@ -96,24 +96,27 @@ class Solver:
         if not isinstance(scatter, Solution):
             return scatter
         rest = replace(self, budget=_share(self.budget, 1.0, time.monotonic() - started))
+        interrupted = False
         try:
             gather = rest.solve(second)
         except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
+            interrupted = True
             with finishing():
                 gather = replace(self, budget=replace(self.budget, seconds=MOMENT)).solve(second)
         if not isinstance(gather, Solution):
             return gather
         before = time.monotonic()
-        with finishing():
+        with finishing() as asked:
             bound = _known_bound(problem)
+        interrupted |= asked.is_set()
         return Solution(
             schedule=join(scatter.schedule, gather.schedule),
             bound=bound,
-            cut_short=scatter.cut_short or gather.cut_short,
+            cut_short=scatter.cut_short or gather.cut_short or interrupted,
             bound_seconds=scatter.bound_seconds + gather.bound_seconds + time.monotonic() - before,
             first_seconds=scatter.first_seconds + gather.first_seconds,
             within=scatter.bound.steps + gather.bound.steps,
-            ending=max(scatter.ending, gather.ending, key=ENDINGS.index),
+            ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
         )
 
     def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:

@@ -1,0 +1,75 @@
+"""Ctrl-C in ``compare``: what is known by then is told, and nothing else is begun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline import comparison
+from hetesynth.pipeline import pool as pools
+from hetesynth.pipeline.comparison import INTERRUPTED, compare
+from hetesynth.pipeline.sizing import Contest, contest
+from hetesynth.pipeline.synthesis import Request
+from hetesynth.synthesis.search import Progress
+
+RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
+ASKED = Request(RING8, "allgather", chunks_stated=True, budget=Budget(5.0))
+SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
+NAMES = ("ring", "double-tree", "greedy")
+
+
+def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: bool) -> list[str]:
+    """Ctrl-C in the contest of that number, before or after it found something; the strategies that were tried."""
+    tried: list[str] = []
+
+    def held(topology: Topology, request: Request, size: int, progress: Progress) -> Contest:
+        tried.append(request.strategy)
+        if len(tried) < number:
+            return contest(topology, request, size, progress)
+        if at_once:
+            raise KeyboardInterrupt
+        return replace(contest(topology, request, size, progress), interrupted=True, cut_short=True)
+
+    monkeypatch.setattr(pools, "contest", held)
+    return tried
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
+    tried = interrupted_in(6, monkeypatch, at_once=at_once)  # four sizes each: the second strategy's second
+    found = compare(ASKED, SIZES, NAMES)
+    assert tried == ["ring"] * 4 + ["double-tree"] * 2 and found.cut_short
+    by_name = {name: [e for e in found.entries if e.strategy == name] for name in NAMES}
+    assert all(e.pace is not None for e in (*by_name["ring"], *by_name["double-tree"]))
+    assert [e.refusal for e in by_name["greedy"]] == [INTERRUPTED] * len(SIZES)
+
+
+def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_in(1, monkeypatch, at_once=False)
+    monkeypatch.setattr(pools, "LAST_SECONDS", -1.0)
+    found = compare(ASKED, SIZES, NAMES)
+    assert {e.refusal for e in found.entries} == {INTERRUPTED} and found.cut_short
+    assert all(row["refused"] == INTERRUPTED for row in found.figures()["results"])
+
+
+def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = pools.pool
+
+    def second(topology: Topology, request: Request, sizes: tuple[int, ...], progress: Progress) -> pools.Pool:
+        if request.strategy == "double-tree":
+            raise KeyboardInterrupt
+        return pool(topology, request, sizes, progress)
+
+    monkeypatch.setattr(comparison, "pool", second)
+    found = compare(ASKED, SIZES, NAMES)
+    assert {e.strategy for e in found.entries if e.pace is not None} == {"ring"} and found.cut_short
+
+
+def test_nothing_known_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_in(1, monkeypatch, at_once=True)
+    with pytest.raises(KeyboardInterrupt):
+        compare(ASKED, SIZES, NAMES)
