@@ -27,6 +27,7 @@ from hetesynth.model.topology import Link, Rank, Topology, Wire
 
 INT62 = 2**62
 MAX_SINKS = 128  # ranks that a maximum flow is sent to
+MAX_TIERS = 4  # rates of links that ranks are taken together by
 MAX_PARTS = 256  # of a partition whose every part is looked at
 MAX_EXCHANGE_RANKS = 32  # the linear program of alltoall has a variable per rank and wire
 
@@ -182,8 +183,8 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
 
 
 def _by_volume(topology: Topology, name: CollectiveName) -> list[TimeBound]:
-    """What all parts together must take in against what they can: single GPUs, and servers."""
-    parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology)]
+    """What all parts together must take in against what they can: GPUs, servers, GPUs joined by wide links."""
+    parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology), *_neighbourhoods(topology)]
     found = [_volume_bound(topology, name, p) for p in parts if 1 < len(p) <= MAX_PARTS]
     return [bound for bound in found if bound is not None]
 
@@ -193,6 +194,23 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     for rank in range(topology.ranks):
         members[topology.vertices[rank].server].append(rank)
     return tuple(tuple(ranks) for ranks in members.values())
+
+
+def _neighbourhoods(topology: Topology) -> list[tuple[tuple[Rank, ...], ...]]:
+    """Ranks joined by links of some rate or a higher one, for the highest rates: NVLink's modules in a server."""
+    rates = sorted({link.bandwidth * link.lanes for link in topology.links}, reverse=True)
+    of = list(range(topology.ranks))
+    found = []
+    for least in rates[:MAX_TIERS]:
+        for link in topology.links:
+            if link.bandwidth * link.lanes >= least and of[link.src] != of[link.dst]:
+                old, new = of[link.dst], of[link.src]
+                of = [new if x == old else x for x in of]
+        members: dict[int, list[Rank]] = defaultdict(list)
+        for rank, part in enumerate(of):
+            members[part].append(rank)
+        found.append(tuple(tuple(ranks) for ranks in members.values()))
+    return [parts for parts in dict.fromkeys(found) if 1 < len(parts) < topology.ranks]
 
 
 def _volume_bound(

@@ -188,3 +188,13 @@ def test_wires_without_a_limit_prove_nothing(name: CollectiveName) -> None:
     topology = example("h20_4p8")
     for bound in time_bounds(topology, name):
         assert not time_bound_violations(topology, name, None, bound), bound.proof
+
+
+@pytest.mark.parametrize(("cluster", "parts"), [("v100_4p8", 3), ("v100_8x2p4", 5)])
+def test_modules_of_a_server_count_as_parts(cluster: str, parts: int) -> None:
+    """Groups of four GPUs that 32 GB/s lead into each: NICs of 8 GB/s, or two PCIe switches of 16 GB/s."""
+    topology = example(cluster)
+    volume = time_bounds(topology, "allreduce")[0]
+    assert isinstance(volume.witness, PartCrossings) and len(volume.witness.parts) == parts
+    assert volume.seconds_per_byte == Fraction(2 * (parts - 1), parts * 32 * 10**9)
+    assert time_bound_violations(topology, "allreduce", None, volume) == []
