@@ -8,28 +8,29 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, problem_options, request, targets_of
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    buffer_sizes,
+    json_option,
+    request,
+    schedule_only_option,
+    search_options,
+    sized_problem_options,
+    sizes_option,
+    targets_of,
+    targets_option,
+)
 from hetesynth.cli.progress import watching
 
 
 @click.command(name="atlas", short_help="Write one schedule for each range of sizes.")
 @click.argument("topology", type=TOPOLOGY)
-@problem_options
-@click.option(
-    "--sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
-    help="Where schedules are compared: a range in steps of 2 (1KB..4GB), or a list.",
-)  # fmt: skip
+@sized_problem_options
+@sizes_option("--sizes", "Where schedules are compared", 2)
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
-@click.option(
-    "--time-budget", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
-    help="For the search.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same bytes.")
-@click.option(
-    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
-    help="Runtime to write for, repeatable [default: portable].",
-)  # fmt: skip
-@click.option("--schedule-only", is_flag=True, help="Write the schedules as JSON and no programs.")
+@search_options(120.0, "For the search.", "bytes")
+@targets_option("Runtime to write for [default: portable]")
+@schedule_only_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIRECTORY",
     help="A new or empty folder, or an older atlas, which is replaced.",

@@ -10,33 +10,29 @@ import click
 
 from hetesynth.cli.options import (
     TOPOLOGY,
+    Named,
     buffer_sizes,
     json_option,
-    problem_options,
     request,
     rings_option,
+    search_options,
+    sized_problem_options,
+    sizes_option,
 )
 from hetesynth.cli.progress import watching
 
 
 @click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
 @click.argument("topology", type=TOPOLOGY)
-@problem_options
-@click.option(
-    "--sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
-    help="Of the collective's buffer: 64MB, a list (1MB,64MB), or a range in steps of 4 (1KB..4GB).",
-)  # fmt: skip
+@sized_problem_options
+@sizes_option("--sizes", "Of the collective's buffer", 4)
 @click.option(
     "--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", show_default=True,
     help="Strategies of synth; auto is what synth --size would choose.",
 )  # fmt: skip
 @rings_option
-@click.option(
-    "--time-budget", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
-    help="For all strategies together.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same table.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Draw bandwidth against size.")
+@search_options(120.0, "For all strategies together.", "table")
+@click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option
 def command(
     topology: Path, sizes: str, strategies: str, rings: tuple[str, ...], time_budget: float, seed: int,

@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from hetesynth.chunking import ROUNDINGS
-from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option, targets_of
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    chunking_options,
+    json_option,
+    root_option,
+    targets_of,
+    targets_option,
+)
 
 
 @click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
@@ -17,10 +24,8 @@ from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option, targe
 @click.option("--chunk-size", metavar="SIZE", help="With --topo: for example 4MB [default: the topology's].")
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
-@click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
-@click.option(
-    "--target", "targets", multiple=True, metavar="NAME[,NAME]", help="Also write programs for it; repeatable."
-)
+@root_option
+@targets_option("Runtime to write programs for as well [default: none]")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,7 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.model.target import PORTABLE, Target, target
+from hetesynth.model.target import PORTABLE, TARGETS, Target, target
 from hetesynth.pipeline.synthesis import Exclusion, Request
 
 if TYPE_CHECKING:
@@ -31,35 +32,90 @@ TOPOLOGY = click.Path(path_type=Path)
 
 def problem_options(function: F) -> F:
     """The options that define a problem: collective, chunks, root, chunking."""
-    for option in reversed(_PROBLEM):
-        function = option(function)
-    return function
+    return _all([_PROBLEM[0], _chunks(True), *_PROBLEM[1:]], function)
+
+
+def sized_problem_options(function: F) -> F:
+    """The same for commands that choose the chunks per rank by size, where they are not stated."""
+    return _all([_PROBLEM[0], _chunks("as suits each size"), *_PROBLEM[1:]], function)
 
 
 def report_options(function: F) -> F:
     """The options for pictures: a page and a trace."""
-    for option in reversed(_REPORTS):
+    return _all(_REPORTS, function)
+
+
+def search_options(seconds: float, purpose: str, same: str) -> Callable[[F], F]:
+    """``--time-budget`` of ``seconds``, for ``purpose``, and ``--seed``, which gives the ``same``."""
+    options = [
+        click.option(
+            "--time-budget", type=click.FloatRange(0, min_open=True), default=seconds, show_default=True,
+            metavar="SECONDS", callback=_number, help=purpose,
+        ),
+        click.option(
+            "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Same seed, same {same}."
+        ),
+    ]  # fmt: skip
+    return lambda function: _all(options, function)
+
+
+def targets_option(purpose: str) -> Callable[[F], F]:
+    """``--target``, repeatable; ``purpose`` with the names of all targets as its help."""
+    text = f"{purpose}, repeatable: {', '.join(TARGETS)}."
+    return click.option("--target", "targets", multiple=True, metavar="NAME[,NAME]", help=text)
+
+
+def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
+    """``--sizes`` or ``--size``: one, a list or a range of them."""
+    text = f"{what}: 64MB, a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
+    return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", show_default=True, help=text)
+
+
+def _all(options: Sequence[Callable[[F], F]], function: F) -> F:
+    for option in reversed(options):
         function = option(function)
     return function
 
 
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("must be a number of seconds")
+    return value
+
+
+def _chunks(shown: bool | str) -> Callable[[F], F]:
+    text = "Chunks per rank's block."
+    return click.option("--chunks", type=click.IntRange(1, 4096), default=1, show_default=shown, help=text)
+
+
+class Named(click.Path):
+    """A file to write whose extension, if it has one, says what it is."""
+
+    def __init__(self, *extensions: str) -> None:
+        super().__init__(path_type=Path)
+        self._extensions = extensions
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """click.BadParameter for another extension."""
+        if Path(value).suffix.lower() not in ("", *self._extensions):
+            self.fail(f"{str(value)!r} does not end with {' or '.join(self._extensions)}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 _REPORTS = [
     click.option(
-        "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html|FILE.svg",
+        "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
         help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
         "With .svg a picture of the steps.",
     ),
     click.option(
-        "--trace", type=click.Path(path_type=Path), metavar="FILE.json",
+        "--trace", type=Named(".json", ".trace"), metavar="FILE.json",
         help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
     ),
 ]  # fmt: skip
 
 _PROBLEM = [
     click.option("--coll", "name", type=click.Choice(COLLECTIVE_NAMES), required=True, help="The collective."),
-    click.option(
-        "--chunks", type=click.IntRange(1, 4096), default=1, show_default=True, help="Chunks per rank's block."
-    ),
     click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0]."),
     click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
     click.option(
@@ -210,4 +266,8 @@ rings_option = click.option(
     "--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml",
     help="For strategy ring: the order of GPUs in NCCL's own dump of its graph (NCCL_GRAPH_DUMP_FILE).",
 )  # fmt: skip
+schedule_only_option = click.option(
+    "--schedule-only", is_flag=True, help="Write schedules as JSON and no programs."
+)
+root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, report_options
+from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, report_options, sizes_option
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
 
@@ -16,10 +16,7 @@ from hetesynth.model.cost import ALPHA_READINGS
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("topology", type=TOPOLOGY)
-@click.option(
-    "--size", "sizes", metavar="SIZES", default="1KB..4GB", show_default=True,
-    help="Of the collective's buffer: 64MB, a list (1MB,64MB), or a range in steps of 4 (1KB..4GB).",
-)  # fmt: skip
+@sizes_option("--size", "Of the collective's buffer", 4)
 @click.option(
     "--calibration", type=click.Choice(CALIBRATION_NAMES), default="spec", show_default=True,
     help="spec: the figures of the topology; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
@@ -45,7 +42,7 @@ def command(
     trace: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict what FILE, a schedule JSON or an MSCCL XML, takes on the cluster in TOPOLOGY.
+    """Predict what FILE, a schedule JSON, MSCCL XML or MSCCL++ plan, takes on the cluster in TOPOLOGY.
 
     Links are shared max-min fairly on the physical graph. Of a program, thread blocks, channels, FIFO slots and
     the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time,

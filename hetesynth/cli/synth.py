@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,11 @@ from hetesynth.cli.options import (
     report_options,
     request,
     rings_option,
+    schedule_only_option,
+    search_options,
     size_option,
     targets_of,
+    targets_option,
 )
 from hetesynth.cli.progress import watching
 from hetesynth.errors import HetesynthError
@@ -36,21 +38,13 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
     help="auto, or one of its parts: greedy, trees, windows, direct, cegis, whole; or what libraries do: ring, "
     "double-tree, sph, all-pairs, doubling, hierarchical.",
 )  # fmt: skip
-@click.option(
-    "--time-budget", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-    help="After it, the best verified schedule so far is written with its gap.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same bytes.")
-@click.option(
-    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
-    help="Runtime to write for, repeatable: portable, rccl-6, rccl-5, msccl-executor, msccl, mscclpp "
-    "[default: portable].",
-)  # fmt: skip
+@search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
+@targets_option("Runtime to write for [default: portable]")
 @click.option(
     "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
     help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE here].",
 )  # fmt: skip
-@click.option("--schedule-only", is_flag=True, help="Write the schedule as JSON and no programs.")
+@schedule_only_option
 @click.option(
     "--max-peers", type=click.IntRange(1), metavar="N",
     help="Ranks that a rank may send to, and receive from [default: none up to 64 ranks, then 48].",
@@ -80,8 +74,6 @@ def command(
     Ctrl-C and the time budget keep the best verified schedule so far. With --size the schedule is the quickest of
     many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
     """
-    if math.isnan(time_budget):
-        raise click.BadParameter("must be a number of seconds", param_hint="--time-budget")
     from hetesynth.pipeline import synthesis as pipeline
     from hetesynth.report.text import synthesis_report, synthesis_summary
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, json_option, targets_of
+from hetesynth.cli.options import TOPOLOGY, json_option, root_option, targets_of, targets_option
 
 if TYPE_CHECKING:
     from hetesynth.model.verdict import Violation
@@ -22,11 +22,8 @@ SHOWN_ALIKE = 3  # findings of one rule
 @click.command(name="verify", short_help="Execute and judge an MSCCL XML file or an MSCCL++ plan.")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
-@click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
-@click.option(
-    "--target", "targets", multiple=True, metavar="NAME[,NAME]",
-    help="Judge as this runtime would: portable, rccl-6, rccl-5, msccl-executor, msccl, mscclpp; repeatable.",
-)  # fmt: skip
+@root_option
+@targets_option("Judge as this runtime would")
 @click.option(
     "--sms", type=click.IntRange(1), metavar="N",
     help="Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's].",

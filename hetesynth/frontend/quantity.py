@@ -34,7 +34,7 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
 
 
 def _meant(text: str, dimension: Dimension) -> str:
-    """A question that names what ``text`` comes close to (``64mb``, ``64M``, ``1e3``), empty where that is nothing."""
+    """A question that names what ``text`` comes close to (``64mb``, ``1e3``), empty where that is nothing."""
     match = _LOOSE.fullmatch(text.strip()[: 4 * MAX_DIGITS])
     if match is None or dimension == "bandwidth":  # whose b and B differ
         return ""

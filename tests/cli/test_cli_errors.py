@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,17 @@ def test_a_process_prints_one_object_and_exits_alike(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == json.loads(done.stdout)["error"]["exit_code"] == 2
     assert done.stderr.startswith("error[")
+
+
+def test_an_interrupt_while_the_command_is_loaded_leaves_no_traceback() -> None:
+    code = "import hetesynth.cli, os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("arguments", [["--report", "r.pdf"], ["--trace", "r.html"]])
+def test_a_picture_of_another_kind_is_refused_before_the_work(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["synth", "none.dsl", "--coll", "allgather", *arguments]) == 2
+    assert "does not end with ." in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 
 import numpy as np
 import pytest
@@ -138,3 +139,12 @@ def test_nothing_is_touched_outside_a_buffer() -> None:
         with pytest.raises(Fault, match="outside the buffer"):
             memory.view(buffer, offset, count, slice(None))  # type: ignore[arg-type]
     assert memory.view("o", 1, 1, slice(1, 3)).shape == (1, 2)
+
+
+def test_what_a_wrong_program_adds_may_overflow_in_silence() -> None:
+    numbers = Arithmetic("sum", "float32", 2, 0, reduces=False)
+    large = np.array([3e38, np.inf, np.nan], dtype=np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not np.isfinite(numbers.combine(large, -large[[1, 1, 0]])).any()
+        assert np.isinf(numbers.combine(large[:1], large[:1])).all()
