@@ -147,11 +147,21 @@ def test_a_range_of_sizes_that_ends_before_it_begins(
     assert not (tmp_path / "atlas").exists()
 
 
-@pytest.mark.parametrize("name", ["x.xml", "x.schedule.json"])
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [("--report", "x.xml", "does not end with .html"), ("--trace", "x.schedule.json", "HS570"),
+     ("--trace", "x.mscclpp.json", "HS570")],
+)  # fmt: skip
 def test_a_report_is_not_named_like_a_program(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str,
+    name: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["synth", FIG10, "--coll", "allgather", "-o", "x", "--report", name]) == 2
-    assert "HS570" in capsys.readouterr().err
+    arguments = ["--coll", "allgather", "--target", "portable,mscclpp", "-o", "x", option, name]
+    assert run(["synth", FIG10, *arguments]) == 2
+    assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
