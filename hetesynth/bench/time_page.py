@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hetesynth.bench.machine import machine
-from hetesynth.bench.time_tables import BUDGET, LIMIT, RING_BUDGET, RING_SIZES, RingRow, TimeRow
+from hetesynth.bench.time_tables import BUDGET, BUDGET_256, LIMIT, RING_BUDGET, RING_SIZES, RingRow, TimeRow
 from hetesynth.report.simulation import size_text
 
 _TITLES = {
@@ -38,8 +38,8 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
         "",
         "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), "
         "not measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
-        f"`--time-budget {BUDGET:g}`, {facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is "
-        "marked.",
+        f"`--time-budget {BUDGET:g}` ({BUDGET_256:g} for 256 GPUs, where no limit is stated), {facts['cores']} cores "
+        f"of {facts['processor']}; more than {LIMIT:g} s is marked.",
         f"{met} of {len(rows)} figures are met.",
     ]
     for table, title in _TITLES.items():
@@ -59,7 +59,7 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
 def _line(row: TimeRow) -> str:
     case = row.case
     chosen = row.said.get("choice") or {}
-    late = " (late)" if row.seconds > LIMIT else ""
+    late = " (late)" if row.seconds > LIMIT and case.budget <= BUDGET else ""
     sign = "" if case.equal else ("<= " if case.unit == "us" else ">= ")
     share = row.said.get("percent_of_bound")
     cells = (

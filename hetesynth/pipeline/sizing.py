@@ -21,7 +21,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.synthesis import Request, no_schedule, problem_of
-from hetesynth.pipeline.ways import STEADY, Way, Ways
+from hetesynth.pipeline.ways import STEADY, Way, Ways, transfers
 from hetesynth.synthesis.search import Progress, silent
 from hetesynth.verify.schedule import schedule_violations
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
-SHARE = 0.2  # of the remaining budget for one contender
 ALIKE = 0.003  # what a simpler schedule may take longer
 BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
 KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
@@ -80,10 +79,11 @@ def contest(topology: Topology, request: Request, size: int, progress: Progress 
         raise HetesynthError(
             "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
         )
+    started = time.monotonic()
     root = collective(request.collective, topology.ranks, 1, request.root).root
     _demand_paths(topology, request)
     bounds = rechecked_bounds(topology, request.collective, root)
-    run = _Run(topology, request, size, bounds, progress)
+    run = _Run(topology, request, size, bounds, progress, started)
     try:
         run.all(Ways(topology, request, size, bounds.bounds))
     except KeyboardInterrupt:
@@ -125,6 +125,7 @@ class _Run:
     size: int
     bounds: Bounds
     progress: Progress
+    started: float  # time.monotonic()
     found: list[Contender] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -133,14 +134,15 @@ class _Run:
     best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
     cut_short: bool = False
     interrupted: bool = False
-    started: float = field(default_factory=time.monotonic)
+    overhead: float = 0.0  # seconds a transfer, beyond the search: bound, tasks and simulation
 
     def all(self, ways: Ways) -> None:
         """What keeps its time as a program; then every number of chunks, until the bound is met or time is out."""
         for way in ways.steady():
             if self._late():
                 return
-            self._try(way)
+            if self._affordable(way):
+                self._try(way)
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = ways.counts()
         for chunks in counts:
@@ -149,7 +151,7 @@ class _Run:
             for way in self._promising(ways.of(chunks)):
                 if self._ended():
                     return
-                if not self._settled(way) and way.label not in self.seen:
+                if not self._settled(way) and way.label not in self.seen and self._affordable(way):
                     self._try(way)
 
     def _ended(self) -> bool:
@@ -184,14 +186,24 @@ class _Run:
         limit = self.request.budget.seconds
         return None if limit is None else limit - (time.monotonic() - self.started)
 
+    def _affordable(self, way: Way) -> bool:
+        """Whether what comes after the search of ``way`` would end in time too."""
+        left = self._left()
+        if not self.found or left is None:
+            return True
+        number = transfers(self.request.collective, self.topology.ranks, way.chunks)
+        fits = self.overhead * number <= left
+        self.cut_short |= not fits
+        return fits
+
     def _try(self, way: Way) -> None:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
         self.seen.add(way.label)
         left = self._left()
-        seconds = None if left is None else SHARE * max(left, 0.1)
-        budget = Budget(seconds, self.request.budget.seed)
+        seconds = None if left is None else way.share * max(left, 0.1)
+        budget = Budget(seconds, self.request.budget.seed, punctual=bool(self.found))
         problem = problem_of(replace(self.request, chunks=way.chunks), way.chunking)
         try:
             outcome = Solver(way.strategy, budget, schedule_violations).solve(problem)
@@ -201,8 +213,11 @@ class _Run:
         if not isinstance(outcome, Solution):
             return
         self.interrupted |= outcome.ending == "interrupt"
+        began = time.monotonic()
         clock = ScheduleClock(self.topology, problem, outcome.schedule)
         taken = clock.timeline(self.size).makespan
+        beyond = outcome.bound_seconds + time.monotonic() - began
+        self.overhead = max(self.overhead, beyond / max(1, len(outcome.schedule.transfers)))
         self.tried.append((way.label, taken))
         self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))
         self.best_of[way.chunks] = min(taken, self.best_of.get(way.chunks, taken))

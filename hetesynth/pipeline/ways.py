@@ -36,6 +36,8 @@ MAX_LISTED = 12_000  # of a contender with fixed routes
 MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a contender whose NICs keep their peers
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
 FEW_MULTIPLES = 4
+SHARE = 0.2  # of the remaining budget for one contender
+SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
 WEIGHTS = (0.0, 0.5, 1.0)
 PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
@@ -48,7 +50,8 @@ ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "sc
 
 @dataclass(frozen=True)
 class Way:
-    """One thing to try. ``strategy``: how; ``name``: its name; ``kind``: all but the number of chunks."""
+    """One thing to try. ``strategy``: how; ``name``: its name; ``kind``: all but the number of chunks;
+    ``share``: of the remaining budget."""
 
     label: str
     name: str
@@ -56,6 +59,7 @@ class Way:
     chunks: int
     chunking: Chunking
     strategy: Strategy
+    share: float = SHARE
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class Ways:
             return
         if self.request.collective in PERSONAL:
             yield from self._exchange(chunks, chunkings, exact)
+        elif self._apart():
+            yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
         timed = list(self._timed(chunks, chunkings[0], exact))
         late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
         yield from () if late else timed
@@ -113,6 +119,8 @@ class Ways:
             yield from self._each(STRATEGIES["ring"], chunks, chunkings[:1])
         if self.request.collective not in PERSONAL and self.ratio > PRICED:
             yield from self._packed(chunks, chunkings[0])
+        if self.request.collective not in PERSONAL and self.ratio < LARGE and not self._apart():
+            yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
         yield from self._each(greedy, chunks, chunkings)
         if self.request.collective not in PERSONAL and number <= MAX_TREES:
@@ -141,9 +149,10 @@ class Ways:
             exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
             number = transfers(name, self.topology.ranks, chunks)
             if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
-                chunkings = self._chunkings(chunks, int(exact))[:1]
+                chunkings = self._chunkings(chunks, int(exact))
                 for known in STEADY:
-                    yield from self._each(STRATEGIES[known], chunks, chunkings)
+                    some = chunkings if known == "ring" else chunkings[:1]
+                    yield from self._each(STRATEGIES[known], chunks, some)
 
     def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
         for number, c in enumerate(chunkings):
@@ -158,6 +167,19 @@ class Ways:
         for weight in WEIGHTS if self.ratio < PRICED else reversed(WEIGHTS):
             label = f"earliest arrival, price {weight:g}, c={chunks}"
             yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
+
+    def _apart(self) -> bool:
+        """Whether no two links share anything."""
+        used = [r for resources in costs(self.topology).link_resources for r in resources]
+        return len(used) == len(set(used))
+
+    def _negotiated(self, chunks: int, chunking: Chunking, exact: float, share: float) -> Iterator[Way]:
+        from hetesynth.synthesis.negotiated import negotiated_strategy
+
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if number <= MAX_TIMED and self.ratio >= PRICED:
+            found = negotiated_strategy(self._rates(exact))
+            yield Way(f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share)
 
     def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.exchange import exchange_strategy

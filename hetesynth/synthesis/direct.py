@@ -93,7 +93,9 @@ class _Exchange:
         for step in range(steps):
             if search.out_of_time():
                 return None
-            taken = self._fill(left, load, steps - step - 1)
+            remaining = search.remaining()
+            seconds = SECONDS if remaining is None else max(1e-3, min(SECONDS, remaining))
+            taken = self._fill(left, load, steps - step - 1, seconds)
             if taken is None:
                 return None
             for job in taken:
@@ -106,7 +108,7 @@ class _Exchange:
                 return Schedule.of(transfers)
         return None
 
-    def _fill(self, left: list[int], load: Ints, steps_after: int) -> list[int] | None:
+    def _fill(self, left: list[int], load: Ints, steps_after: int, seconds: float) -> list[int] | None:
         """The chunks of one step: as many as fit, such that the rest fits into the steps after it."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_matrix
@@ -120,6 +122,6 @@ class _Exchange:
             constraints=LinearConstraint(matrix, least, self.capacity),
             integrality=np.ones(len(left)),
             bounds=Bounds(0, 1),
-            options={"time_limit": SECONDS},
+            options={"time_limit": seconds},
         )
         return None if found.x is None else [job for job, x in zip(left, found.x, strict=True) if x > 0.5]

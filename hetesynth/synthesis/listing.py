@@ -7,6 +7,7 @@ is then hardly longer than the work of the busiest resource.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from hetesynth.synthesis.timed import Clockwork, TimedRoutes, rows
 
 EPOCHS = 60  # times that urgencies are worked out anew
 ALIKE = 1e-3  # of the shortest stay on a resource: starts that differ by less are the same
-COMPILE_FROM = 2_000  # deliveries; below, interpreting takes less than loading numba
+COMPILE_FROM = (2_000, 200)  # deliveries; fewer are interpreted: where numba is to be loaded, where it is
 
 
 def listed(
@@ -41,7 +42,7 @@ def listed(
     stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
     flow = np.array([clock.alpha[a] + stays[a] for _, a in deliveries])
     begins = np.zeros(len(deliveries))
-    kernel = compiled() if len(deliveries) > COMPILE_FROM else run_listing
+    kernel = compiled() if len(deliveries) > COMPILE_FROM["numba" in sys.modules] else run_listing
     alike = ALIKE * min((b for b in clock.busy if b > 0), default=1e-9)
     seconds = kernel(parent, starts, uses, flow, busy, pressure, EPOCHS, alike, load.copy(), begins)
     return TimedRoutes(dict(zip(deliveries, begins.tolist(), strict=True)), load.tolist(), float(seconds))

@@ -1,7 +1,7 @@
 """The inner loop of ``listing``: list scheduling of deliveries in seconds, interpreted or compiled.
 
-In: deliveries, what each waits for and uses, as arrays. Out: when each begins. One function without objects, so that
-numba takes it as it stands.
+In: deliveries, what each waits for and uses, as arrays. Out: when each begins. One function without objects, so
+that numba takes it as it stands.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def run_listing(
     """Always the delivery that can begin first, of those the most urgent. Out: seconds until all is there.
 
     N deliveries, R resources. ``parent`` (N): the delivery that brings the chunk to the sender, -1: it is there;
-    parents come before children. ``uses[uses_start[i] : uses_start[i + 1]]``: resources of delivery i. ``flow`` (N)
-    seconds it takes, ``busy`` (R) that it keeps a resource busy. Urgent: the seconds it still takes until all below
-    has ended, ``pressure`` x the work ``left`` (R, used up) of a resource included; worked out anew ``epochs`` times.
-    ``alike``: starts nearer than this are the same. Filled in: ``begins`` (N).
+    parents come before children. ``uses[uses_start[i] : uses_start[i + 1]]``: resources of delivery i. ``flow``
+    (N) seconds it takes, ``busy`` (R) that it keeps a resource busy. Urgent: the seconds it still takes until all
+    below has ended, ``pressure`` x the work ``left`` (R, used up) of a resource included; worked out anew
+    ``epochs`` times. ``alike``: starts nearer than this are the same. Filled in: ``begins`` (N).
     """
     number = len(parent)
     child, sibling = np.full(number, -1), np.full(number, -1)

@@ -1,10 +1,11 @@
 """Routes whose load is negotiated in seconds, then listed: for large buffers on links of unequal rates.
 
-In: a copying problem, what its links cost in seconds. Out: a schedule of the step model. Rounds of earliest arrival
-(``timed``) find routes under prices. A resource that has to work longer than the busiest one should becomes
-dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that the load evens out while
-latency pays for it. The order of a round is forgotten: ``listing`` makes a better one from the same routes, hardly
-longer than the work of the busiest resource.
+In: a copying problem, what its links cost in seconds. Out: a schedule of the step model. Rounds of earliest
+arrival (``timed``) find routes under prices. A resource that has to work longer than the busiest one should
+becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that the load evens out
+while latency pays for it. The order of a round is forgotten: ``listing`` makes a better one from the same routes,
+hardly longer than the work of the busiest resource. Where no two links share anything, transfers that share a step
+would only slow each other, so each has a step of its own.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.listing import listed
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed import Rates, TimedRoutes, earliest_arrival, schedule_of, seats
+from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, earliest_arrival, schedule_of, seats
 
 ROUNDS = 10
 WEIGHT = 16.0  # seconds that a second of work costs at first
 STEP = 2.0  # exponent on a resource's share of what it should work at most
 TIGHTER = 0.96  # of the least work of a busiest resource so far: what the next round should need
+LISTED = 2  # rounds, those with the least work of a busiest resource, whose routes are listed
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
@@ -29,28 +31,38 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     def improve(search: Search) -> None:
         tables = Dissemination(search.problem)
         clock = rates.clockwork(tables)
-        busy = np.array(clock.busy)
-        scarcity = np.ones(len(busy))
         best: TimedRoutes | None = None
-        least, last = np.inf, 0.0
-        for number in range(ROUNDS):
-            began = search.elapsed()
-            if number and search.out_of_time(last):
+        for routes in sorted(_rounds(search, tables, clock), key=_busiest)[:LISTED]:
+            if best is not None and (best.seconds <= _busiest(routes) or search.out_of_time()):
                 break
-            found = earliest_arrival(tables, clock, (WEIGHT * scarcity * busy).tolist())
-            most = max(found.load, default=0.0)
-            if most <= 0.0:
-                best = found
-                break
-            least = min(least, most)
-            scarcity *= np.exp(STEP * (np.array(found.load) / (TIGHTER * least) - 1.0))
-            scarcity = np.maximum(scarcity, 1.0)
-            if best is None or most < best.seconds:
-                order = sorted((begins, k, a) for (k, a), begins in found.start.items())
-                again = listed(tables, clock, [(k, a) for _, k, a in order])
-                best = min((best or found, found, again), key=lambda timed: timed.seconds)
-            last = search.elapsed() - began
+            order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
+            again = listed(tables, clock, [(k, a) for _, k, a in order])
+            best = min((best or routes, routes, again), key=lambda timed: timed.seconds)
         if best is not None:
-            search.offer(schedule_of(tables, best, seats(tables, clock)), "negotiated")
+            apart = all(len(resource.arcs) == 1 for resource in tables.resources)
+            search.offer(schedule_of(tables, best, seats(tables, clock) if apart else None), "negotiated")
 
     return Strategy("negotiated", "balanced loads in seconds, listed", improve)
+
+
+def _rounds(search: Search, tables: Dissemination, clock: Clockwork) -> list[TimedRoutes]:
+    """Routes of several rounds, at least of one; a round is not begun that would leave no time to list."""
+    busy = np.array(clock.busy)
+    scarcity = np.ones(len(busy))
+    found: list[TimedRoutes] = []
+    least, began = np.inf, search.elapsed()
+    for number in range(ROUNDS):
+        if number and search.out_of_time(LISTED * (search.elapsed() - began) / number):
+            break
+        routes = earliest_arrival(tables, clock, (WEIGHT * scarcity * busy).tolist())
+        found.append(routes)
+        if _busiest(routes) <= 0.0:
+            break
+        least = min(least, _busiest(routes))
+        scarcity *= np.exp(STEP * (np.array(routes.load) / (TIGHTER * least) - 1.0))
+        scarcity = np.maximum(scarcity, 1.0)
+    return found
+
+
+def _busiest(routes: TimedRoutes) -> float:
+    return max(routes.load, default=0.0)
