@@ -38,8 +38,8 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow]) -> str:
         "",
         "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), "
         "not measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
-        f"`--time-budget {BUDGET:g}` ({BUDGET_256:g} for 256 GPUs, where no limit is stated), {facts['cores']} cores "
-        f"of {facts['processor']}; more than {LIMIT:g} s is marked.",
+        f"`--time-budget {BUDGET:g}` ({BUDGET_256:g} for 256 GPUs, where no limit is stated), "
+        f"{facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is marked.",
         f"{met} of {len(rows)} figures are met.",
     ]
     for table, title in _TITLES.items():
