@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.names import told_apart
 from hetesynth.model.topology import Link, Rank, Topology
 
 AlphaReading = Literal["overlap", "occupy"]
@@ -70,7 +71,7 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: Alph
     return Costs(
         calibration=calibration,
         alpha=alpha,
-        resource_names=_told_apart(names),
+        resource_names=told_apart(names),
         resource_rate=tuple(rates),
         link_ends=tuple((link.src, link.dst) for link in topology.links),
         link_resources=resources,
@@ -107,20 +108,6 @@ def _alphas(links: Iterable[Link], chosen: Calibration) -> tuple[float, ...]:
             known[key] = float(link.latency)
         found.append(known[key])
     return tuple(found)
-
-
-def _told_apart(names: list[str]) -> tuple[str, ...]:
-    """The names, the second and later of one name numbered."""
-    taken: set[str] = set()
-    apart: list[str] = []
-    for name in names:
-        fresh, number = name, 1
-        while fresh in taken:
-            number += 1
-            fresh = f"{name} ({number})"
-        taken.add(fresh)
-        apart.append(fresh)
-    return tuple(apart)
 
 
 # -- sizes and bandwidths

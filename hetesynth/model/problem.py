@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetesynth.model.collective import Collective
+from hetesynth.model.names import told_apart
 from hetesynth.model.topology import Rank
 
 
@@ -96,7 +97,12 @@ class Problem:
 
         Names are unique: parallel wires between the same two vertices become ``a->b``, ``a->b (2)``.
         """
-        return _told_apart([*self._segment_resources(), *self.groups, *self._arc_resources()])
+        found = [*self._segment_resources(), *self.groups, *self._arc_resources()]
+        names = told_apart(resource.name for resource in found)
+        return tuple(
+            resource if name == resource.name else replace(resource, name=name)
+            for resource, name in zip(found, names, strict=True)
+        )
 
     def _segment_resources(self) -> Iterator[Resource]:
         crossing: list[list[int]] = [[] for _ in self.segments]
@@ -123,20 +129,6 @@ class Problem:
                 tightest[a] = min(tightest[a], resource.capacity)
         alone = [r for r in self.resources if len(r.arcs) == 1 and r.capacity < tightest[r.arcs[0]]]
         return tuple(shared + alone)
-
-
-def _told_apart(resources: list[Resource]) -> tuple[Resource, ...]:
-    """The resources, the second and later of one name numbered."""
-    taken: set[str] = set()
-    named: list[Resource] = []
-    for resource in resources:
-        name, number = resource.name, 1
-        while name in taken:
-            number += 1
-            name = f"{resource.name} ({number})"
-        taken.add(name)
-        named.append(resource if number == 1 else replace(resource, name=name))
-    return tuple(named)
 
 
 @dataclass(frozen=True, slots=True)

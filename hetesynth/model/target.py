@@ -31,10 +31,9 @@ class Target:
     ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
     that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
     offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
-    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``max_fused_reductions``: consecutive
-    ``re`` into one place that the reader makes one instruction. ``fifo_messages``: messages a connection holds
-    before a send waits. ``fifo_bytes``: what one of them carries with default buffers; a step with more than that
-    takes several.
+    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``fifo_messages``: messages that a
+    connection holds before a send waits. ``fifo_bytes``: what one of them carries with default buffers; a step
+    with more than that takes several.
 
     What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
     each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
@@ -43,9 +42,7 @@ class Target:
     How it is spelled. ``reducescatter``: the name of that collective. ``open_max_bytes``: what ``maxBytes`` says
     where there is no limit (0 means never to the research runtime, a huge number suits every reader);
     ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
-    ``required_attributes``: of the root element, without which the file is refused. ``max_name``: characters of
-    the name that are kept; ``max_value``: of any attribute; ``max_attributes``: of an element.
-    ``checks_buffer_sizes``: chunks of a buffer that is used must be what the collective asks for.
+    ``required_attributes``: of the root element, without which the file is refused.
 
     ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
     with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
@@ -64,7 +61,6 @@ class Target:
     max_offset: int = 32767
     max_depended_block: int = 127
     max_nodes: int = 4095
-    max_fused_reductions: int = 16
     fifo_messages: tuple[tuple[Protocol, int], ...] = (("Simple", 2), ("LL", 8), ("LL128", 8))
     fifo_bytes: tuple[tuple[Protocol, int], ...] = (("Simple", 2 << 20), ("LL", 32 << 10), ("LL128", 560 << 10))
     resident_thread_blocks: int = 64
@@ -73,10 +69,6 @@ class Target:
     open_max_bytes: int = 0
     max_bytes_inclusive: bool = True
     required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
-    max_name: int = 63
-    max_value: int = 255
-    max_attributes: int = 16
-    checks_buffer_sizes: bool = False
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -158,7 +150,6 @@ TARGETS: dict[str, Target] = {
             open_max_bytes=2**50,
             max_bytes_inclusive=False,
             required_attributes=("name", *_ROOT_ATTRIBUTES),
-            checks_buffer_sizes=True,
             install=(
                 "At most four files, separated by colons; of several the first that fits runs.",
                 _MATCH,

@@ -69,17 +69,12 @@ class Link:
     @classmethod
     def over(cls, src: Rank, dst: Rank, path: Sequence[int], wires: Sequence[Wire]) -> Link:
         """The link along ``path`` (wire indices, in order); its rate is that of the slowest wire."""
-        limiting = [w for w in (wires[i] for i in path) if w.bandwidth is not None]
+        limiting = [(w, w.bandwidth) for w in (wires[i] for i in path) if w.bandwidth is not None]
         if not limiting:
             raise ValueError(f"link {src}->{dst}: no wire on its path has a bandwidth")
-        slowest = min(limiting, key=lambda w: _rate(w))
-        assert slowest.bandwidth is not None
+        slowest, bandwidth = min(limiting, key=lambda pair: pair[0].lanes * pair[1])
         latency = sum((wires[i].latency for i in path), Fraction(0))
-        return cls(src, dst, slowest.kind, tuple(path), slowest.bandwidth, slowest.lanes, latency)
-
-
-def _rate(wire: Wire) -> Fraction:
-    return (wire.bandwidth or Fraction(0)) * wire.lanes
+        return cls(src, dst, slowest.kind, tuple(path), bandwidth, slowest.lanes, latency)
 
 
 @dataclass(frozen=True, slots=True)

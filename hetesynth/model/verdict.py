@@ -41,10 +41,9 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Synthesized:
-    """A schedule was found. ``proved_steps``: no schedule has fewer steps than this, by the search's own proof."""
+    """A schedule was found."""
 
     schedule: Schedule
-    proved_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
