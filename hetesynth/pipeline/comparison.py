@@ -70,11 +70,11 @@ def compare(
     Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
     can be done, KeyboardInterrupt where nothing is known.
     """
-    from hetesynth.synthesis.registry import strategy
+    from hetesynth.synthesis.registry import demand_strategy
 
     names = tuple(dict.fromkeys(strategies))
     for name in names:
-        strategy(name)
+        demand_strategy(name, sized=True)
     topology = load_topology(request.topology)
     seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
     budget = Budget(seconds, request.budget.seed)

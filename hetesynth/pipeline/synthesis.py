@@ -190,11 +190,11 @@ def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_
 def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
     from hetesynth.pipeline.ways import strategy_of
-    from hetesynth.synthesis.registry import strategy
+    from hetesynth.synthesis.registry import demand_strategy
     from hetesynth.synthesis.solve import Solver
     from hetesynth.verify.schedule import schedule_violations
 
-    strategy(request.strategy)
+    demand_strategy(request.strategy, sized=request.size is not None)
     for wanted in request.targets:
         demand_collective(wanted, request.collective)
     clock = Clock()

@@ -95,12 +95,15 @@ class Ways:
 
     def of(self, chunks: int) -> Iterator[Way]:
         """The ways with ``chunks`` chunks per rank, in order."""
-        from hetesynth.synthesis.registry import STRATEGIES
+        from hetesynth.synthesis.registry import SIZED, STRATEGIES
 
         exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
         if exact < 1:
             raise self._too_small(chunks)
         chunkings = self._chunkings(chunks, max(1, int(exact)))
+        if self.request.strategy in SIZED and not self.request.rings:
+            yield from self._sized(chunks, chunkings, exact)
+            return
         if self.request.strategy != "auto":
             named = strategy_of(self.request, self.topology)
             yield from self._each(named, chunks, chunkings)
@@ -157,6 +160,16 @@ class Ways:
     def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
         for number, c in enumerate(chunkings):
             yield Way(_label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found)
+
+    def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
+        """The ways of the one strategy asked for, which counts seconds."""
+        match self.request.strategy:
+            case "timed":
+                yield from self._timed(chunks, chunkings[0], exact)
+            case "paced-trees":
+                yield from self._paced(chunks, chunkings[0], exact)
+            case _:
+                yield from self._exchange(chunks, chunkings, exact)
 
     def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.timed import timed_strategy
@@ -224,10 +237,12 @@ class Ways:
         return found
 
     def _too_small(self, chunks: int) -> HetesynthError:
+        least = math.ceil(1 / chunk_bytes(self.request.collective, self.topology.ranks, chunks, 1))
+        fewer = ", or fewer --chunks" if chunks > 1 else ""
         return HetesynthError(
-            f"{self.size} bytes are too few to be cut into {chunks} chunks per rank",
+            f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed",
             code="HS611",
-            help="use fewer --chunks or a larger --size",
+            help=f"use --size {least}B or more{fewer}",
         )
 
 

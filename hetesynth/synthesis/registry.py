@@ -146,8 +146,24 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
+SIZED = ("timed", "exchange", "paced-trees")
+"""Strategies that count seconds instead of steps: they are made for the size of a buffer (``pipeline/ways``)."""
+
+
+def demand_strategy(name: str, *, sized: bool) -> None:
+    """Raises HetesynthError HS305 where there is no such strategy, or only one for a size and there is none."""
+    if not (sized and name in SIZED):
+        strategy(name)
+
+
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none."""
+    if name in SIZED:
+        raise HetesynthError(
+            f"strategy {name} counts seconds, so it needs to know the size of the buffer",
+            code="HS305",
+            help="add --size, or use --strategy auto",
+        )
     if name not in STRATEGIES:
         raise HetesynthError(
             f"there is no strategy {name!r}", code="HS305", help=f"use one of {', '.join(STRATEGIES)}"
