@@ -1,23 +1,21 @@
 """Capacities that the hardware keeps: no step promises more than fits into its time.
 
 In: a topology, a collective, the paper's capacities. Out: capacities rounded down, at a reference time that loses
-little of the bandwidth, latencies apart. A schedule on them takes no longer than its steps: whatever shares a
-resource in a step is done within the step. Rounding up (the paper's choice) instead promises 25 GB/s of a NIC of
-12.5 where the step is one of 8 GB/s.
+little of the bandwidth. Latencies count for nothing: they pass while others send. A schedule on these capacities
+takes hardly longer than its steps: whatever shares a resource in a step is done within the step. Rounding up (the
+paper's choice) instead promises 25 GB/s of a NIC of 12.5 where the step is one of 8 GB/s.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import Capacity, Chunking, chunk
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
 
-LATENCIES = (Fraction(21, 20), Fraction(11, 10), Fraction(6, 5))  # of the reference time: room for latencies
 MAX_MULTIPLE = 4  # of the reference time
 LITTLE = 0.005  # loss of bandwidth that is not worth a longer step
 MAX_RANKS = 64  # up to here reference times are compared
@@ -30,16 +28,17 @@ def safe_chunking(
 
     ``ideal``: seconds for each byte that the collective takes at least on the topology as it is.
     """
+    bare = replace(topology, links=tuple(replace(link, latency=Fraction(0)) for link in topology.links))
+    step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
-    for multiple, room in product(range(1, MAX_MULTIPLE + 1), LATENCIES):
-        options = replace(paper.options, reference=paper.tau_ref * multiple * room, rounding="floor")
-        made = chunk(topology, options)
+    for multiple in range(1, MAX_MULTIPLE + 1):
+        made = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
         if topology.ranks > MAX_RANKS:
-            return made
-        bounds = time_bounds(_as_promised(topology, made), name, root)
+            return replace(made, topology=topology)
+        bounds = time_bounds(_as_promised(bare, made), name, root)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
         if best is None or loss < best[0] - LITTLE:
-            best = loss, made
+            best = loss, replace(made, topology=topology)
         if loss <= LITTLE:
             break
     return best[1] if best else paper

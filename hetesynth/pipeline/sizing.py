@@ -134,11 +134,13 @@ class _Run:
     best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
     cut_short: bool = False
     interrupted: bool = False
-    overhead: float = 0.0  # seconds a transfer, beyond the search: bound, tasks and simulation
+    overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
+    simulated: int = 0  # transfers
 
     def all(self, ways: Ways) -> None:
-        """What keeps its time as a program; then every number of chunks, until the bound is met or time is out."""
-        for way in ways.steady():
+        """What is near the bound at once, what keeps its time as a program; then every number of chunks, until the
+        bound is met or time is out."""
+        for way in (*ways.soonest(), *ways.steady()):
             if self._late():
                 return
             if self._affordable(way):
@@ -192,7 +194,7 @@ class _Run:
         if not self.found or left is None:
             return True
         number = transfers(self.request.collective, self.topology.ranks, way.chunks)
-        fits = self.overhead * number <= left
+        fits = self.overhead * number <= left * max(1, self.simulated)
         self.cut_short |= not fits
         return fits
 
@@ -216,8 +218,8 @@ class _Run:
         began = time.monotonic()
         clock = ScheduleClock(self.topology, problem, outcome.schedule)
         taken = clock.timeline(self.size).makespan
-        beyond = outcome.bound_seconds + time.monotonic() - began
-        self.overhead = max(self.overhead, beyond / max(1, len(outcome.schedule.transfers)))
+        self.overhead += outcome.bound_seconds + time.monotonic() - began
+        self.simulated += len(outcome.schedule.transfers)
         self.tried.append((way.label, taken))
         self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))
         self.best_of[way.chunks] = min(taken, self.best_of.get(way.chunks, taken))

@@ -40,6 +40,8 @@ SHARE = 0.2  # of the remaining budget for one contender
 SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
 WEIGHTS = (0.0, 0.5, 1.0)
 PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
+PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
+HEAVY = 30.0  # seconds of bytes / seconds of latency, from which on packed trees come first of all
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
 SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
@@ -110,7 +112,7 @@ class Ways:
             return
         if self.request.collective in PERSONAL:
             yield from self._exchange(chunks, chunkings, exact)
-        elif self._apart():
+        elif self._apart() and len(chunkings) > 1:
             yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
         timed = list(self._timed(chunks, chunkings[0], exact))
         late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
@@ -141,13 +143,27 @@ class Ways:
         if late and chunks <= 2:
             yield from timed
 
+    def soonest(self) -> Iterator[Way]:
+        """What comes near the bound at the first try where bytes weigh much: packed trees; where links share nothing,
+        negotiated loads and earliest arrival."""
+        if self.request.strategy == "auto" and self.request.collective not in PERSONAL and self.ratio > HEAVY:
+            chunks = self.counts()[0]
+            exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+            chunkings = self._chunkings(chunks, max(1, int(exact)))
+            if not self._apart():
+                yield from self._packed(chunks, chunkings[0])
+                return
+            if len(chunkings) > 1:
+                yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
+            yield from self._timed(chunks, chunkings[0], exact)
+
     def steady(self) -> Iterator[Way]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
         from hetesynth.synthesis.registry import STRATEGIES
 
         name = self.request.collective
-        if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED:
-            return
+        if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED or self._apart():
+            return  # where links share nothing, every program keeps its time
         for chunks in self.counts():
             exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
             number = transfers(name, self.topology.ranks, chunks)
@@ -209,7 +225,9 @@ class Ways:
             root = collective(name, self.topology.ranks, 1, self.request.root).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
             paper = safe_chunking(self.topology, paper, name, root, ideal)
-        yield from self._each(STRATEGIES["packed"], chunks, [paper])
+        found = STRATEGIES["packed"]
+        label = _label(found.name, chunks, paper)
+        yield Way(label, found.name, found.name, chunks, paper, found, PACKED_SHARE)
 
     def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.paced_trees import paced_strategy

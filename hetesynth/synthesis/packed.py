@@ -15,7 +15,7 @@ from hetesynth.synthesis.filling import filled
 from hetesynth.synthesis.packing import packed
 from hetesynth.synthesis.search import Search
 
-MAX_FILLED = 60_000  # deliveries
+GRACE = 10.0  # seconds more, where some schedule is better than a punctual nothing
 
 
 def refuses(problem: Problem) -> str | None:
@@ -27,7 +27,7 @@ def improve(search: Search) -> None:
     """Offer the schedule of packed trees, if they can be had in time."""
     if refuses(search.problem) is not None:
         return
-    grace = search.budget.seconds or 0.0  # there is no schedule before the last step is filled
+    grace = 0.0 if search.budget.punctual else GRACE
 
     def ended() -> bool:
         return search.out_of_time(-grace)

@@ -102,6 +102,8 @@ def _auto(search: Search) -> LowerBound | None:
         direct.improve(search)
     if not search.done:
         greedy.improve(search)
+    if not search.done and not search.out_of_time():
+        packed.improve(search)
     if not search.done:
         trees.improve(search)
     sends = _sends(search.problem, search.target)

@@ -48,7 +48,7 @@ def test_the_paper_s_rounding_promises_more_than_a_nic_gives() -> None:
     topology = load_topology(EXAMPLES / "v100_4p8" / "topo.dsl")
     paper = chunk(topology, LARGE)
     assert longest_step(paper) > Fraction(5, 4) * paper.tau_ref  # NICs of 12.5 GB/s, two chunks a step of 8 GB/s
-    assert longest_step(safe(topology)) < Fraction(21, 20) * paper.tau_ref
+    assert longest_step(safe(topology)) <= paper.tau_ref
 
 
 def test_unequal_rates_take_a_longer_step() -> None:
