@@ -26,7 +26,7 @@ def never() -> bool:
 
 
 def searched(wanted: Problem, seed: int = 0, seconds: float | None = None) -> Search:
-    search = Search(wanted, lower_bound(wanted).steps, Budget(seconds, seed), schedule_violations)
+    search = Search(wanted, lower_bound(wanted).steps, Budget(seconds, seed, punctual=True), schedule_violations)
     packed.improve(search)
     return search
 
