@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -109,3 +110,39 @@ def test_synth_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sized["choice"]["way"] and Path(sized["outputs"][0]).exists()
     assert run(["synth", FIG10, "--coll", "allgather", "--size", "1MB", "--chunk-size", "1MB", "-o", stem]) == 2
     assert "HS612" in capsys.readouterr().err
+
+
+def test_strategies_for_a_size_are_asked_for_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = ["synth", FIG10, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "x")]
+    assert run([*wanted, "--strategy", "timed", "--size", "1MB", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["strategy"] == "timed"
+    assert run([*wanted, "--strategy", "timed"]) == 2
+    told = capsys.readouterr().err
+    assert "HS305" in told and "add --size" in told
+    assert run([*wanted, "--strategy", "exchange", "--size", "1MB"]) == 3
+    assert "does not take this problem" in capsys.readouterr().err
+    assert (
+        run(
+            [
+                "compare",
+                FIG10,
+                "--coll",
+                "allgather",
+                "--sizes",
+                "1MB",
+                "--strategies",
+                "timed,paced-trees",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    rows = json.loads(capsys.readouterr().out)["results"]
+    assert [row["strategy"] for row in rows] == ["timed", "paced-trees"] and rows[0]["predicted_us"] > 0
+
+
+def test_too_small_a_size_is_told_what_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = ["synth", FIG10, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "x")]
+    assert run([*wanted, "--size", "1B"]) == 2
+    least = re.search(r"use --size ([0-9]+B) or more", capsys.readouterr().err)
+    assert least is not None and run([*wanted, "--size", least[1], "--strategy", "ring"]) == 0
