@@ -135,7 +135,7 @@ def _diameter(problem: Problem) -> int:
 STRATEGIES: dict[str, Strategy] = {
     s.name: s
     for s in (
-        Strategy("auto", "direct, greedy, then windows and cegis where they can help", _auto),
+        Strategy("auto", "direct, greedy, then packed trees, windows and cegis where they can help", _auto),
         Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
         Strategy("trees", "balanced trees, list-scheduled", _trees, trees.refuses),
         Strategy("packed", "packed trees, a linear program per step", _packed, packed.refuses),
