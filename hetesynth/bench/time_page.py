@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from hetesynth.bench.machine import machine
 from hetesynth.bench.time_tables import BUDGET, BUDGET_256, LIMIT, RING_BUDGET, RING_SIZES, RingRow, TimeRow
-from hetesynth.report.simulation import size_text
+from hetesynth.report.words import size_text
 
 _TITLES = {
     "TE-CCL": "Against TE-CCL's published results (its alphas and betas)",

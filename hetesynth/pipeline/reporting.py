@@ -19,7 +19,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import implied_size
 from hetesynth.pipeline.plan_clock import PlanClock
 from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock, file_clock, sizes_between
-from hetesynth.report.simulation import size_text
+from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
     from hetesynth.model.collective import Collective, CollectiveName
@@ -62,7 +62,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
     asked = problem.collective
     facts: tuple[tuple[str, str], ...] = (
         ("Steps", str(solution.certificate.steps)),
-        ("Lower bound", f"{solution.certificate.bound.steps} steps"),
+        ("Lower bound", counted(solution.certificate.bound.steps, "step")),
         ("Transfers", f"{len(solution.schedule.transfers):,}"),
         ("Strategy", made.request.strategy),
         ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
@@ -165,7 +165,7 @@ def _picture(report: Report) -> bytes:
             code="HS572",
             help="use --report FILE.html",
         )
-    title = f"{report.title} in {_steps(report.run.schedule.makespan)}"
+    title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
     return schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
 
 
@@ -298,11 +298,11 @@ def _certificate(made: Synthesis) -> tuple[str, ...]:
     solution, certificate = made.solution, made.solution.certificate
     bound = certificate.bound
     said = [
-        f"The schedule takes {_steps(certificate.steps)}. No schedule of the step model takes fewer than "
+        f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
         f"{bound.steps}: {bound.proof}.",
         "The two meet: it is proven optimal in steps."
         if certificate.proven_optimal
-        else f"It is at most {_steps(certificate.gap)} from optimal.",
+        else f"It is at most {counted(certificate.gap, 'step')} from optimal.",
     ]
     if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
         said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
@@ -311,10 +311,6 @@ def _certificate(made: Synthesis) -> tuple[str, ...]:
     programs = ", and every program read back and executed" if made.programs else ""
     said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
     return tuple(said)
-
-
-def _steps(count: int) -> str:
-    return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def _in_time(

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetesynth.report.simulation import size_text
+from hetesynth.report.words import counted, size_text
 
 
 def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     """Features, ranges and the frontier, a line each."""
     terrain = index["topology"]
-    hops = terrain["diameter_hops"]
     bisection = terrain["inverse_bisection_us_per_MB"]
     lines = [
         f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated",
-        f"  topology     diameter {hops} hop{'' if hops == 1 else 's'} ({terrain['diameter_us']:.4g} us), inverse "
-        f"bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
+        f"  topology     diameter {counted(terrain['diameter_hops'], 'hop')} ({terrain['diameter_us']:.4g} us), "
+        f"inverse bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
     ]
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])

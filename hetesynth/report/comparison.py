@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetesynth.report.simulation import size_text
+from hetesynth.report.words import size_text
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.comparison import Comparison, Entry

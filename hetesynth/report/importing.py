@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.report.words import counted
+
 if TYPE_CHECKING:
     from hetesynth.pipeline.importing import Imported
 
@@ -49,8 +51,8 @@ def import_report(made: Imported, paths: Iterable[Path]) -> str:
     root = "" if asked.root is None else f", root {asked.root}"
     lines = [
         f"{made.request.path}: {asked.name}, {asked.ranks} ranks, "
-        f"{_count(asked.chunks_per_rank, 'chunk')} per rank{root}",
-        f"  steps        {made.schedule.makespan}  ({_count(len(made.schedule.transfers), 'transfer')})",
+        f"{counted(asked.chunks_per_rank, 'chunk')} per rank{root}",
+        f"  steps        {made.schedule.makespan}  ({counted(len(made.schedule.transfers), 'transfer')})",
         *(f"  {line}" for line in _lifting(made)),
         *(f"  {line}" for line in _graph(made)),
         f"  verified     schedule replayed{_programs(made)}",
@@ -66,8 +68,8 @@ def _lifting(made: Imported) -> Iterator[str]:
         return
     kind = "program" if made.kind == "program" else "schedule"
     dropped = f", {lifted.dropped} not needed and left out" if lifted.dropped else ""
-    relays = f", {_count(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
-    yield f"{kind:<12} {_count(lifted.depth, 'step')}, {lifted.crossings} chunks cross{dropped}{relays}"
+    relays = f", {counted(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
+    yield f"{kind:<12} {counted(lifted.depth, 'step')}, {lifted.crossings} chunks cross{dropped}{relays}"
     if lifted.pieces > 1:
         yield f"chunks       each of the file's is {lifted.pieces} here, so that they divide among the ranks"
 
@@ -76,7 +78,7 @@ def _graph(made: Imported) -> Iterator[str]:
     links = len(made.problem.arcs)
     if made.certificate is None or made.chunking is None:
         widest = max((arc.capacity for arc in made.problem.arcs), default=0)
-        yield f"links        the {links} it uses, up to {_count(widest, 'chunk')} per step; --topo for real ones"
+        yield f"links        the {links} it uses, up to {counted(widest, 'chunk')} per step; --topo for real ones"
         return
     bound = made.certificate.bound
     gap = "proven optimal" if made.certificate.proven_optimal else f"at most {made.certificate.gap} from optimal"
@@ -86,7 +88,3 @@ def _graph(made: Imported) -> Iterator[str]:
 
 def _programs(made: Imported) -> str:
     return ", every program executed" if made.programs else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

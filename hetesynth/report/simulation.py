@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.report.words import size_text
+
 if TYPE_CHECKING:
     from hetesynth.pipeline.simulation import FilePredictions, Prediction
 
 _COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")
-_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 
 
 def simulation_summary(found: FilePredictions) -> dict[str, Any]:
@@ -70,11 +71,3 @@ def _row(p: Prediction) -> tuple[str, ...]:
         "-" if bottleneck is None else f"{bottleneck.share:.0%}",
         "-" if bottleneck is None else bottleneck.name,
     )
-
-
-def size_text(size: int) -> str:
-    """``64 MB``; up to four digits, decimal units, bytes where it is no round number of them."""
-    for unit, name in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.4g} {name}"
-    return f"{size} B"

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
+from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.synthesis.search import Ending
     from hetesynth.verify.certificate import Recheck
 
+EXACT = 6  # digits of a size that is one's own
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
 
 
@@ -102,12 +104,12 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
     """The short report after ``synth``."""
     solution = made.solution
     certificate = solution.certificate
-    chunks = _count(made.request.chunks, "chunk")
+    chunks = counted(made.request.chunks, "chunk")
     lines = [
         f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
         + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
-        f"{_count(hops(solution.schedule, made.topology.links), 'hop')} at most, "
+        f"{counted(hops(solution.schedule, made.topology.links), 'hop')} at most, "
         f"strategy {made.request.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(made)}",
@@ -141,12 +143,13 @@ def _quality(made: Synthesis) -> str:
     certificate = solution.certificate
     if certificate.proven_optimal:
         return "proven optimal"
-    gap = f"at most {_count(certificate.gap, 'step')} from optimal"
+    gap = f"at most {counted(certificate.gap, 'step')} from optimal"
     if solution.within is not None and solution.within == certificate.steps:
         gap += "; optimal for reduce-scatter followed by allgather"
     return gap + _ENDINGS[solution.ending]
 
 
+LARGE_ERROR = 0.25  # of rounding, from which on it is pointed out
 _BOUND_WORDS = {
     "cut": "the narrowest cut",
     "volume": "what all parts take in together",
@@ -160,11 +163,12 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
     pace = made.pace
     figures = pace.figures()
     if pace.seconds is None or pace.bound is None:
-        yield f"time         {human_bytes(pace.size)}: not simulated, too many transfers (--size asks for it)"
+        yield f"time         {size_text(pace.size, EXACT)}: not simulated, too many transfers (--size asks for it)"
         return
+    size = size_text(pace.size, EXACT)
     bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[pace.bound.kind]}: {pace.bound.proof}"
     yield (
-        f"time         {human_bytes(pace.size)} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
+        f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
         f"{figures['percent_of_bound']:.1f} % of the bound"
     )
@@ -178,7 +182,7 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
     if chosen is None:
         return
     short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
-    yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {human_bytes(pace.size)}{short}"
+    yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {size}{short}"
     for way, seconds, why in chosen.unfit:
         lost = f"{pace.seconds / seconds - 1:.1%}"
         yield f"             {way} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
@@ -187,12 +191,13 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
 def _capacities(made: Synthesis) -> str:
     chunking = made.chunking
     worst = chunking.worst_error()
-    size = f"chunk {human_bytes(chunking.chunk_bytes)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
+    size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
     if worst is None or worst.error == 0:
         return f"{size} ({chunking.reference}), exact"
+    flag = "; LARGE: steps tell little of time, --size chooses by time" if abs(worst.error) > LARGE_ERROR else ""
     return (
         f"{size} ({chunking.reference}), worst rounding error {float(worst.error):+.1%} "
-        f"({worst.kind} {worst.name}: {worst.chunks} per step)"
+        f"({worst.kind} {worst.name}: {worst.chunks} per step){flag}"
     )
 
 
@@ -204,8 +209,8 @@ def _programs(made: Synthesis) -> Iterable[str]:
         low, high = figures.min_channels_per_link, figures.max_channels_per_link
         yield (
             f"{label} {program.target.name + ': ' if several else ''}"
-            f"at most {_count(figures.max_thread_blocks, 'thread block')} per GPU, "
-            f"{_count(figures.max_steps, 'step')} per block, {_count(figures.channels, 'channel')}, "
+            f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
+            f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
             f"{low if low == high else f'{low}-{high}'} per link"
         )
         saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
@@ -226,25 +231,12 @@ def _phases(made: Synthesis) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in made.clock.phases.items())
 
 
-def _count(number: int, what: str) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def human_bytes(count: int) -> str:
-    """``16 MB``, ``1.5 GB``, ``700 B``."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if count >= size:
-            return f"{count / size:g} {unit}"
-    return f"{count} B"
-
-
 def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
     """The lines ``bounds`` prints: the best bound first, then what is wrong with any."""
     collective = problem.collective
-    chunks = _count(collective.chunks_per_rank, "chunk")
+    chunks = counted(collective.chunks_per_rank, "chunk")
     lines = [f"{collective.name}, {collective.ranks} ranks, {chunks} per rank"]
-    lines.append(f"  lower bound {_count(found[0].steps, 'step')}")
+    lines.append(f"  lower bound {counted(found[0].steps, 'step')}")
     lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in found]
     if rechecks is not None:
         wrong = [violation.message for recheck in rechecks for violation in recheck.violations]

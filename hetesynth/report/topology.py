@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.text import human_bytes
+from hetesynth.report.text import EXACT
+from hetesynth.report.words import size_text
 
 if TYPE_CHECKING:
     from hetesynth.chunking import Capacity, Chunking
@@ -24,7 +25,7 @@ def topology_report(chunking: Chunking, *, every: bool) -> str:
     lines = [
         f"{topology.name}: {topology.ranks} GPUs, {len(topology.links)} links, "
         f"{len(chunking.shared())} shared wires and groups",
-        f"  chunk {human_bytes(chunking.chunk_bytes)}, tau_ref {_us(chunking.tau_ref)} "
+        f"  chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {_us(chunking.tau_ref)} "
         f"({chunking.reference}), rounding {chunking.options.rounding}",
         "",
         *_gpus(chunking),

@@ -1,0 +1,21 @@
+"""Numbers in words, the same in every report.
+
+In: counts and sizes. Out: text.
+"""
+
+from __future__ import annotations
+
+_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
+
+
+def counted(number: int, what: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def size_text(size: int, digits: int = 4) -> str:
+    """``64 MB``; decimal units, up to ``digits`` digits, bytes below a kilobyte."""
+    for unit, name in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.{digits}g} {name}"
+    return f"{size} B"
