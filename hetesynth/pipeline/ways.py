@@ -144,8 +144,8 @@ class Ways:
             yield from timed
 
     def soonest(self) -> Iterator[Way]:
-        """What comes near the bound at the first try where bytes weigh much: packed trees; where links share nothing,
-        negotiated loads and earliest arrival."""
+        """What comes near the bound at the first try where bytes weigh much: packed trees; where links share
+        nothing, negotiated loads and earliest arrival."""
         if self.request.strategy == "auto" and self.request.collective not in PERSONAL and self.ratio > HEAVY:
             chunks = self.counts()[0]
             exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)

@@ -12,6 +12,7 @@ busy for the chunk's bytes at the resource's own rate, so that a wide port serve
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed_kernel import COMPILE_FROM, Floats, Ints, compiled, run_round
+from hetesynth.synthesis.timed_kernel import COMPILE_FROM, COMPILE_FROM_LOADED, Floats, Ints, compiled, run_round
 
 ROUNDS = 4
 GROWTH = 0.5  # how much dearer the busiest resource becomes in a round
@@ -46,7 +47,7 @@ class TimedRoutes:
 
 
 def seats(tables: Dissemination, clock: Clockwork) -> list[int]:
-    """For each resource how many of its slowest transfers it can serve at full speed; those of one step share it."""
+    """For each resource how many of its slowest transfers it serves at full speed; those of one step share it."""
     stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
     longest = [max(stays[a] for a in resource.arcs) for resource in tables.resources]
     return [max(1, int(stay / b + 1e-9)) if b > 0 else 1 for stay, b in zip(longest, clock.busy, strict=True)]
@@ -111,7 +112,8 @@ def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[fl
     most = len(collective.chunks) * problem.ranks
     chunks, ways, begins = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most)
     load = np.zeros(len(tables.resources))
-    kernel = compiled() if len(collective.chunks) * len(arcs) > COMPILE_FROM else run_round
+    large = len(collective.chunks) * len(arcs) > (COMPILE_FROM_LOADED if "numba" in sys.modules else COMPILE_FROM)
+    kernel = compiled() if large else run_round
     count, seconds = kernel(
         np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),
         *rows(tables.out_of), *rows(tables.resources_of),

@@ -80,6 +80,7 @@ def test_interpreted_and_compiled_rounds_agree(monkeypatch: pytest.MonkeyPatch) 
     price = [0.3 / r.capacity for r in tables.resources]
     interpreted = earliest_arrival(tables, clock(wanted), price)
     monkeypatch.setattr(timed, "COMPILE_FROM", 0)
+    monkeypatch.setattr(timed, "COMPILE_FROM_LOADED", 0)
     monkeypatch.setattr(timed, "compiled", timed_kernel.compiled)
     machine = earliest_arrival(tables, clock(wanted), price)
     assert list(machine.start.items()) == list(interpreted.start.items())

@@ -1,0 +1,105 @@
+"""Fixed routes listed in seconds, and negotiated loads: schedules that verify, orders with known times."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, full, line, problem, servers
+from support.random_graphs import clusters
+from support.replay import complaint
+
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.synthesis import listing
+from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.listing import listed
+from hetesynth.synthesis.negotiated import negotiated_strategy
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, earliest_arrival, schedule_of, seats
+from hetesynth.verify.schedule import schedule_violations
+
+
+def clock(tables: Dissemination, seconds: float = 1.0) -> Clockwork:
+    return Clockwork([1.0] * len(tables.problem.arcs), [seconds / r.capacity for r in tables.resources])
+
+
+def routed(wanted: Problem) -> tuple[Dissemination, TimedRoutes]:
+    tables = Dissemination(wanted)
+    return tables, earliest_arrival(tables, clock(tables), [0.5 / r.capacity for r in tables.resources])
+
+
+def in_order(routes: TimedRoutes) -> list[tuple[int, int]]:
+    return [(k, a) for _, k, a in sorted((begins, k, a) for (k, a), begins in routes.start.items())]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    clusters(),
+    st.sampled_from(["allgather", "broadcast", "alltoall", "scatter"]),
+    st.integers(1, 2),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_listings_keep_every_law(graph: Graph, name: str, chunks: int, pressure: float) -> None:
+    """Routes stay; nothing leaves before it came, no resource serves two at once beyond its rate."""
+    tables, routes = routed(problem(graph, name, chunks))  # type: ignore[arg-type]
+    found = listed(tables, clock(tables), in_order(routes), pressure)
+    assert found.start.keys() == routes.start.keys()
+    assert found.load == pytest.approx(routes.load)
+    assert found.seconds >= max(found.load) - 1e-9
+    for r, resource in enumerate(tables.resources):
+        begins = sorted(t for (_, a), t in found.start.items() if a in resource.arcs)
+        busy = 1.0 / resource.capacity
+        assert all(later >= earlier + busy - 1e-9 for earlier, later in itertools.pairwise(begins)), r
+    for most in (None, seats(tables, clock(tables))):
+        schedule = schedule_of(tables, found, most)
+        assert not schedule_violations(tables.problem, schedule)
+        assert complaint(tables.problem, schedule) is None
+
+
+def test_the_longest_way_goes_first() -> None:
+    """A line of four, scattered from its end, a second of latency and one of bytes a hop."""
+    tables, routes = routed(problem(line(4), "scatter"))
+    assert listed(tables, clock(tables), in_order(routes)).seconds == pytest.approx(6.0)
+    first = min(routes.start, key=lambda at: listed(tables, clock(tables), in_order(routes)).start[at])
+    assert tables.problem.collective.post[first[0]] == {3}
+
+
+def test_interpreted_and_compiled_listings_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, routes = routed(problem(servers([4, 3]), "allgather", 2))
+    monkeypatch.setattr(listing, "COMPILE_FROM", (10**9, 10**9))
+    interpreted = listed(tables, clock(tables), in_order(routes))
+    monkeypatch.setattr(listing, "COMPILE_FROM", (0, 0))
+    assert listed(tables, clock(tables), in_order(routes)) == interpreted
+
+
+@settings(max_examples=15, deadline=None)
+@given(clusters(), st.sampled_from(["allgather", "broadcast"]), st.integers(1, 2))
+def test_negotiated_loads_verify(graph: Graph, name: str, chunks: int) -> None:
+    wanted = problem(graph, name, chunks)  # type: ignore[arg-type]
+    tables = Dissemination(wanted)
+    resources = [tables.resources_of[a] for a in range(len(wanted.arcs))]
+    rates = Rates([1e-6] * len(wanted.arcs), resources, [float(r.capacity) for r in tables.resources], 1.0)
+    search = Search(wanted, 1, Budget(None, 0), schedule_violations)
+    negotiated_strategy(rates).improve(search)
+    assert search.best is not None and complaint(wanted, search.best) is None
+
+
+def test_without_time_there_is_one_round() -> None:
+    wanted = problem(full(4), "allgather")
+    tables = Dissemination(wanted)
+    rates = Rates([0.0] * len(wanted.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
+    search = Search(wanted, 1, Budget(1e-9, 0), schedule_violations)
+    negotiated_strategy(rates).improve(search)
+    assert search.best is not None and search.cut_short
+
+
+def test_seats_are_what_a_wide_port_serves_at_once() -> None:
+    tables = Dissemination(problem(servers([4, 4]), "allgather"))
+    wide = Clockwork([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
+    assert seats(tables, wide) == [1] * len(tables.resources)
+    shared = next(r for r, resource in enumerate(tables.resources) if len(resource.arcs) > 1)
+    quick = [0.25 if r == shared else 1.0 for r in range(len(tables.resources))]
+    through = {r for a in tables.resources[shared].arcs for r in tables.resources_of[a]}
+    assert seats(tables, Clockwork(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
