@@ -5,6 +5,7 @@ In: a topology and a plan that its judge has passed. Out: predictions by size, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,12 +15,13 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.plan import Plan
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.simulation import CostOptions, FileKind, Prediction, prediction
+from hetesynth.pipeline.simulation import CostOptions, FileKind, Prediction, ProgramClock, prediction
 
 if TYPE_CHECKING:
     from hetesynth.lifting.buffers import Buffers
     from hetesynth.model.collective import Collective
     from hetesynth.model.timeline import Timeline
+    from hetesynth.pipeline.formats import Emitted
     from hetesynth.simulate.plan import Cell, PlanTasks
 
 
@@ -82,6 +84,21 @@ def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanCloc
             exit_code=1,
         )
     return PlanClock(topology, plan, options)
+
+
+def first_clock(
+    topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
+) -> ProgramClock | PlanClock | None:
+    """The clock of the first of ``programs``, as a reader reads its bytes; None where there is none."""
+    from hetesynth.verify.msccl_xml import read_program
+    from hetesynth.verify.mscclpp_json import read_plan_json
+
+    for suffix, emitted in programs.items():
+        if emitted.target.format == "mscclpp-json":
+            return PlanClock(topology, read_plan_json(emitted.data, suffix), options)
+        program = read_program(emitted.data, suffix).program
+        return None if program is None else ProgramClock(topology, program, options)
+    return None
 
 
 def chunks_of_tasks(clock: PlanClock, asked: Collective) -> tuple[tuple[int, ...], ...]:

@@ -17,7 +17,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import implied_size
-from hetesynth.pipeline.plan_clock import PlanClock
+from hetesynth.pipeline.plan_clock import PlanClock, first_clock
 from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock, file_clock, sizes_between
 from hetesynth.report.words import counted, size_text
 
@@ -69,7 +69,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
     )
     if made.choice is not None:
         facts += (("Chosen", made.choice.label),)
-    program = _clock_of(made, options)
+    program = first_clock(made.topology, made.programs, options)
     notes = () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
         _Subject(
@@ -357,19 +357,6 @@ def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
 
 
 # -- programs
-
-
-def _clock_of(made: Synthesis, options: CostOptions) -> ProgramClock | PlanClock | None:
-    """The first program, as a reader reads it."""
-    from hetesynth.verify.msccl_xml import read_program
-    from hetesynth.verify.mscclpp_json import read_plan_json
-
-    for suffix, emitted in made.programs.items():
-        if emitted.target.format == "mscclpp-json":
-            return PlanClock(made.topology, read_plan_json(emitted.data, suffix), options)
-        program = read_program(emitted.data, suffix).program
-        return None if program is None else ProgramClock(made.topology, program, options)
-    return None
 
 
 def _lifted(

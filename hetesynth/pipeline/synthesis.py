@@ -322,15 +322,12 @@ def finished(
 
 
 def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first MSCCL program takes, simulated from its bytes; None where there is none."""
-    from hetesynth.pipeline.simulation import ProgramClock
-    from hetesynth.verify.msccl_xml import read_program
+    """What the first program takes, simulated from its bytes; None where there is none."""
+    from hetesynth.pipeline.plan_clock import first_clock
+    from hetesynth.pipeline.simulation import CostOptions
 
-    for suffix, emitted in programs.items():
-        if emitted.target.format == "msccl-xml":
-            program = read_program(emitted.data, suffix).program
-            return None if program is None else ProgramClock(topology, program).timeline(size).makespan
-    return None
+    found = first_clock(topology, programs, CostOptions())
+    return None if found is None else found.timeline(size).makespan
 
 
 def no_schedule(reason: str) -> HetesynthError:
