@@ -75,7 +75,8 @@ def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanCloc
             code="HS561",
             help="give the topology it was made for",
         )
-    wrong = plan_violations(plan, links={(link.src, link.dst) for link in topology.links}, max_findings=1)
+    links = {(link.src, link.dst) for link in topology.links}
+    wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
     if wrong:
         raise HetesynthError(
             f"{path} cannot be simulated: {wrong[0].message}",
