@@ -86,3 +86,13 @@ def test_a_schedule_is_no_plan_and_the_way_on_is_told(capsys: pytest.CaptureFixt
     document["transfers"][-1][0:2] = [0, 1]
     Path("z.json").write_text(json.dumps(document))
     assert run(["import", "z.json", "-o", "w"]) == 1 == run(["simulate", "z.json", "four.dsl", "--size", "1MB"])
+
+
+def test_a_plan_of_one_server_does_not_run_on_two(capsys: pytest.CaptureFixture[str]) -> None:
+    node = "node n { gpus 1; nic nic0 { bandwidth 100 Gbps }; attach gpu0 -> nic0 }"
+    Path("apart.dsl").write_text(f"{node}\ncluster apart {{ instance a[0-1] = n; fabric ib {{ join *.nic0 }} }}\n")
+    Path("p.json").write_bytes(PLAN)
+    assert run(["verify", "p.json", "--topo", "apart.dsl"]) == 1
+    assert run(["simulate", "p.json", "apart.dsl", "--size", "1MB"]) == 1
+    told = capsys.readouterr()
+    assert "[HX809]" in told.out and "another server" in told.err
