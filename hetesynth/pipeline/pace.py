@@ -7,6 +7,7 @@ which another part of the program has rechecked. Synthesis, atlas and compare al
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from hetesynth.errors import InternalError
@@ -73,6 +74,7 @@ class Pace:
         }
 
 
+@lru_cache(maxsize=8)
 def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> Bounds:
     """Every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
     from hetesynth.bounds.throughput import time_bounds

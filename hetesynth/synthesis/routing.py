@@ -8,7 +8,7 @@ with the longest way still before it goes first. Knows nothing of where the rout
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from hetesynth.errors import InternalError
@@ -49,9 +49,11 @@ def arcs_between(tables: Dissemination) -> Mapping[tuple[int, int], list[int]]:
     return table
 
 
-def list_schedule(tables: Dissemination, routes: Routes) -> Schedule:
-    """The schedule of ``routes``."""
-    return _Scheduler(tables, routes).run()
+def list_schedule(
+    tables: Dissemination, routes: Routes, ended: Callable[[], bool] = lambda: False
+) -> Schedule | None:  # fmt: skip
+    """The schedule of ``routes``; None when ``ended`` says so, which is asked before each step."""
+    return _Scheduler(tables, routes).run(ended)
 
 
 class _Scheduler:
@@ -74,10 +76,12 @@ class _Scheduler:
         for a in self.below[k].get(rank, ()):
             heappush(self.ready[a], (-self.height[k][a], k))
 
-    def run(self) -> Schedule:
+    def run(self, ended: Callable[[], bool]) -> Schedule | None:
         transfers: list[Transfer] = []
         step = 0
         while self.left:
+            if ended():
+                return None
             sent = self._step()
             if not sent:
                 raise InternalError("routes that do not hang together")

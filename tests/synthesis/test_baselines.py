@@ -10,13 +10,15 @@ from support.solving import solve
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis.baselines.binary_trees import parents
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.routing import NoRoute
+from hetesynth.synthesis.search import Search
+from hetesynth.verify.schedule import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = [s.name for s in BASELINES]
@@ -123,3 +125,11 @@ def test_a_baseline_says_when_it_needs_more_peers() -> None:
 
     with pytest.raises(HetesynthError, match="2 allowed"):
         solve(replace(problem(full(6), "allgather"), max_peers=2), "all-pairs")
+
+
+def test_a_punctual_budget_ends_the_listing() -> None:
+    wanted = problem(full(4), "allgather")
+    for budget, is_found in ((Budget(1e-9), True), (Budget(1e-9, punctual=True), False)):
+        search = Search(wanted, 1, budget, schedule_violations)
+        BASELINES[NAMES.index("ring")].improve(search)
+        assert (search.best is not None) == is_found

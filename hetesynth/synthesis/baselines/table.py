@@ -56,7 +56,9 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem)
         asked.clear()
-        schedule = list_schedule(tables, routes)
+        schedule = list_schedule(tables, routes, lambda: search.budget.punctual and search.out_of_time())
+        if schedule is None:
+            return
         if _peers(search.problem, schedule.transfers) > (search.problem.max_peers or search.problem.ranks):
             raise HetesynthError(
                 f"strategy {name} sends to more ranks than the {search.problem.max_peers} allowed",
