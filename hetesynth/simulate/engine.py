@@ -23,6 +23,7 @@ from hetesynth.simulate.fluid_kernel import Fields, State
 Records = np.ndarray[Any, np.dtype[Any]]
 
 INTERPRETED_TASKS = (10_000, 2_000)  # more are compiled: loading numba takes as long, or it is loaded already
+INTERPRETED_PAIRS = (500_000, 100_000)  # of tasks that use the same resource, the same: they share its rate
 
 
 def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
@@ -31,7 +32,7 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = graph.tasks > INTERPRETED_TASKS["numba" in sys.modules] or _is_loaded()
+        compiled = _is_loaded() or _is_large(graph, known="numba" in sys.modules)
     state = _state(graph)
     if compiled:
         ended = _kernel()(state, graph.tasks)
@@ -93,6 +94,12 @@ def _record_class(names: tuple[str, ...]) -> type[Any]:
 def _starts(values: Ints, count: int) -> Ints:
     """Where each of ``count`` values begins when ``values`` are sorted; one more for the end."""
     return np.concatenate(([0], np.cumsum(np.bincount(values, minlength=count)))).astype(np.int64)
+
+
+def _is_large(graph: TransferGraph, *, known: bool) -> bool:
+    """Whether compiled code is worth being loaded; ``known``: numba itself is loaded already."""
+    pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
+    return graph.tasks > INTERPRETED_TASKS[known] or pairs > INTERPRETED_PAIRS[known]
 
 
 def _is_loaded() -> bool:

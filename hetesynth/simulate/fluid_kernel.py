@@ -7,12 +7,14 @@ Every task has one pending event at a time: the end of its delay, of its bytes, 
 in a heap by time. Those that fall together (within ``TOGETHER``) are handled before rates change.
 
 Rates are max-min fair. A resource constrains only where its flows together could draw more than it has: it is
-``tight``. Whoever starts or ends changes the rates only of the flows that are joined to it by tight resources, so
-only that component is filled anew.
+``tight``. Whoever starts or ends changes the rates only of the flows that are joined to it by tight resources, and
+filling goes as it went before until it comes to the least ``level``, at which a resource is full, of those that
+gained or lost a flow. So only flows of that component and no lower rate are filled anew.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, NamedTuple
 
 Row = Any  # a list, or an array, of records, floats or integers
@@ -21,8 +23,10 @@ Fields = tuple[tuple[str, str], ...]  # of a record: names and types
 TOGETHER = 2e-13  # of the time: events closer than this are rounding apart
 SLACK = 1e-12  # of a rate: a resource asked for this little more than it has is not tight
 SAME = 1e-14  # of a share of a resource
+LOWER = 1.0 - 1e-9  # of a level: a rate below that is lower, and not by rounding
 
 DELAY, FLOW, AFTER, ENDED = 0, 1, 2, 3
+LOST, GAINED = 1, 2  # a flow, since rates were set
 
 
 class State(NamedTuple):
@@ -70,6 +74,7 @@ RESOURCE: Fields = (
     ("rate", "f8"),  # bytes per second
     ("asked", "f8"),  # what its flows would draw if each were alone
     ("spare", "f8"),  # bytes per second not yet given
+    ("level", "f8"),  # the rate of the flows that it holds back, while it is tight; infinite: it holds back none
     ("first_flow", "i4"),  # in ``flows``
     ("active", "i4"),  # flows
     ("open", "i4"),  # flows without a rate yet
@@ -145,12 +150,12 @@ def take_first(s: State) -> int:
     return first
 
 
-def touch(s: State, r: int) -> None:
-    """Resource ``r`` has gained or lost a flow."""
+def touch(s: State, r: int, how: int) -> None:
+    """Resource ``r`` has lost or gained a flow; to have gained one counts more."""
     if s.resources[r].is_touched == 0:
-        s.resources[r].is_touched = 1
         s.touched[s.counts[TOUCHED]] = r
         s.counts[TOUCHED] += 1
+    s.resources[r].is_touched = max(s.resources[r].is_touched, how)
 
 
 def start_flow(s: State, task: int, now: float) -> None:
@@ -167,7 +172,7 @@ def start_flow(s: State, task: int, now: float) -> None:
         s.flows[use.seat] = u
         resource.active += 1
         resource.asked += t.limit
-        touch(s, use.resource)
+        touch(s, use.resource, GAINED)
 
 
 def stop_flow(s: State, task: int) -> None:
@@ -183,7 +188,7 @@ def stop_flow(s: State, task: int) -> None:
         resource.asked -= t.limit
         if resource.active == 0:
             resource.asked = 0.0  # and with it the rounding of many additions
-        touch(s, use.resource)
+        touch(s, use.resource, LOST)
 
 
 def finish(s: State, now: float) -> int:
@@ -243,11 +248,19 @@ def join(s: State, task: int) -> None:
         s.counts[WAITING] += 1
 
 
-def join_flows(s: State, r: int) -> None:
-    """Every flow on resource ``r`` needs a new rate."""
+def stays(s: State, task: int, floor: float) -> bool:
+    """Whether ``task`` has a rate, and one below ``floor``, where nothing changes."""
+    speed = s.tasks[task].speed
+    return 0.0 < speed < floor * LOWER  # type: ignore[no-any-return]
+
+
+def join_flows(s: State, r: int, floor: float) -> None:
+    """Every flow on resource ``r`` needs a new rate, except for those below ``floor``."""
     resource = s.resources[r]
     for i in range(resource.first_flow, resource.first_flow + resource.active):
-        join(s, s.uses[s.flows[i]].task)
+        task = s.uses[s.flows[i]].task
+        if not stays(s, task, floor):
+            join(s, task)
 
 
 def include(s: State, r: int) -> None:
@@ -255,23 +268,53 @@ def include(s: State, r: int) -> None:
     resource = s.resources[r]
     if resource.tight != 0 and resource.is_member == 0:
         resource.is_member = 1
-        resource.spare = resource.rate
-        resource.open = resource.active
         s.members[s.counts[MEMBERS]] = r
         s.counts[MEMBERS] += 1
 
 
-def join_touched(s: State) -> None:
+def open_member(s: State, r: int, floor: float) -> None:
+    """What resource ``r`` still has to give, to how many flows, which all need a new rate."""
+    resource = s.resources[r]
+    resource.level = inf
+    resource.spare = resource.rate
+    resource.open = 0
+    for i in range(resource.first_flow, resource.first_flow + resource.active):
+        task = s.uses[s.flows[i]].task
+        if stays(s, task, floor):
+            resource.spare = max(0.0, resource.spare - s.tasks[task].speed)
+        else:
+            resource.open += 1
+            join(s, task)
+
+
+def lowest_change(s: State) -> float:
+    """The level below which filling goes as before. Tells which of the touched resources are tight now.
+
+    A resource that only lost flows is full no sooner than before, one that gained some no sooner than if all its
+    flows had the same rate.
+    """
+    floor = inf
+    for i in range(s.counts[TOUCHED]):
+        resource = s.resources[s.touched[i]]
+        is_tight = resource.active > 1 and resource.asked > resource.rate * (1.0 + SLACK)
+        if resource.tight != 0:
+            floor = min(floor, resource.level)
+        else:
+            resource.level = inf
+        if is_tight and resource.is_touched == GAINED:
+            floor = min(floor, resource.rate / resource.active)
+        resource.is_touched = resource.tight  # whether it was
+        resource.tight = 1 if is_tight else 0
+    return floor
+
+
+def join_touched(s: State, floor: float) -> None:
     """Flows that started, and those on resources that a start or end makes or made tight, need new rates."""
     for i in range(s.counts[TOUCHED]):
         resource = s.resources[s.touched[i]]
+        if resource.is_touched + resource.tight > 0:
+            join_flows(s, s.touched[i], floor)
         resource.is_touched = 0
-        was_tight = resource.tight
-        resource.tight = 0
-        if resource.active > 1 and resource.asked > resource.rate * (1.0 + SLACK):
-            resource.tight = 1
-        if was_tight + resource.tight > 0:
-            join_flows(s, s.touched[i])
     s.counts[TOUCHED] = 0
     for i in range(s.counts[FRESH]):
         join(s, s.fresh[i])
@@ -280,7 +323,8 @@ def join_touched(s: State) -> None:
 
 def find_component(s: State) -> None:
     """Every flow whose rate may have changed, and the resources that constrain them."""
-    join_touched(s)
+    floor = lowest_change(s)
+    join_touched(s, floor)
     searched_flows, searched = 0, 0
     while searched_flows < s.counts[WAITING]:
         t = s.tasks[s.waiting[searched_flows]]
@@ -288,7 +332,7 @@ def find_component(s: State) -> None:
         for u in range(t.first_use, t.end_use):
             include(s, s.uses[u].resource)
         while searched < s.counts[MEMBERS]:
-            join_flows(s, s.members[searched])
+            open_member(s, s.members[searched], floor)
             searched += 1
 
 
@@ -353,6 +397,7 @@ def fill(s: State, share: float, now: float) -> None:
         resource = s.resources[s.members[i]]
         if resource.open == 0 or resource.spare > share * resource.open * (1.0 + SAME):
             continue
+        resource.level = share
         for j in range(resource.first_flow, resource.first_flow + resource.active):
             task = s.uses[s.flows[j]].task
             if s.tasks[task].is_waiting != 0:
