@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError
@@ -69,6 +70,7 @@ class ChannelPlan:
     how many runs, each on channels of its own, the longest lane of a pair is cut in time; the others into runs no
     longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
     (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
+    ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly.
     """
 
     most: Mapping[Pair, int] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class ChannelPlan:
     merge: bool = True
     apart: frozenset[tuple[Pair, int]] = frozenset()
     near: bool = False
+    even: Mapping[Pair, int] = field(default_factory=dict)
 
 
 def messages(
@@ -89,7 +92,11 @@ def messages(
     sum_steps = 1 if "rrc" in profile.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         most = min(plan.most.get(pair, profile.channels), profile.channels)
-        for slot, carried in _slots(transfers, most, plan.parts.get(pair, 1), sum_steps).items():
+        if pair in plan.even:
+            slots_of = _dealt(transfers, plan.even[pair], sum_steps)
+        else:
+            slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
+        for slot, carried in slots_of.items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile)
     found: list[_Loose] = []
@@ -106,6 +113,15 @@ def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[T
         arc = problem.arcs[t.link]
         by_pair[arc.src, arc.dst].append(t)
     return by_pair
+
+
+def steps_of(problem: Problem, schedule: Schedule, profile: Target) -> dict[Pair, int]:
+    """Steps of the receiver for all that each pair carries, chunk by chunk."""
+    sum_steps = 1 if "rrc" in profile.ops else 2
+    return {
+        pair: sum(sum_steps if t.reduce else 1 for t in transfers)
+        for pair, transfers in transfers_by_pair(problem, schedule).items()
+    }
 
 
 def lanes_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
@@ -153,6 +169,17 @@ def _slots(
         for part, run in enumerate(_cut(lanes[lane], steps[lane], longest)):
             found[lane, part] = run
     return found
+
+
+def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple[int, int], list[Transfer]]:
+    """The transfers of a pair by (lane, 0): each goes to the lane with the fewest steps so far."""
+    lanes: list[list[Transfer]] = [[] for _ in range(number)]
+    steps = [(0, lane) for lane in range(number)]
+    for t in sorted(transfers, key=_who):
+        taken, lane = steps[0]
+        lanes[lane].append(t)
+        heapreplace(steps, (taken + (sum_steps if t.reduce else 1), lane))
+    return {(lane, 0): carried for lane, carried in enumerate(lanes) if carried}
 
 
 def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from hetesynth.emitter.assembly import Assembly, Laid, Ordered, Passes
-from hetesynth.emitter.channels import ChannelPlan, Message, Pair, lanes_of, messages
+from hetesynth.emitter.channels import ChannelPlan, Message, Pair, lanes_of, messages, steps_of
 from hetesynth.emitter.layout import Layout
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.emitter.placement import Placement, place
@@ -33,6 +33,7 @@ from hetesynth.model.topology import Rank
 
 MOST_TRIED = 20_000
 """Operations of a program up to which several ways to share thread blocks are tried."""
+ROOM = 0.9  # of the steps of a thread block that are filled where transfers are dealt out: the rest is for nops
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
@@ -215,10 +216,13 @@ class _Long(NamedTuple):
 def _more_channels(long: list[_Long], fit: Fit, profile: Target) -> Fit:
     """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
     before, channels = fit.channels.parts, profile.channels
-    parts, most = dict(before), dict(fit.channels.most)
+    parts, most, even = dict(before), dict(fit.channels.most), dict(fit.channels.even)
     for x in long:
         pair = x.pair
         times = max(2, -(-x.steps // profile.max_steps))
+        if pair is not None and fit.channels.even.get(pair, channels) < channels:
+            even[pair] = fit.channels.even[pair] + 1
+            continue
         if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
             raise HetesynthError(
                 f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {profile.name} allows "
@@ -228,7 +232,7 @@ def _more_channels(long: list[_Long], fit: Fit, profile: Target) -> Fit:
             )
         parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
         most[pair] = min(most.get(pair, channels), channels // parts[pair])
-    return replace(fit, channels=replace(fit.channels, parts=parts, most=most)).noting(
+    return replace(fit, channels=replace(fit.channels, parts=parts, most=most, even=even)).noting(
         f"transfers of some links were spread over more channels to stay within {profile.max_steps} steps"
     )
 
@@ -239,6 +243,12 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
     if not crowded:
         return None
+    narrower = _dealt_out(job, draft, crowded) if fit.channels.near else {}
+    if narrower:
+        plan = replace(fit.channels, even={**fit.channels.even, **narrower})
+        return replace(fit, channels=plan).noting(
+            f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
+        )
     lanes = lanes_of(job.problem, job.schedule, fit.channels, job.target)
     touching = {pair: n for pair, n in lanes.items() if crowded & {*pair}}
     widest = max(touching.values(), default=1)
@@ -256,6 +266,21 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         )
     rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
     raise too_many_blocks(rank, len(draft.steps[rank]), job.target)
+
+
+def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
+    """One channel less for every pair of crowded GPUs whose transfers fit into as many, dealt out evenly."""
+    used: dict[Pair, set[int]] = defaultdict(set)
+    for m in draft.messages:
+        if m.src in crowded or m.dst in crowded:
+            used[m.src, m.dst].add(m.channel)
+    steps = steps_of(job.problem, job.schedule, job.target)
+    room = ROOM * job.target.max_steps
+    return {
+        pair: len(channels) - 1
+        for pair, channels in sorted(used.items())
+        if len(channels) > 1 and steps[pair] <= room * (len(channels) - 1)
+    }
 
 
 def too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:
