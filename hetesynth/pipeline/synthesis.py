@@ -236,7 +236,8 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
         contender, pacing = found.contender, found.pacing
         choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
         try:
-            return for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
+            made = for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
+            return made if made.program_seconds else replace(made, program_seconds=found.seconds)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
