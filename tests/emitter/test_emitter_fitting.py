@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 from emitter_cases import case
 
+import hetesynth.emitter.lower as lowering
 from hetesynth.collectives.library import collective
+from hetesynth.emitter import fitting
 from hetesynth.emitter.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
@@ -205,3 +208,64 @@ def test_targets_by_name() -> None:
     with pytest.raises(HetesynthError) as caught:
         target("nccl")
     assert "portable" in caught.value.help
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every program counts as a large one."""
+    monkeypatch.setattr(fitting, "MOST_TRIED", 0)
+    monkeypatch.setattr(lowering, "MOST_TRIED", 0)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce"])
+def test_a_crowded_gpu_of_a_large_program_has_its_transfers_dealt_out(name: str) -> None:
+    if name == "allreduce":
+        problem, schedule = case("full4", name, 4)
+        most = 5
+    else:
+        problem, schedule = direct(6, 6, name)
+        most = 12
+    lowered = fitted(problem, schedule, max_thread_blocks=most, max_steps=40)
+    summary = program_summary(lowered.program)
+    assert summary.max_thread_blocks <= most and summary.max_steps <= 40
+    assert any("dealt out" in note for note in lowered.notes)
+    assert not program_violations(lowered.program)
+
+
+@pytest.mark.usefixtures("large")
+def test_long_lanes_of_a_large_program_are_cut() -> None:
+    lowered = fitted(*one_by_one(130))
+    assert program_summary(lowered.program).max_steps <= 64
+    assert not program_violations(lowered.program)
+
+
+def test_a_short_lane_is_not_cut_with_a_long_one() -> None:
+    """One lane of 90 chunks, another of 10: three channels hold both, though the long lane needs two."""
+    problem = Problem(2, 2, (), (Arc(0, 1, 2),), (), collective("broadcast", 2, 100))
+    long = [Transfer(k, k + 1, k, 0) for k in range(90)]
+    schedule = Schedule.of([*long, *(Transfer(9 * k, 9 * k + 1, 90 + k, 0) for k in range(10))])
+    lowered = fitted(problem, schedule, max_count=1)
+    assert program_summary(lowered.program).max_channels_per_link == 3
+    assert not program_violations(lowered.program)
+
+
+def test_more_peers_than_thread_blocks_are_refused_before_anything_is_made() -> None:
+    problem, schedule = direct(70, 1, "alltoall")
+    before = time.process_time()
+    error = refusal(problem, schedule)
+    assert time.process_time() - before < 1
+    assert error.code == "HS501" and "rank 0 needs 69 thread blocks" in error.message
+
+
+def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_target() -> None:
+    problem, schedule = direct(6, 4)
+    made = {name: lower(problem, schedule, LoweringOptions("x", profile=TARGETS[name])) for name in TARGETS}
+    assert made["portable"].gpus is not made["rccl-6"].gpus and made["portable"].gpus == made["rccl-6"].gpus
+    fresh = lower(problem, replace(schedule), LoweringOptions("x", profile=TARGETS["rccl-6"]))
+    assert fresh == made["rccl-6"]
+    short = {"max_steps": 1, "max_channel": 3}
+    for name in ("portable", "rccl-6"):
+        with pytest.raises(HetesynthError) as caught:
+            lower(*one_by_one(64), LoweringOptions("x", profile=replace(TARGETS[name], **short)))
+        assert name in caught.value.message
