@@ -459,3 +459,20 @@ def test_64_gpus_are_legible_and_quick(browser: Browser, tmp_path: Path) -> None
     page.press("ArrowDown", times=10)
     assert page.value("performance.now()") - started < 5000
     page.close()
+
+
+def test_nothing_that_moves_covers_the_number_of_a_gpu_and_both_layers_answer_the_pointer(used: Page) -> None:
+    page = used
+    page.value("document.getElementById('stage').scrollIntoView({block: 'center', behavior: 'instant'})")
+    over = page.value(
+        "(() => { const [canvas, above] = ['canvas', '.above'].map((s) => document.querySelector(`#canvasbox ${s}`)); "
+        "return canvas.compareDocumentPosition(above) & Node.DOCUMENT_POSITION_FOLLOWING; })()"
+    )
+    assert over
+    for selector, said in (("rect.gpu", "GPU 0: "), ("path.hit", " → ")):
+        x, y = page.value(
+            f"(() => {{ const e = document.querySelector('#canvasbox {selector}'), r = e.getBoundingClientRect(); "
+            "return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        )
+        page.point(x, y)
+        assert said in text(page, "hint")

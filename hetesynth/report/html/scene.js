@@ -5,8 +5,9 @@ function scene() {
   const box = byId("canvasbox"), stage = byId("stage");
   const svg = d3.create("svg").attr("viewBox", `0 0 ${T.width} ${T.height}`).attr("role", "img")
     .attr("aria-label", `${T.name}: ${plural(T.ranks, "GPU")}, ${plural(T.servers.length, "server")}`);
-  const canvas = document.createElement("canvas");
-  box.append(svg.node(), canvas);
+  const canvas = document.createElement("canvas");  // what moves: above wires and bars, below GPUs with their numbers
+  const above = d3.create("svg").attr("viewBox", `0 0 ${T.width} ${T.height}`).attr("class", "above").attr("aria-hidden", "true");
+  box.append(svg.node(), canvas, above.node());
   let zoom = 1, step = 0, progress = 0.6, playing = null, paint = "step";
 
   // -- what is drawn once
@@ -20,7 +21,9 @@ function scene() {
   svg.append("g").selectAll("path").data(wires).join("path").attr("class", "hit").attr("d", path)
     .on("pointermove", (event, w) => { const text = wireText(wires.indexOf(w)); showTip(event, text); byId("hint").textContent = text; })
     .on("pointerleave", hideTip);
-  const parts = svg.append("g").selectAll("g").data(T.vertices).join("g")
+  const bar = (v) => v[1] === "switch" || v[1] === "fabric";
+  const layers = [[svg, T.vertices.filter(bar)], [above, T.vertices.filter((v) => !bar(v))]];
+  const parts = d3.selectAll(layers.flatMap(([layer, members]) => layer.append("g").selectAll("g").data(members).join("g").nodes()))
     .on("pointermove", (event, v) => { const text = vertexText(T.vertices.indexOf(v)); showTip(event, text); byId("hint").textContent = text; })
     .on("pointerleave", hideTip);
   parts.append("rect").attr("class", (v) => (v[1] === "gpu" ? "gpu" : "part")).attr("rx", 3)
