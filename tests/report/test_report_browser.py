@@ -465,8 +465,8 @@ def test_nothing_that_moves_covers_the_number_of_a_gpu_and_both_layers_answer_th
     page = used
     page.value("document.getElementById('stage').scrollIntoView({block: 'center', behavior: 'instant'})")
     over = page.value(
-        "(() => { const [canvas, above] = ['canvas', '.above'].map((s) => document.querySelector(`#canvasbox ${s}`)); "
-        "return canvas.compareDocumentPosition(above) & Node.DOCUMENT_POSITION_FOLLOWING; })()"
+        "document.querySelector('#canvasbox canvas').compareDocumentPosition("
+        "document.querySelector('#canvasbox .above')) & Node.DOCUMENT_POSITION_FOLLOWING"
     )
     assert over
     for selector, said in (("rect.gpu", "GPU 0: "), ("path.hit", " → ")):
