@@ -87,22 +87,29 @@ def compare(
         rings = request.rings if name == "ring" else ()
         asked = replace(request, strategy=name, budget=budget, rings=rings)
         try:
-            found = pool(topology, asked, sizes, progress)
-        except HetesynthError as error:
-            if error.code not in ("HS610", "HS611"):
-                raise
-            table[name] = _refused(name, sizes, error.message)
-            continue
+            found = _searched(topology, asked, sizes, progress)
         except KeyboardInterrupt:
             if not table:
                 raise
-            table[name] = _refused(name, sizes, INTERRUPTED)
+            found = INTERRUPTED
             cut_short = interrupted = True
+        if isinstance(found, str):
+            table[name] = _refused(name, sizes, found)
             continue
         cut_short, interrupted = cut_short or found.cut_short, found.interrupted
         table[name] = [_entry(name, found, j) for j in range(len(sizes))]
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     return Comparison(topology, request, tuple(sizes), names, entries, cut_short)
+
+
+def _searched(topology: Topology, asked: Request, sizes: Sequence[int], progress: Progress) -> Pool | str:
+    """What a strategy found, or why it refuses."""
+    try:
+        return pool(topology, asked, sizes, progress)
+    except HetesynthError as error:
+        if error.code not in ("HS610", "HS611"):
+            raise
+        return error.message
 
 
 def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
