@@ -138,12 +138,18 @@ def _cut_bound(
     inside = sum(1 for r in range(topology.ranks) if r in side)
     way = "enter" if backwards else "leave"
     proof = (
-        f"{share} of the buffer must {way} {inside} of {topology.ranks} GPUs, at no more than "
+        f"{_amount(share)} must {way} {inside} of {topology.ranks} GPUs, at no more than "
         f"{float(bandwidth) / 1e9:g} GB/s"
     )
     stated = tuple(sorted(groups))
     witness = VertexCut(tuple(sorted(side)), share, bandwidth, stated)
     return TimeBound("cut", latency, share / bandwidth, proof, witness, backwards)
+
+
+def _amount(share: Fraction) -> str:
+    if share < 1:
+        return f"{share} of the buffer"
+    return "all of the buffer" if share == 1 else f"{share} times the buffer"
 
 
 def _leaves(link: Link, side: frozenset[int], wires: tuple[Wire, ...]) -> bool:
