@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
@@ -145,7 +146,9 @@ class Ways:
 
     def soonest(self) -> Iterator[Way]:
         """What comes near the bound at the first try where bytes weigh much: packed trees; where links share
-        nothing, negotiated loads and earliest arrival."""
+        nothing, negotiated loads, earliest arrival and greedy rounds."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
         if self.request.strategy == "auto" and self.request.collective not in PERSONAL and self.ratio > HEAVY:
             chunks = self.counts()[0]
             exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
@@ -155,7 +158,8 @@ class Ways:
                 return
             if len(chunkings) > 1:
                 yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
-            yield from self._timed(chunks, chunkings[0], exact)
+            yield from islice(self._timed(chunks, chunkings[0], exact), 1)
+            yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
 
     def steady(self) -> Iterator[Way]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
