@@ -92,7 +92,10 @@ class Ways:
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
         most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
         quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
-        start = min(math.log2(max(self.ratio, 1.0)) / 2, math.log2(min(most, quick)))
+        balance = math.log2(max(self.ratio, 1.0)) / 2
+        if name in PERSONAL:  # a chunk for every rank makes a pipeline already
+            balance = max(0.0, balance - math.log2(ranks))
+        start = min(balance, math.log2(min(most, quick)))
         more = 1 if self.ratio < LARGE or name in PERSONAL else -1
         return sorted(fit, key=lambda c: (abs(math.log2(c) - start), more * c))
 
