@@ -86,7 +86,7 @@ class Ways:
         if self.request.chunks_stated or self.request.chunks > 1:
             return [self.request.chunks]
         name, ranks = self.request.collective, self.topology.ranks
-        small = [c for c in CHUNKS if chunk_bytes(name, ranks, c, self.size) >= 1]
+        small = [c for c in (*self._even_counts(), *CHUNKS) if chunk_bytes(name, ranks, c, self.size) >= 1]
         if not small:
             raise self._too_small(1)
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
@@ -98,6 +98,19 @@ class Ways:
         start = min(balance, math.log2(min(most, quick)))
         more = 1 if self.ratio < LARGE or name in PERSONAL else -1
         return sorted(fit, key=lambda c: (abs(math.log2(c) - start), more * c))
+
+    def _even_counts(self) -> list[int]:
+        """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
+        two does: with 10 chunks 31 steps on two DGX-2."""
+        name = self.request.collective
+        if self.ratio < LARGE or name not in ("allgather", "reducescatter"):
+            return []
+        slowest = min(link.bandwidth for link in self.topology.links)
+        steps = max(b.seconds_per_byte for b in self.bounds) * self.topology.ranks * slowest
+        unit = steps.denominator
+        if unit & (unit - 1) == 0 or unit > MAX_START:
+            return []
+        return [unit * -(-MAX_START // (2 * unit))]
 
     def of(self, chunks: int) -> Iterator[Way]:
         """The ways with ``chunks`` chunks per rank, in order."""
@@ -225,6 +238,7 @@ class Ways:
     def _packed(self, chunks: int, paper: Chunking) -> Iterator[Way]:
         from hetesynth.collectives.library import collective
         from hetesynth.pipeline.safe_chunking import safe_chunking
+        from hetesynth.synthesis.packed import pausing_strategy
         from hetesynth.synthesis.registry import STRATEGIES
 
         name = self.request.collective
@@ -232,9 +246,9 @@ class Ways:
             root = collective(name, self.topology.ranks, 1, self.request.root).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
             paper = safe_chunking(self.topology, paper, name, root, ideal)
-        found = STRATEGIES["packed"]
-        label = _label(found.name, chunks, paper)
-        yield Way(label, found.name, found.name, chunks, paper, found, PACKED_SHARE)
+        for found, how in ((STRATEGIES["packed"], "packed"), (pausing_strategy(), "packed with a pause")):
+            label = _label(how, chunks, paper)
+            yield Way(label, found.name, how, chunks, paper, found, PACKED_SHARE)
 
     def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
         from hetesynth.synthesis.paced_trees import paced_strategy

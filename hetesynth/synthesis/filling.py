@@ -5,10 +5,14 @@ possible. A step takes of the deliveries that are ready those with the longest w
 be left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
 every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long way
 behind them are one variable. As in ``direct``, where resources nest the programs have integral solutions.
+
+With a pause, a chunk is passed on only some steps after it could be: its latency then passes while other chunks
+are on their way, and the transfers of a step begin and end together.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -33,10 +37,13 @@ NODES = 200  # of a program without an integral solution
 
 
 def filled(
-    tables: Dissemination, trees: Sequence[Tree], copy: Sequence[int], ended: Callable[[], bool]
+    tables: Dissemination, trees: Sequence[Tree], copy: Sequence[int], pause: int, ended: Callable[[], bool]
 ) -> Schedule | None:
-    """The schedule of ``trees``, chunks of a smaller ``copy`` first; None when it was ended or grew too long."""
-    return _Filling(tables, trees, copy).run(ended)
+    """The schedule of ``trees``, chunks of a smaller ``copy`` first; None when it was ended or grew too long.
+
+    ``pause``: steps between those in which a rank receives a chunk and passes it on.
+    """
+    return _Filling(tables, trees, copy, pause).run(ended)
 
 
 @dataclass
@@ -44,6 +51,7 @@ class _Filling:
     tables: Dissemination
     trees: Sequence[Tree]
     copy: Sequence[int]
+    pause: int
     waiting: list[list[tuple[int, int]]] = field(default_factory=list)  # per column: heap of (copy, delivery)
     steps: int = 0  # that the schedule is to have
     most: int = 0
@@ -76,6 +84,7 @@ class _Filling:
         self.most = MORE_STEPS * self.steps + max(self.height, default=0) + 1
         self._release(self.below[-1])
         transfers: list[Transfer] = []
+        later: deque[list[int]] = deque([[]] * self.pause)  # what can be passed on in the next steps
         step = 0
         while len(transfers) < len(self.tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
@@ -84,8 +93,8 @@ class _Filling:
                 return None
             sent = self._take(ready, taken)
             transfers += [Transfer(step, step + 1, self.tasks[i][0], self.tasks[i][2]) for i in sent]
-            for i in sent:
-                self._release(self.below[i])
+            later.append([i for t in sent for i in self.below[t]])
+            self._release(later.popleft())
             step += 1
         return Schedule.of(transfers, step)
 

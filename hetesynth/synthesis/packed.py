@@ -1,7 +1,8 @@
 """Packed trees, step by step filled: the strategy for many chunks that go to everybody.
 
 In: a copying problem. Out: a schedule, most often as long as the busiest resource needs and a step more for the
-last delivery. ``packing`` finds the trees, ``filling`` their steps.
+last delivery. ``packing`` finds the trees, ``filling`` their steps. For large buffers there is a variant with a
+pause, which takes a step more and hides latencies.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.filling import filled
 from hetesynth.synthesis.packing import packed
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.strategy import Strategy
 
 GRACE = 10.0  # seconds more, where some schedule is better than a punctual nothing
 
@@ -23,8 +25,8 @@ def refuses(problem: Problem) -> str | None:
     return trees.refuses(problem)
 
 
-def improve(search: Search) -> None:
-    """Offer the schedule of packed trees, if they can be had in time."""
+def improve(search: Search, pause: int = 0) -> None:
+    """Offer the schedule of packed trees, if they can be had in time; ``pause``: see ``filling``."""
     if refuses(search.problem) is not None:
         return
     grace = 0.0 if search.budget.punctual else GRACE
@@ -36,6 +38,15 @@ def improve(search: Search) -> None:
     packing = packed(search.problem, search.target, rng, ended)
     if packing is None:
         return
-    schedule = filled(Dissemination(search.problem), packing.trees, packing.copy, ended)
+    schedule = filled(Dissemination(search.problem), packing.trees, packing.copy, pause, ended)
     if schedule is not None:
         search.offer(schedule, "packed")
+
+
+def pausing_strategy() -> Strategy:
+    """The variant whose ranks pass a chunk on one step later than they could."""
+
+    def improve_with_pause(search: Search) -> None:
+        improve(search, 1)
+
+    return Strategy("packed", "packed trees, with a pause at every rank", improve_with_pause, refuses)

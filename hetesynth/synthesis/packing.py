@@ -9,8 +9,8 @@ only chunks that cross it are routed anew.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, gcd
 
@@ -18,9 +18,10 @@ import numpy as np
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
+from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.trees import Tree, TreeRouting
 
-FEW = 8  # chunks of a kind that are routed
+FEW = 13  # chunks of a kind that are routed at most
 MAX_ROUTED = 320  # chunks that are routed, if one of each kind is enough for that
 SWEEPS = 100
 SWEEP_WORK = 600_000  # ranks looked at over all sweeps
@@ -67,13 +68,14 @@ def _negotiated(
 
     In the first half of the sweeps ``bound`` is not aimed at itself: the last delivery often needs a step more.
     """
-    routing = TreeRouting(problem, max(1, ceil(bound) - 1), rng, SHARPNESS)
+    routing = TreeRouting(problem, 1, rng, SHARPNESS)
+    routing.target = max(1, ceil(bound) - 1, _entering(problem, routing.uses))
     best: tuple[float, list[Tree]] | None = None
     sweeps = min(SWEEPS, max(EVERY, SWEEP_WORK // (len(routing.trees) * problem.ranks)))
     since = 0
     for number in range(sweeps):
         if number == sweeps // 2:
-            routing.target = max(1, floor(bound))
+            routing.target = max(routing.target, floor(bound))
         if not routing.sweep(overfull_only=number % EVERY > 0):
             break
         since += 1
@@ -83,6 +85,21 @@ def _negotiated(
             break
         routing.scarcity *= 1.0 + DEARER * np.maximum(0.0, routing.load / routing.capacity - routing.target)
     return best
+
+
+def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
+    """Steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links."""
+    lacks, doors = [0] * problem.ranks, [0] * problem.ranks
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        for rank in post - pre:
+            lacks[rank] += 1
+    resources = Dissemination(problem).resources
+    for rank in range(problem.ranks):
+        into = [uses[a] for a, arc in enumerate(problem.arcs) if arc.dst == rank]
+        shared = Counter(r for used in into for r in used)
+        gates = {max(used, key=lambda r: (shared[r], -r)) for used in into}
+        doors[rank] = sum(resources[r].capacity for r in gates)
+    return max(some / max(1, room) for some, room in zip(lacks, doors, strict=True))
 
 
 def _kinds(collective: Collective) -> list[list[int]]:

@@ -111,3 +111,15 @@ def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -
     assert late.best is None and late.cut_short
     assert packed.refuses(problem(ring(4), "alltoall")) is not None
     assert searched(problem(ring(4), "alltoall")).best is None
+
+
+def test_a_pause_is_kept_and_costs_few_steps() -> None:
+    wanted = problem(servers([4, 4, 8]), "allgather", 16)
+    search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
+    packed.pausing_strategy().improve(search)
+    assert search.best is not None and search.best.makespan <= search.target + 2
+    arrived = {(t.chunk, wanted.arcs[t.link].dst): t.end for t in search.best.transfers}
+    for t in search.best.transfers:
+        came = arrived.get((t.chunk, wanted.arcs[t.link].src))
+        assert came is None or t.start >= came + 1
+    assert complaint(wanted, search.best) is None
