@@ -66,8 +66,9 @@ function gantt() {
     const key = name + gutter;
     if (!lengths.has(key)) {
       if (gutter < 150) name = name.replace(/^GPU (\d+) block /, "$1 b").replace(" from ", " ").replace(" to ", "→");
-      let cut = name, keep = name.length;  // both ends of a name tell it from others, so the middle goes
-      while (keep > 6 && g.measureText(cut).width > gutter - 12) { keep -= 1; cut = `${name.slice(0, Math.ceil(keep / 2))}…${name.slice(name.length - Math.floor(keep / 2))}`; }
+      const head = /^(GPU )?\d+ b/.test(name) ? 1 : 0.5;  // a thread block is known by its begin, a wire by both of its ends
+      let cut = name, keep = name.length;
+      while (keep > 6 && g.measureText(cut).width > gutter - 12) { keep -= 1; cut = `${name.slice(0, Math.ceil(keep * head))}…${name.slice(name.length - Math.floor(keep * (1 - head)))}`; }
       lengths.set(key, cut);
     }
     return lengths.get(key);
