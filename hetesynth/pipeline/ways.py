@@ -46,7 +46,7 @@ HEAVY = 30.0  # seconds of bytes / seconds of latency, from which on packed tree
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
 SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
-STEADY = ("ring", "rails", "double-tree")
+STEADY = ("rails", "ring", "double-tree")
 """Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
 ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
 
