@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from heapq import heapreplace
 from typing import NamedTuple
 
+from hetesynth.emitter.leveling import level_channels
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -28,6 +29,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Pair = tuple[Rank, Rank]
+_Lane = tuple[Pair, tuple[int, int]]  # (lane, run in time) of a pair
 Key = tuple[int, int, int, int, int]
 """A place in the one order of all instructions: tick, commits first, wave, sends first, message."""
 
@@ -70,7 +72,8 @@ class ChannelPlan:
     how many runs, each on channels of its own, the longest lane of a pair is cut in time; the others into runs no
     longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
     (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
-    ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly.
+    ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly. ``level``: the
+    peers of a rank are spread evenly over channels, not put on the lowest with room.
     """
 
     most: Mapping[Pair, int] = field(default_factory=dict)
@@ -79,6 +82,7 @@ class ChannelPlan:
     apart: frozenset[tuple[Pair, int]] = frozenset()
     near: bool = False
     even: Mapping[Pair, int] = field(default_factory=dict)
+    level: bool = False
 
 
 def messages(
@@ -88,7 +92,7 @@ def messages(
 
     Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
     """
-    lanes: dict[tuple[Pair, tuple[int, int]], list[Transfer]] = {}
+    lanes: dict[_Lane, list[Transfer]] = {}
     sum_steps = 1 if "rrc" in profile.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         most = min(plan.most.get(pair, profile.channels), profile.channels)
@@ -98,7 +102,7 @@ def messages(
             slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
         for slot, carried in slots_of.items():
             lanes[pair, slot] = carried
-    channel = _channel_numbers(lanes, profile)
+    channel = _channel_numbers(lanes, profile, level=plan.level)
     found: list[_Loose] = []
     for (pair, slot), carried in lanes.items():
         together = _together(pair, carried, plan, profile)
@@ -224,18 +228,22 @@ def _squeezed(
     }
 
 
-def _channel_numbers(lanes: Iterable[tuple[Pair, tuple[int, int]]], profile: Target) -> dict[
-    tuple[Pair, tuple[int, int]], int
-]:  # fmt: skip
-    """The lowest channel for each lane that its pair does not use and that has room at both ends."""
+def _channel_numbers(lanes: Iterable[_Lane], profile: Target, *, level: bool) -> dict[_Lane, int]:
+    """The lowest channel for each lane that its pair does not use and that has room at both ends.
+
+    ``level``: the first lane of every pair has a channel where the peers of each rank are spread evenly.
+    """
     sending: dict[tuple[Rank, int], int] = defaultdict(int)
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)
-    channel: dict[tuple[Pair, tuple[int, int]], int] = {}
+    channel: dict[_Lane, int] = {}
     most = profile.max_peers_per_channel
+    first = [lane for lane in sorted(lanes) if lane[1] == (0, 0)] if level else []
+    given = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
     for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
         src, dst = pair
-        for c in range(profile.channels):
+        wanted = given.get((pair, slot))
+        for c in range(profile.channels) if wanted is None else (wanted,):
             if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
                 break
         else:

@@ -6,7 +6,8 @@ be met and what to change. The ways, in the order they are taken:
 - too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
   channels;
 - too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
-  then no thread block only for copies.
+  then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
+  share a thread block with.
 
 Drafts share thread blocks as much as possible. Once one fits, ``best`` also tries to share less, where that
 shortens the critical path and still fits.
@@ -31,8 +32,10 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
-MOST_TRIED = 20_000
+MOST_TRIED = 24_000
 """Operations of a program up to which several ways to share thread blocks are tried."""
+LARGE = 20_000
+"""Operations, or transfers, from which on drafts are given up before their dependences are known."""
 ROOM = 0.9  # of the steps of a thread block that are filled where transfers are dealt out: the rest is for nops
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
@@ -109,7 +112,7 @@ class Draft:
         if placement.torn:
             return cls(carried, placement, assembly)
         laid = assembly.laid(_plans(job, fit, "all"))
-        large = sum(map(len, placement.operations)) > MOST_TRIED
+        large = sum(map(len, placement.operations)) > LARGE
         if any(len(of_rank) > job.target.thread_blocks for of_rank in laid.steps) or (
             large and not within(laid.steps, job.target)
         ):
@@ -264,6 +267,8 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
             f"own blocks are copied by thread blocks that also send, to stay within {limit}"
         )
+    if not fit.channels.level:
+        return replace(fit, channels=replace(fit.channels, level=True))
     rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
     raise too_many_blocks(rank, len(draft.steps[rank]), job.target)
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from hetesynth.emitter.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
 from hetesynth.emitter.channels import ChannelPlan
 from hetesynth.emitter.fitting import (
-    MOST_TRIED,
+    LARGE,
     Draft,
     Fit,
     Job,
@@ -137,7 +137,7 @@ def _kept(key: _Key) -> _Settled:
 
 
 def _settled(job: Job) -> _Settled:
-    large = len(job.schedule.transfers) > MOST_TRIED
+    large = len(job.schedule.transfers) > LARGE
     fit = Fit(ChannelPlan(merge=job.passes.merge, near=large))
     for _ in range(MAX_ATTEMPTS):
         draft = Draft.of(job, fit)

@@ -213,8 +213,8 @@ def test_targets_by_name() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every program counts as a large one."""
-    monkeypatch.setattr(fitting, "MOST_TRIED", 0)
-    monkeypatch.setattr(lowering, "MOST_TRIED", 0)
+    monkeypatch.setattr(fitting, "LARGE", 0)
+    monkeypatch.setattr(lowering, "LARGE", 0)
 
 
 @pytest.mark.usefixtures("large")
