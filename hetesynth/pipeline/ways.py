@@ -86,7 +86,8 @@ class Ways:
         if self.request.chunks_stated or self.request.chunks > 1:
             return [self.request.chunks]
         name, ranks = self.request.collective, self.topology.ranks
-        small = [c for c in (*self._even_counts(), *CHUNKS) if chunk_bytes(name, ranks, c, self.size) >= 1]
+        even = self._even_counts()
+        small = [c for c in (*even, *CHUNKS) if chunk_bytes(name, ranks, c, self.size) >= 1]
         if not small:
             raise self._too_small(1)
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
@@ -97,7 +98,7 @@ class Ways:
             balance = max(0.0, balance - math.log2(ranks))
         start = min(balance, math.log2(min(most, quick)))
         more = 1 if self.ratio < LARGE or name in PERSONAL else -1
-        return sorted(fit, key=lambda c: (abs(math.log2(c) - start), more * c))
+        return sorted(fit, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
 
     def _even_counts(self) -> list[int]:
         """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
@@ -110,7 +111,9 @@ class Ways:
         unit = steps.denominator
         if unit & (unit - 1) == 0 or unit > MAX_START:
             return []
-        return [unit * -(-MAX_START // (2 * unit))]
+        while unit < MAX_START:
+            unit *= 2
+        return [unit]
 
     def of(self, chunks: int) -> Iterator[Way]:
         """The ways with ``chunks`` chunks per rank, in order."""
