@@ -32,7 +32,7 @@ MAX_COUNT = 71  # chunks that one message may carry
 MAX_LOOPS = 64  # simulated one by one; more are extrapolated
 MIN_LOOPS = 6  # whatever they cost
 MAX_TASKS = 300_000  # of all simulated loops
-MAX_WORK = 150_000_000  # tasks x thread blocks that send, which may all share one resource
+MAX_WORK = 300_000_000  # tasks x thread blocks that send, which may all share one resource
 
 
 @dataclass(frozen=True, slots=True)
