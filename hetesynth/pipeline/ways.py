@@ -132,7 +132,7 @@ class Ways:
             return
         if self.request.collective in PERSONAL:
             yield from self._exchange(chunks, chunkings, exact)
-        elif self._apart() and len(chunkings) > 1:
+        elif self.ratio >= PRICED and self._apart() and len(chunkings) > 1:
             yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
         timed = list(self._timed(chunks, chunkings[0], exact))
         late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
@@ -144,7 +144,7 @@ class Ways:
             yield from self._each(STRATEGIES["ring"], chunks, chunkings[:1])
         if self.request.collective not in PERSONAL and self.ratio > PRICED:
             yield from self._packed(chunks, chunkings[0])
-        if self.request.collective not in PERSONAL and self.ratio < LARGE and not self._apart():
+        if self.request.collective not in PERSONAL and PRICED <= self.ratio < LARGE and not self._apart():
             yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
         yield from self._each(greedy, chunks, chunkings)
@@ -207,6 +207,8 @@ class Ways:
                 yield from self._timed(chunks, chunkings[0], exact)
             case "paced-trees":
                 yield from self._paced(chunks, chunkings[0], exact)
+            case "negotiated":
+                yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
             case _:
                 yield from self._exchange(chunks, chunkings, exact)
 
@@ -229,7 +231,7 @@ class Ways:
         from hetesynth.synthesis.negotiated import negotiated_strategy
 
         number = transfers(self.request.collective, self.topology.ranks, chunks)
-        if number <= MAX_TIMED and self.ratio >= PRICED:
+        if number <= MAX_TIMED:
             found = negotiated_strategy(self._rates(exact))
             yield Way(f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share)
 
