@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,18 @@ def choose(page: Page, element: str, value: str) -> None:
         f"(() => {{ const e = document.getElementById('{element}'); e.value = '{value}'; "
         "e.dispatchEvent(new Event('change')); })()"
     )
+
+
+def hover(page: Page, element: str, at: tuple[float, float] | None, until: str) -> None:
+    """Move the pointer about a place of an element (its middle unless stated) until ``until`` is true."""
+    place = "r.left + r.width / 2, r.top + r.height / 2" if at is None else f"r.left + {at[0]}, r.top + {at[1]}"
+    for attempt in range(200):
+        x, y = page.value(f"(() => {{ const r = {element}.getBoundingClientRect(); return [{place}]; }})()")
+        page.point(x + 0.5 * (attempt % 2), y)
+        if page.value(until):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"never true: {until}")
 
 
 def test_the_page_is_drawn_without_complaints_and_asks_for_nothing(page: Page, address: str) -> None:
@@ -278,11 +291,7 @@ def test_thread_blocks_have_rows_and_pointing_at_one_tells_of_it(used: Page) -> 
     assert text(page, "gantt-said").startswith(f"{len(found.blocks)} rows: thread blocks")
     page.value("document.getElementById('gantt').scrollIntoView({block: 'center', behavior: 'instant'})")
     page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    box = page.value(
-        "(() => { const r = document.getElementById('gantt').getBoundingClientRect(); return [r.left, r.top]; })()"
-    )
-    page.point(box[0] + 182, box[1] + 36)
-    page.wait("!document.getElementById('tip').hidden")
+    hover(page, "document.getElementById('gantt')", (182, 36), "!document.getElementById('tip').hidden")
     assert text(page, "tip").startswith("GPU 0 block 0") and "Step 0: " in text(page, "tip")
 
 
@@ -470,9 +479,5 @@ def test_nothing_that_moves_covers_the_number_of_a_gpu_and_both_layers_answer_th
     )
     assert over
     for selector, said in (("rect.gpu", "GPU 0: "), ("path.hit", " → ")):
-        x, y = page.value(
-            f"(() => {{ const e = document.querySelector('#canvasbox {selector}'), r = e.getBoundingClientRect(); "
-            "return [r.left + r.width / 2, r.top + r.height / 2]; })()"
-        )
-        page.point(x, y)
-        assert said in text(page, "hint")
+        told = f"document.getElementById('hint').textContent.includes('{said}')"
+        hover(page, f"document.querySelector('#canvasbox {selector}')", None, told)
