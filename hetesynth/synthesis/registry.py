@@ -148,7 +148,7 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-SIZED = ("timed", "exchange", "paced-trees")
+SIZED = ("timed", "exchange", "paced-trees", "negotiated")
 """Strategies that count seconds instead of steps: they are made for the size of a buffer (``pipeline/ways``)."""
 
 
