@@ -101,6 +101,8 @@ class _Filling:
     def _choice(self, matrix: Any, ready: Ints, step: int, ended: Callable[[], bool]) -> Ints | None:
         """How many of each column ``step`` takes; more steps where there is no choice within ``steps``."""
         many = np.array([len(self.waiting[c]) for c in ready], dtype=np.int64)
+        if not len(ready):  # all that is left pauses
+            return many
         while self.steps <= self.most and not ended():
             after = self.capacity * max(0, self.steps - step - 1)
             least = np.clip(self.left - after, 0.0, self.capacity)

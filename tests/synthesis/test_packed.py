@@ -123,3 +123,12 @@ def test_a_pause_is_kept_and_costs_few_steps() -> None:
         came = arrived.get((t.chunk, wanted.arcs[t.link].src))
         assert came is None or t.start >= came + 1
     assert complaint(wanted, search.best) is None
+
+
+@pytest.mark.parametrize("graph", [ring(6), dgx1(), servers([3, 4])])
+def test_steps_in_which_everything_pauses(graph: Graph) -> None:
+    wanted = problem(graph, "allgather", 1)
+    search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
+    packed.pausing_strategy().improve(search)
+    assert search.best is not None
+    assert complaint(wanted, search.best) is None
