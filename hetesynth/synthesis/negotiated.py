@@ -23,6 +23,7 @@ WEIGHT = 16.0  # seconds that a second of work costs at first
 STEP = 2.0  # exponent on a resource's share of what it should work at most
 TIGHTER = 0.96  # of the least work of a busiest resource so far: what the next round should need
 LISTED = 2  # rounds, those with the least work of a busiest resource, whose routes are listed
+FEW = 20_000  # deliveries of a problem of which all rounds are
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
@@ -31,16 +32,17 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     def improve(search: Search) -> None:
         tables = Dissemination(search.problem)
         clock = rates.clockwork(tables)
-        best: TimedRoutes | None = None
-        for routes in sorted(_rounds(search, tables, clock), key=_busiest)[:LISTED]:
-            if best is not None and (best.seconds <= _busiest(routes) or search.out_of_time()):
+        found = sorted(_rounds(search, tables, clock), key=_busiest)
+        best = min(found, key=lambda timed: timed.seconds)
+        for number, routes in enumerate(found):
+            enough = number >= LISTED and len(routes.start) > FEW
+            if enough or best.seconds <= _busiest(routes) or (number and search.out_of_time()):
                 break
             order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
             again = listed(tables, clock, [(k, a) for _, k, a in order])
-            best = min((best or routes, routes, again), key=lambda timed: timed.seconds)
-        if best is not None:
-            apart = all(len(resource.arcs) == 1 for resource in tables.resources)
-            search.offer(schedule_of(tables, best, seats(tables, clock) if apart else None), "negotiated")
+            best = min((best, again), key=lambda timed: timed.seconds)
+        apart = all(len(resource.arcs) == 1 for resource in tables.resources)
+        search.offer(schedule_of(tables, best, seats(tables, clock) if apart else None), "negotiated")
 
     return Strategy("negotiated", "balanced loads in seconds, listed", improve)
 
