@@ -138,12 +138,14 @@ class _Run:
     simulated: int = 0  # transfers
 
     def all(self, ways: Ways) -> None:
-        """What is near the bound at once, what keeps its time as a program; then every number of chunks, until the
-        bound is met or time is out."""
-        for way in (*ways.soonest(), *ways.steady()):
+        """Rails, which take no time; what is near the bound at once, what keeps its time as a program; then every
+        number of chunks, until the bound is met or time is out."""
+        steady = list(ways.steady())
+        rails = [way for way in steady if way.name == STEADY[0]]
+        for way in (*rails, *ways.soonest(), *steady):
             if self._late():
                 return
-            if self._affordable(way):
+            if way.label not in self.seen and self._affordable(way):
                 self._try(way)
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = ways.counts()
