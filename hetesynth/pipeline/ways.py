@@ -86,10 +86,10 @@ class Ways:
         if self.request.chunks_stated or self.request.chunks > 1:
             return [self.request.chunks]
         name, ranks = self.request.collective, self.topology.ranks
-        even = self._even_counts()
-        small = [c for c in (*even, *CHUNKS) if chunk_bytes(name, ranks, c, self.size) >= 1]
+        small = [c for c in CHUNKS if chunk_bytes(name, ranks, c, self.size) >= 1]
         if not small:
             raise self._too_small(1)
+        even = [c for c in self._even_counts() if transfers(name, ranks, c) <= MAX_TRANSFERS]
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
         most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
         quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
@@ -98,7 +98,7 @@ class Ways:
             balance = max(0.0, balance - math.log2(ranks))
         start = min(balance, math.log2(min(most, quick)))
         more = 1 if self.ratio < LARGE or name in PERSONAL else -1
-        return sorted(fit, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
+        return sorted({*fit, *even}, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
 
     def _even_counts(self) -> list[int]:
         """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
