@@ -31,9 +31,13 @@ class Size:
         figures = program_summary(lowered.program)
         return cls(figures.steps, figures.thread_blocks, figures.dependences, lowered.critical_path)
 
+    def larger(self, plain: Size) -> bool:
+        """Whether there is more of anything than in ``plain``."""
+        return any(getattr(self, name) > getattr(plain, name) for name in ("steps", "thread_blocks", "dependences"))
+
     def worse(self, plain: Size) -> bool:
-        """Whether anything is more than in ``plain``."""
-        return any(getattr(self, name) > getattr(plain, name) for name in self.__slots__)
+        """Whether there is more of anything or the critical path is longer."""
+        return self.larger(plain) or self.path > plain.path
 
 
 Sizes = tuple[tuple[str, Size | None], ...]

@@ -160,12 +160,13 @@ def _shown(cell: Cell | None) -> str:
 def _worse(cells: Sequence[Cell]) -> Iterator[str]:
     pairs = [(c, name, size) for c in cells for name, size in c.sizes if size]
     known = [(c, name, size, dict(c.within).get(name)) for c, name, size in pairs]
-    worse = [f"{c.cluster} {c.collective} {name}" for c, name, size, plain in known if plain and size.worse(plain)]
-    number = sum(plain is not None for *_, plain in known)
+    compared = [(f"{c.cluster} {c.collective} {name}", size, plain) for c, name, size, plain in known if plain]
+    larger = [name for name, size, plain in compared if size.larger(plain)]
+    longer = [name for name, size, plain in compared if size.path > plain.path]
     yield (
-        f"{number} programs compared; larger in some number than the straightforward one: "
-        + (", ".join(worse) or "none")
-        + f". Of {len(pairs) - number} more no straightforward one is within the limits."
+        f"{len(compared)} programs compared. With more steps, thread blocks or dependences than the straightforward "
+        f"one: {', '.join(larger) or 'none'}. With a longer critical path: {', '.join(longer) or 'none'}. Of "
+        f"{len(pairs) - len(compared)} more no straightforward one is within the limits."
     )
 
 
