@@ -33,7 +33,9 @@ class Size:
 
     def larger(self, plain: Size) -> bool:
         """Whether there is more of anything than in ``plain``."""
-        return any(getattr(self, name) > getattr(plain, name) for name in ("steps", "thread_blocks", "dependences"))
+        return any(
+            getattr(self, name) > getattr(plain, name) for name in ("steps", "thread_blocks", "dependences")
+        )
 
     def worse(self, plain: Size) -> bool:
         """Whether there is more of anything or the critical path is longer."""

@@ -164,7 +164,7 @@ def _worse(cells: Sequence[Cell]) -> Iterator[str]:
     larger = [name for name, size, plain in compared if size.larger(plain)]
     longer = [name for name, size, plain in compared if size.path > plain.path]
     yield (
-        f"{len(compared)} programs compared. With more steps, thread blocks or dependences than the straightforward "
+        f"{len(compared)} programs compared. With more steps, blocks or dependences than the straightforward "
         f"one: {', '.join(larger) or 'none'}. With a longer critical path: {', '.join(longer) or 'none'}. Of "
         f"{len(pairs) - len(compared)} more no straightforward one is within the limits."
     )
