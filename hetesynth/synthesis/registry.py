@@ -7,13 +7,14 @@ problems, and CEGIS where the model is small enough.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
 from hetesynth.synthesis import direct, greedy, packed, trees
-from hetesynth.synthesis.baselines.table import BASELINES
+from hetesynth.synthesis.baselines.table import BASELINES, PERSONAL
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -25,6 +26,7 @@ AUTO_RLIMIT_FEW = 30_000_000
 AUTO_RLIMIT_WINDOWS = 10_000_000
 AUTO_TIME_WINDOWS = 0.5  # share of the time left that windows get when CEGIS is to follow
 MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
+FEW_PEERS = ("hierarchical", "doubling", "rails", "ring")  # baselines, the most promising first
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
 
@@ -102,6 +104,8 @@ def _auto(search: Search) -> LowerBound | None:
         direct.improve(search)
     if not search.done:
         greedy.improve(search)
+    if search.best is None or _tied_to_few(search.problem):
+        _by_design(search)
     if not search.done and not search.out_of_time():
         packed.improve(search)
     if not search.done:
@@ -113,6 +117,21 @@ def _auto(search: Search) -> LowerBound | None:
     if search.done or search.out_of_time() or sends > MAX_SENDS:
         return None
     return _exactly("cegis", rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
+
+
+def _tied_to_few(problem: Problem) -> bool:
+    """Whether most chunks have to be relayed because ranks may not send to all others."""
+    few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
+    return few and problem.collective.name in PERSONAL
+
+
+def _by_design(search: Search) -> None:
+    """A baseline that needs few peers; greedy rounds may run out of them."""
+    for found in (s for name in FEW_PEERS for s in BASELINES if s.name == name):
+        if found.refuses(search.problem) is None:
+            with suppress(HetesynthError):  # it takes more peers than are allowed
+                found.improve(search)
+                return
 
 
 def _sends(problem: Problem, steps: int) -> int:

@@ -101,7 +101,7 @@ class _Pane:
         around = Surroundings(self.tables, schedule, placed, self.rng)
         unanswered = 0
         while unanswered < UNANSWERED:
-            window = free | (around.relays(free) if placed else around.everyone())
+            window = free | (around.relays(free) - placed.keys() if placed else around.everyone())
             ready = first_steps(self.tables, placed, window)
             if size(self.tables, steps, window, ready) > MAX_WINDOW:
                 return None

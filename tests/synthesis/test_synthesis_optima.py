@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
@@ -10,10 +12,10 @@ from support.solving import solve
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.verdict import Infeasible
+from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.registry import STRATEGIES, strategy
-from hetesynth.synthesis.solve import Solver
+from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule import schedule_violations
 
 OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
@@ -124,8 +126,6 @@ def test_the_reason_names_a_chunk_that_the_rank_wants() -> None:
 
 def test_links_of_one_name_are_told_apart() -> None:
     """Two trunks between the same switches: CEGIS must learn the law of the one that is overloaded."""
-    from dataclasses import replace
-
     graph = Graph(4)
     left, right = graph.vertex(), graph.vertex()
     trunks = [graph.segment(left, right, 1), graph.segment(left, right, 1)]
@@ -145,3 +145,15 @@ def test_a_strategy_refuses_what_is_too_large_for_it(method: str) -> None:
     with pytest.raises(HetesynthError) as caught:
         solve(problem(servers([8] * 4), "alltoall", 4), method)
     assert caught.value.exit_code == 2 and "auto" in caught.value.help
+
+
+@pytest.mark.parametrize(("peers", "steps"), [(3, None), (5, 12), (7, 12), (11, 8)])
+def test_ranks_that_may_not_send_to_all_others(peers: int, steps: int | None) -> None:
+    """Greedy rounds run out of peers, direct exchange needs too many; by a rank of each server it goes."""
+    limited = replace(problem(servers([4, 4, 4]), "alltoall"), max_peers=peers)
+    outcome = Solver(strategy("auto"), Budget(5.0), schedule_violations).solve(limited)
+    if steps is None:
+        assert isinstance(outcome, GaveUp)
+    else:
+        assert isinstance(outcome, Solution) and outcome.schedule.makespan <= steps
+        assert not schedule_violations(limited, outcome.schedule)
