@@ -156,7 +156,7 @@ def _finalists(
 ) -> tuple[Contest, list[Ranked]]:  # fmt: skip
     """A contest and the best of it; what is paced is there without pacing too, for other sizes."""
     if target is None:
-        held = contest(topology, asked, size, progress)
+        held = contest(topology, asked, size, progress, programs=False)
         return held, [Ranked(c) for c in held.contenders[:FINALISTS]]
     seconds = asked.budget.seconds
     deadline = None if seconds is None else time.monotonic() + seconds

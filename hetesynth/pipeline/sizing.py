@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking
@@ -32,6 +33,7 @@ ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
 ALIKE = 0.003  # what a simpler schedule may take longer
 BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
+STEADY_BEHIND = 2.0  # the same for what keeps its time as a program
 KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
 KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
 
@@ -70,9 +72,12 @@ class Contest:
         return Pace(self.size, bounds.name, bounds.ranks, contender.seconds, bounds.at(self.size))
 
 
-def contest(topology: Topology, request: Request, size: int, progress: Progress = silent) -> Contest:
+def contest(
+    topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True
+) -> Contest:
     """Try every way that ``request`` leaves open for a buffer of ``size`` bytes.
 
+    ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
     Raises HetesynthError when the size is too small to be cut, there is no schedule, or no way found one.
     """
     if topology.ranks == 1:
@@ -85,7 +90,7 @@ def contest(topology: Topology, request: Request, size: int, progress: Progress 
     bounds = rechecked_bounds(topology, request.collective, root)
     run = _Run(topology, request, size, bounds, progress, started)
     try:
-        run.all(Ways(topology, request, size, bounds.bounds))
+        run.all(Ways(topology, request, size, bounds.bounds), programs)
     except KeyboardInterrupt:
         if not run.found:
             raise
@@ -137,15 +142,15 @@ class _Run:
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
     simulated: int = 0  # transfers
 
-    def all(self, ways: Ways) -> None:
-        """Rails, which take no time; what is near the bound at once, what keeps its time as a program; then every
+    def all(self, ways: Ways, programs: bool) -> None:
+        """Rails, which take no time; what is near the bound at once; what keeps its time as a program; then every
         number of chunks, until the bound is met or time is out."""
-        steady = list(ways.steady())
-        rails = [way for way in steady if way.name == STEADY[0]]
-        for way in (*rails, *ways.soonest(), *steady):
+        first, steady = (ways.rails(), ways.steady()) if programs else ((), ())
+        for way in chain(first, ways.soonest(), steady):
             if self._late():
                 return
-            if way.label not in self.seen and self._affordable(way):
+            behind = self.best_by.get(way.kind, 0.0) > STEADY_BEHIND * self._best()
+            if not behind and way.label not in self.seen and self._affordable(way):
                 self._try(way)
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = ways.counts()

@@ -208,9 +208,8 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
         case GaveUp(reason=reason):
-            raise HetesynthError(
-                reason, code="HS602", exit_code=3, help="raise --time-budget or use --strategy auto"
-            )
+            way_out = "raise --time-budget or --max-peers, or use --strategy auto"
+            raise HetesynthError(reason, code="HS602", exit_code=3, help=way_out)
     clock.phases["bound"] = outcome.bound_seconds
     clock.phases["search"] -= outcome.bound_seconds
     return finished(request, chunking, problem, outcome, clock, progress)
@@ -225,7 +224,8 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("search"):
-        held = contest(topology, sparing(request), size, progress)
+        programs = timed_target(request) is not None
+        held = contest(topology, sparing(request), size, progress, programs=programs)
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     with finishing(), clock.phase("predict"):

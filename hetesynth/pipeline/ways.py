@@ -141,7 +141,7 @@ class Ways:
         if (
             number <= MAX_LISTED and self.request.collective not in PERSONAL
         ):  # cheap, and a floor when time is short
-            yield from self._each(STRATEGIES["ring"], chunks, chunkings[:1])
+            yield from self._each(STRATEGIES["ring"], chunks, chunkings)
         if self.request.collective not in PERSONAL and self.ratio > PRICED:
             yield from self._packed(chunks, chunkings[0])
         if self.request.collective not in PERSONAL and PRICED <= self.ratio < LARGE and not self._apart():
@@ -180,21 +180,34 @@ class Ways:
             yield from islice(self._timed(chunks, chunkings[0], exact), 1)
             yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
 
+    def rails(self) -> Iterator[Way]:
+        """Rings of servers with every number of chunks; nothing where bytes weigh little."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        for chunks, size in self._steady_counts():
+            options = replace(self.request.chunking, chunk_bytes=size)
+            yield from self._each(STRATEGIES["rails"], chunks, [_quantized(self.topology, options)])
+
     def steady(self) -> Iterator[Way]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
         from hetesynth.synthesis.registry import STRATEGIES
 
+        for chunks, size in self._steady_counts():
+            chunkings = self._chunkings(chunks, size)
+            for known in STEADY:
+                some = chunkings if known == "ring" else chunkings[:1]
+                yield from self._each(STRATEGIES[known], chunks, some)
+
+    def _steady_counts(self) -> Iterator[tuple[int, int]]:
+        """Chunks per rank and the bytes of one; none where links share nothing: there programs keep their time."""
         name = self.request.collective
         if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED or self._apart():
-            return  # where links share nothing, every program keeps its time
+            return
         for chunks in self.counts():
             exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
             number = transfers(name, self.topology.ranks, chunks)
             if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
-                chunkings = self._chunkings(chunks, int(exact))
-                for known in STEADY:
-                    some = chunkings if known == "ring" else chunkings[:1]
-                    yield from self._each(STRATEGIES[known], chunks, some)
+                yield chunks, int(exact)
 
     def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
         for number, c in enumerate(chunkings):

@@ -26,13 +26,15 @@ def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: boo
     """Ctrl-C in the contest of that number, before or after it found something; the strategies that were tried."""
     tried: list[str] = []
 
-    def held(topology: Topology, request: Request, size: int, progress: Progress) -> Contest:
+    def held(topology: Topology, request: Request, size: int, progress: Progress, *, programs: bool) -> Contest:
         tried.append(request.strategy)
         if len(tried) < number:
-            return contest(topology, request, size, progress)
+            return contest(topology, request, size, progress, programs=programs)
         if at_once:
             raise KeyboardInterrupt
-        return replace(contest(topology, request, size, progress), interrupted=True, cut_short=True)
+        return replace(
+            contest(topology, request, size, progress, programs=programs), interrupted=True, cut_short=True
+        )
 
     monkeypatch.setattr(pools, "contest", held)
     return tried
