@@ -135,8 +135,8 @@ def _seconds(seconds: float | None) -> str:
 
 def _intro(report: Report) -> str:
     text = (
-        "Written by `hetesynth bench`; `--quick` takes two minutes, `--only` selects, `--json` gives the figures.\n"
-        "Predicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md), `bench --time`."
+        "Written by `hetesynth bench`; `--quick` takes two minutes, `--only` selects, `--json` gives the "
+        "figures.\nPredicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md)."
     )
     if not report.whole:
         text += "\n\n**A selection of the cases.**"
