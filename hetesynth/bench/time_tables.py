@@ -125,6 +125,21 @@ class RingRow:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SpeedRow:
+    """How long the simulator takes for a schedule: ``seconds``; ``whole``: of the command that reads it too."""
+
+    cluster: str
+    collective: str
+    transfers: int = 0
+    seconds: float = 0.0
+    whole: float = 0.0
+    error: str = ""
+
+
+SPEED_CASES = (("torus_16x16", "allgather"), ("torus_16x16", "allreduce"))
+SPEED_SIZE = 256 * MB
+
 Told = Callable[[str], None]
 
 
@@ -166,6 +181,35 @@ def ring_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda 
             said, error = _said([*arguments, "--time-budget", f"{RING_BUDGET:g}", "--json"])
             rows.append(RingRow(cluster, coll, _points(said), error))
     return rows
+
+
+def speed_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[SpeedRow]:
+    """The simulator on large schedules, in a process of its own after one that may compile."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as name:
+        for cluster, coll in SPEED_CASES:
+            if not patterns or any(p in f"simulator: {cluster} {coll}" for p in patterns):
+                told(f"simulator: {cluster} {coll}")
+                rows.append(_speed(cluster, coll, _topology(cluster, examples, Path(name)), Path(name)))
+    return rows
+
+
+def _speed(cluster: str, coll: str, topology: Path, folder: Path) -> SpeedRow:
+    made = folder / f"{cluster}.{coll}"
+    asked = ["synth", str(topology), "--coll", coll, "--strategy", "greedy", "--schedule-only"]
+    schedule, error = _said([*asked, "--time-budget", f"{BUDGET:g}", "-o", str(made), "--json"])
+    if error:
+        return SpeedRow(cluster, coll, error=error)
+    simulated = ["simulate", f"{made}.schedule.json", str(topology), "--size", f"{SPEED_SIZE}B", "--json"]
+    whole = 0.0
+    said: dict[str, Any] = {}
+    for _ in range(2):
+        started = time.monotonic()
+        said, error = _said(simulated)
+        whole = time.monotonic() - started
+    if error:
+        return SpeedRow(cluster, coll, error=error)
+    return SpeedRow(cluster, coll, schedule["transfers"], said["seconds_by_phase"]["simulate"], whole)
 
 
 def _points(said: dict[str, Any]) -> tuple[tuple[int, float, float, float], ...]:

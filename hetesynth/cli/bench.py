@@ -81,18 +81,19 @@ def command(
 def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None) -> int:
     """The tables of predicted time; 1 when a command failed."""
     from hetesynth.bench.time_page import time_page
-    from hetesynth.bench.time_tables import ring_rows, time_rows
+    from hetesynth.bench.time_tables import ring_rows, speed_rows, time_rows
     from hetesynth.emitter.outputs import write_atomically
 
     folder = examples or ROOT / "examples"
     with _watching(quiet=False) as progress, _interruptible():
         rows = time_rows(folder, patterns, lambda name: progress(0, 0, name))
         rings = ring_rows(folder, patterns, lambda name: progress(0, 0, name))
-    text = time_page(rows, rings)
+        speeds = speed_rows(folder, patterns, lambda name: progress(0, 0, name))
+    text = time_page(rows, rings, speeds)
     if target is not None:
         write_atomically(target, text.encode())
     click.echo(text if target is None else f"wrote {target}")
-    return int(any(row.error for row in rows) or any(ring.error for ring in rings))
+    return int(any([*(r.error for r in rows), *(r.error for r in rings), *(r.error for r in speeds)]))
 
 
 def _target(output: Path | None, *, wanted: bool, page: str = "benchmarks.md") -> Path | None:

@@ -6,7 +6,8 @@ In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` pe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -161,6 +162,7 @@ class FilePredictions:
     topology: Topology
     options: CostOptions
     predictions: tuple[Prediction, ...]
+    spent: Mapping[str, float]  # seconds to read the files, and to simulate
 
 
 def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> FilePredictions:
@@ -170,10 +172,13 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
     """
     from hetesynth.frontend import load_topology
 
+    began = time.monotonic()
     cluster = load_topology(topology)
     clock = file_clock(path, cluster, options)
+    ready = time.monotonic()
     found = tuple(clock.predict(size) for size in sizes)
-    return FilePredictions(path, clock.kind, cluster, options, found)
+    spent = {"read": ready - began, "simulate": time.monotonic() - ready}
+    return FilePredictions(path, clock.kind, cluster, options, found, spent)
 
 
 def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:

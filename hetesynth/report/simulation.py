@@ -27,6 +27,7 @@ def simulation_summary(found: FilePredictions) -> dict[str, Any]:
         "alpha": found.options.alpha,
         "steps": found.options.steps if found.kind == "schedule" else None,
         "results": [prediction_summary(p) for p in found.predictions],
+        "seconds_by_phase": {name: round(value, 3) for name, value in found.spent.items()},
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.bench import time_clusters
 from hetesynth.bench.time_page import time_page
-from hetesynth.bench.time_tables import CASES, RING_SIZES, RingRow, TimeRow, time_rows
+from hetesynth.bench.time_tables import CASES, RING_SIZES, RingRow, SpeedRow, TimeRow, time_rows
 from hetesynth.frontend import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -43,10 +43,12 @@ def test_the_page_says_what_was_missed_and_why() -> None:
     rows = [TimeRow(replace(case, goal=goal), 40.0, SAID) for goal in (10.0, 9.0, 7.0)]
     rows.append(TimeRow(case, 1.0, {}, "no end"))
     rings = [RingRow("h20_4p8", "allgather", tuple((s, 1.0, 2.5, 90.0) for s in RING_SIZES))]
-    page = time_page(rows, rings)
+    speeds = [SpeedRow("torus", "allgather", 50_000, 2.0, 3.0), SpeedRow("torus", "allreduce", error="no end")]
+    page = time_page(rows, rings, speeds)
     assert "1 of 4 figures are met" in page and "simulated" in page and page.count("(late)") == 3
     assert "out of reach, the bound says so: a cut" in page and "the bound would allow 8 us" in page
-    assert "no end" in page and page.count("2.50x (90 %)") == len(RING_SIZES)
+    assert "| torus | allgather | 50,000 | 2.00 | 4.00 | 3.0 |" in page
+    assert page.count("| no end |") == 2 and page.count("2.50x (90 %)") == len(RING_SIZES)
 
 
 def test_a_ring_value_is_exact() -> None:
