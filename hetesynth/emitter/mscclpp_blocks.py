@@ -4,14 +4,15 @@ In: the messages, additions and copies of one rank. Out: thread blocks within th
 when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
 
 A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
-waits, its additions, its puts with their signals. Before each phase the accesses it makes are compared with
-those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between thread blocks
-a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that source waits
-for a ``flush`` first.
+additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so that
+it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
+compared with those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between
+thread blocks a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that
+source waits for a ``flush`` first.
 
 When a thread block is full, all of them hand over, through one barrier, to successors with the same channels.
 
-No deadlock: a wait of tick t is for signals of earlier ticks, and every rank goes through the ticks in order.
+No deadlock: what is waited for in a tick was signalled in an earlier one, and every rank takes the ticks in order.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class _Assembly:
         self.read: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
         self.on_the_way: dict[tuple[str, int], set[Rank]] = defaultdict(set)
         self.unflushed: set[Rank] = set()
+        self.due: list[PlanMessage] = []  # arrived, by the ticks, but not yet waited for
+        self.waited: dict[Rank, int] = defaultdict(int)
 
     def run(self) -> tuple[PlanBlock, ...]:
         share = self.share
@@ -82,9 +85,8 @@ class _Assembly:
         for m in share.incoming:
             ends[m.end].append(m)
         early = list(self._copies(share.early))
-        waited: dict[Rank, int] = defaultdict(int)
         for tick in sorted(starts.keys() | ends.keys() | share.additions.keys()):
-            self._waits(ends.get(tick, []), waited)
+            self.due += ends.get(tick, [])
             for additions in share.additions.get(tick, []):
                 self._in_parts([self._addition(a) for a in additions])
             self._puts(starts.get(tick, []))
@@ -92,6 +94,7 @@ class _Assembly:
             early = []
         self._in_parts(early)
         self._in_parts(list(self._copies(share.late)))
+        self._waits(self.due)
         self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.teams))])
         drafts = [*self.finished, *self.teams]
         return tuple(self._block(i, draft) for i, draft in enumerate(drafts))
@@ -111,22 +114,37 @@ class _Assembly:
             if heard:
                 team.operations.append(NOP)
 
-    def _waits(self, arriving: Sequence[PlanMessage], waited: dict[Rank, int]) -> None:
+    def _wait_for(self, items: Sequence[_Item]) -> None:
+        """Wait for what ``items`` touch, and for nothing else: puts that could begin are not held up."""
+        touched = {cell for item in items for cell in (*item.reads, *item.writes)}
+        last: dict[Rank, int] = {}
+        for m in self.due:
+            if not touched.isdisjoint(self._landing([m])):
+                last[m.src] = max(m.index, last.get(m.src, -1))
+        if last:
+            self._waits([m for m in self.due if m.index <= last.get(m.src, -1)])
+
+    def _landing(self, messages: Sequence[PlanMessage]) -> Cells:
+        return self._cells([(dst, count) for m in messages for _, dst, count in m.moves])
+
+    def _waits(self, arriving: Sequence[PlanMessage]) -> None:
         """Signals of one channel come in order, so a later message's wait covers the earlier ones too."""
         due: dict[Rank, int] = {}
         for m in arriving:
-            due[m.src] = max(due.get(m.src, 0), m.index + 1 - waited[m.src])
+            due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
         for t, team in enumerate(self.teams):
             mine = [p for p in team.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
                 operations += on_channels("wait", team, [p for p in mine if due[p] > step])
-            landed = [move for m in arriving if m.src in team.peers for move in m.moves]
+            landed = [m for m in arriving if m.src in team.peers]
             if landed:
-                items.append(_Item(t, tuple(operations), writes=self._cells((d, n) for _, d, n in landed)))
+                items.append(_Item(t, tuple(operations), writes=self._landing(landed)))
         for peer, count in due.items():
-            waited[peer] += max(count, 0)
+            self.waited[peer] += max(count, 0)
+        known = set(arriving)
+        self.due = [m for m in self.due if m not in known]
         self._phase(items, landing=True)
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
@@ -144,6 +162,7 @@ class _Assembly:
             operations = [*puts, *signals] if by_thread else [*puts, NOP, *signals]
             reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
             items.append(_Item(t, tuple(operations), reads=reads))
+        self._wait_for(items)
         self._phase(items)
         for item in items:
             self.teams[item.team].segment += NOP in item.operations
@@ -191,6 +210,7 @@ class _Assembly:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
         room = len(self.teams) * (MAX_OPERATIONS // 2)
         for first in range(0, len(items), room):
+            self._wait_for(items[first : first + room])
             load = [0] * len(self.teams)
             shared: list[_Item] = []
             for item in items[first : first + room]:
