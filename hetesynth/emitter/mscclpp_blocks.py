@@ -4,8 +4,8 @@ In: the messages, additions and copies of one rank. Out: thread blocks within th
 when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
 
 A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
-additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so that
-it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
+additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
+that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
 compared with those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between
 thread blocks a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that
 source waits for a ``flush`` first.
