@@ -73,13 +73,15 @@ class _End:
     """One end of a channel.
 
     Of a port channel, ``last`` is the put that its engine took last, ``fresh`` the same until a signal tells of
-    it. ``inbox``: signals not yet waited for.
+    it. ``inbox``: signals not yet waited for. ``carries``: whether ``link`` leads to the peer; signals also go
+    where only a link back exists, with its latency.
     """
 
     gpu: Rank
     peer: Rank
     kind: ChannelType
     link: int
+    carries: bool = True
     far: _End | None = None
     last: tuple[int, ...] = ()
     fresh: int | None = None
@@ -127,7 +129,9 @@ class _Execution:
             for kind in CHANNEL_TYPES:
                 for c, peer in enumerate(gpu.peers(kind)):
                     same = between[g, peer, kind]
-                    found[g, kind, c] = _End(g, peer, kind, self._link(g, peer, len(same)))
+                    there = (g, peer) in self._links or (peer, g) not in self._links
+                    link = self._link(g, peer, len(same)) if there else self._link(peer, g)
+                    found[g, kind, c] = _End(g, peer, kind, link, there)
                     same.append(found[g, kind, c])
         for (g, peer, kind), ends in between.items():
             for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
@@ -138,7 +142,7 @@ class _Execution:
         """The fastest link from ``src`` to ``dst``."""
         links = self._links.get((src, dst))
         if not links:
-            raise ValueError(f"the plan reaches from {src} to {dst}, where the topology has no link")
+            raise ValueError(_no_link(src, dst))
         rate, alpha = self._costs.link_rate, self._costs.link_alpha
         best = max((rate[i], -alpha[i]) for i in links)
         equal = [i for i in links if (rate[i], -alpha[i]) == best]
@@ -226,6 +230,8 @@ class _Execution:
     def _port_puts(self, block: _Block, x: PlanOperation) -> None:
         ends = self._ends_of(block, x)
         for end, src, dst in zip(ends, x.src, x.dst, strict=True):
+            if not end.carries:
+                raise ValueError(_no_link(end.gpu, end.peer))
             task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
             self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
             end.last = (task,)
@@ -296,3 +302,7 @@ class _Execution:
         known = gpu.blocks[block.index].buffers(x.channel_type or "memory")
         remote = gpu.remote_buffers[known[part.buffer_id]]
         return remote.rank, remote.buffer, part.index
+
+
+def _no_link(src: Rank, dst: Rank) -> str:
+    return f"the plan reaches from {src} to {dst}, where the topology has no link"

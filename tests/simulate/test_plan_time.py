@@ -113,7 +113,7 @@ def test_what_cannot_run_is_refused() -> None:
     with pytest.raises(HetesynthError, match="wait for ever"):
         us(pair("memory", [[op("wait", "memory", 0)]], [[]]), TWO)
     with pytest.raises(HetesynthError, match="no link"):
-        us(pair("memory", [[put("memory")]], [[]]), ONE)
+        us(pair("memory", [[]], [[put("memory")]]), ONE)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
@@ -152,3 +152,13 @@ def test_doubling_every_rate_halves_what_bytes_take() -> None:
     options = CostOptions(calibration="raw")  # without alpha
     slow, fast = (PlanClock(t, plan, options).timeline(SIZE).makespan for t in (topology, faster))
     assert slow == pytest.approx(2 * fast, rel=1e-9)
+
+
+def test_signals_go_back_where_only_data_goes_forth() -> None:
+    """The handshake of a broadcast over links of one direction takes their latency; data has no way back."""
+    told = [op("wait", "port", 0), put("port", 0), op("signal", "port", 0), op("flush", "port", 0)]
+    heard = [op("signal", "port", 0), op("wait", "port", 0)]
+    plan = pair("port", [told], [heard])
+    assert us(plan, ONE) == pytest.approx(us(plan, TWO), rel=1e-12)
+    with pytest.raises(HetesynthError, match="from 1 to 0, where the topology has no link"):
+        us(pair("port", [heard], [told]), ONE)
