@@ -53,10 +53,13 @@ class _TooSmall(Exception):
     """A phase does not fit into fresh thread blocks, or the barriers are used up."""
 
 
-def thread_blocks(share: Share, spread: Spread) -> tuple[PlanBlock, ...] | None:
-    """The thread blocks of a rank; None when they do not fit."""
+def thread_blocks(share: Share, spread: Spread, *, together: bool = False) -> tuple[PlanBlock, ...] | None:
+    """The thread blocks of a rank; None when they do not fit.
+
+    ``together``: all waits of a tick at once, which takes fewer operations but holds up what need not wait.
+    """
     try:
-        return _Assembly(share, spread).run()
+        return _Assembly(share, spread).run(together)
     except _TooSmall:
         return None
 
@@ -75,7 +78,7 @@ class _Assembly:
         self.due: list[PlanMessage] = []  # arrived, by the ticks, but not yet waited for
         self.waited: dict[Rank, int] = defaultdict(int)
 
-    def run(self) -> tuple[PlanBlock, ...]:
+    def run(self, together: bool) -> tuple[PlanBlock, ...]:
         share = self.share
         self._handshake()
         starts: dict[int, list[PlanMessage]] = defaultdict(list)
@@ -87,6 +90,8 @@ class _Assembly:
         early = list(self._copies(share.early))
         for tick in sorted(starts.keys() | ends.keys() | share.additions.keys()):
             self.due += ends.get(tick, [])
+            if together:
+                self._waits(self.due)
             for additions in share.additions.get(tick, []):
                 self._in_parts([self._addition(a) for a in additions])
             self._puts(starts.get(tick, []))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from hetesynth.emitter.layout import Layout, in_place_supported
 from hetesynth.emitter.mscclpp_blocks import thread_blocks
@@ -107,8 +108,8 @@ def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence
 
 def _fitted(share: Share) -> tuple[PlanBlock, ...]:
     """As many thread blocks as may run together, with as few peers each as that allows."""
-    for spread in _SPREADS:
-        blocks = thread_blocks(share, spread)
+    for together, spread in product((False, True), _SPREADS):
+        blocks = thread_blocks(share, spread, together=together)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
             return blocks
     messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
