@@ -104,7 +104,7 @@ def _auto(search: Search) -> LowerBound | None:
         direct.improve(search)
     if not search.done:
         greedy.improve(search)
-    if search.best is None or _tied_to_few(search.problem):
+    if search.best is None or (_tied_to_few(search.problem) and not search.done and not search.out_of_time()):
         _by_design(search)
     if not search.done and not search.out_of_time():
         packed.improve(search)
