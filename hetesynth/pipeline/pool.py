@@ -31,6 +31,7 @@ ANCHORS = 4  # sizes at which there is a contest
 LAST_SECONDS = 1.0  # for predictions after Ctrl-C
 FINALISTS = 3  # of a contest that are predicted at all sizes
 NEAR = 1.6  # times the quickest: up to here a program is timed
+QUICK_TRANSFERS = 3_000  # of a member whose program is timed at both ends of its span, however late it is
 
 
 @dataclass(frozen=True)
@@ -177,14 +178,24 @@ def _timed(
     """``members`` with the times of their programs, at the sizes where they may be needed and while time lasts."""
     clocks = [_clock(topology, target, m) for m in members]
     losses: list[dict[int, float]] = [{} for _ in members]
-    for j, size in enumerate(sizes):
-        order = sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i))
-        limit = NEAR * members[order[0]].schedule[j]
-        for i in order:
-            clock = clocks[i]
-            late = deadline is not None and time.monotonic() > deadline and len(losses[i]) > 0
-            if clock is not None and members[i].schedule[j] <= limit and math.isfinite(limit) and not late:
-                losses[i][size] = clock.timeline(size).makespan / members[i].schedule[j]
+    best = [min(m.schedule[j] for m in members) for j in range(len(sizes))]
+    near = [[j for j, s in enumerate(m.schedule) if math.isfinite(s) and s <= NEAR * best[j]] for m in members]
+
+    def measure(i: int, j: int) -> None:
+        clock = clocks[i]
+        if clock is not None and sizes[j] not in losses[i]:
+            losses[i][sizes[j]] = clock.timeline(sizes[j]).makespan / members[i].schedule[j]
+
+    for i, where in enumerate(near):  # the ends of its span first: what is lost depends on the size
+        quick = len(members[i].contender.solution.schedule.transfers) <= QUICK_TRANSFERS
+        for j in {where[-1], where[0]} if where and quick else where[-1:]:
+            measure(i, j)
+    for j in range(len(sizes)):
+        for i in sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i)):
+            if deadline is not None and time.monotonic() > deadline:
+                break
+            if j in near[i]:
+                measure(i, j)
     return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
 
 
