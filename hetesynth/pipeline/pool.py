@@ -31,7 +31,7 @@ ANCHORS = 4  # sizes at which there is a contest
 LAST_SECONDS = 1.0  # for predictions after Ctrl-C
 FINALISTS = 3  # of a contest that are predicted at all sizes
 NEAR = 1.6  # times the quickest: up to here a program is timed
-QUICK_TRANSFERS = 3_000  # of a member whose program is timed at both ends of its span, however late it is
+QUICK_TRANSFERS = 8_000  # of a member whose program is timed at both ends of its span, however late it is
 
 
 @dataclass(frozen=True)
