@@ -8,7 +8,7 @@ this one can carry. Where resources nest (GPU port within NIC within server) the
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.dissemination import Dissemination, most_peers
 from hetesynth.synthesis.search import Search
 
 Ints = NDArray[np.int64]
@@ -28,23 +28,24 @@ SECONDS = 5.0  # of one program
 
 def refuses(problem: Problem) -> str | None:
     """Why the problem is no direct exchange, or None."""
-    jobs = _jobs(problem)
+    return _obstacle(problem, _jobs(problem))
+
+
+def _obstacle(problem: Problem, jobs: list[tuple[int, int]]) -> str | None:
+    """Why ``jobs`` are no way to solve the problem, or None."""
     if not jobs:
         return "some chunk has several targets, or no link leads to its target"
-    if problem.max_peers is not None:
-        pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for _, a in jobs}
-        receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
-        most = max(*receivers.values(), *senders.values())
-        if most > problem.max_peers:
-            return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
+    most = most_peers(problem, (a for _, a in jobs))
+    if problem.max_peers is not None and most > problem.max_peers:
+        return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
     return None
 
 
 def improve(search: Search) -> None:
     """Offer a direct schedule that is no longer than the best, if there is one to be had: it needs no relays."""
-    if refuses(search.problem) is not None:
-        return
     jobs = _jobs(search.problem)
+    if _obstacle(search.problem, jobs) is not None:
+        return
     exchange = _Exchange(search.problem, jobs)
     for steps in range(exchange.busiest, exchange.busiest + MORE_STEPS + 1):
         worse = search.best is not None and steps > search.best.makespan

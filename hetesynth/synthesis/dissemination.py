@@ -6,7 +6,7 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,6 +73,13 @@ class Dissemination:
                     hops[to] = hops[at] + 1
                     queue.append(to)
         return hops
+
+
+def most_peers(problem: Problem, links: Iterable[int]) -> int:
+    """The most ranks that one rank sends to, or receives from, over ``links``."""
+    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
+    receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
+    return max((*receivers.values(), *senders.values()), default=0)
 
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:

@@ -100,8 +100,7 @@ def _crowded(problem: Problem) -> str | None:
 
 
 def _auto(search: Search) -> LowerBound | None:
-    if direct.refuses(search.problem) is None:
-        direct.improve(search)
+    direct.improve(search)
     if not search.done:
         greedy.improve(search)
     if search.best is None or (_tied_to_few(search.problem) and not search.done and not search.out_of_time()):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Transfer
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rails import rail_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
@@ -16,7 +15,7 @@ from hetesynth.synthesis.baselines.simple import (
     hierarchical_routes,
     shortest_path_routes,
 )
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.dissemination import Dissemination, most_peers
 from hetesynth.synthesis.routing import NoRoute, Routes, list_schedule
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -59,7 +58,8 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
         schedule = list_schedule(tables, routes, lambda: search.budget.punctual and search.out_of_time())
         if schedule is None:
             return
-        if _peers(search.problem, schedule.transfers) > (search.problem.max_peers or search.problem.ranks):
+        peers = most_peers(search.problem, (t.link for t in schedule.transfers))
+        if peers > (search.problem.max_peers or search.problem.ranks):
             raise HetesynthError(
                 f"strategy {name} sends to more ranks than the {search.problem.max_peers} allowed",
                 code="HS306",
@@ -82,17 +82,6 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
 
     return baseline("ring", "NCCL's rings as it dumped them", router)
-
-
-def _peers(problem: Problem, transfers: tuple[Transfer, ...]) -> int:
-    """The most ranks that one rank sends to, or receives from."""
-    to: dict[int, set[int]] = {}
-    by: dict[int, set[int]] = {}
-    for t in transfers:
-        arc = problem.arcs[t.link]
-        to.setdefault(arc.src, set()).add(arc.dst)
-        by.setdefault(arc.dst, set()).add(arc.src)
-    return max((len(s) for s in (*to.values(), *by.values())), default=0)
 
 
 BASELINES: tuple[Strategy, ...] = (
