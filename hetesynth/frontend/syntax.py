@@ -139,7 +139,6 @@ class Instance:
     span: Span
 
 
-SharedItem = Element | Join | Shared
 NodeItem = Property | Gpus | Element | Join | Shared
 ClusterItem = Property | Instance | Element | Join | Shared | Change | Disable
 

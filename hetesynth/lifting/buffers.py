@@ -15,7 +15,7 @@ from math import gcd
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Collective
-from hetesynth.model.program import Buffer, Program
+from hetesynth.model.program import RECEIVES, SENDS, Buffer, Program
 from hetesynth.model.topology import Rank
 
 Cell = tuple[Buffer, int]
@@ -24,8 +24,6 @@ _BLOCKED = frozenset({"allgather", "reducescatter", "alltoall"})
 _BLOCK_IN_INPUT = frozenset({"reducescatter", "scatter"})
 _BLOCK_IN_OUTPUT = frozenset({"allgather", "gather"})
 _RECEIVES_LEAST = frozenset({"broadcast", "scatter"})
-_SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-_RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def likely_roots(program: Program) -> list[Rank]:
     """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
     if program.collective not in ROOTED:
         return []
-    ops = _RECEIVES if program.collective in _RECEIVES_LEAST else _SENDS
+    ops = RECEIVES if program.collective in _RECEIVES_LEAST else SENDS
     moved = dict.fromkeys(range(program.ranks), 0)
     for gpu in program.gpus:
         moved[gpu.rank] = sum(x.count for tb in gpu.thread_blocks for x in tb.instructions if x.op in ops)

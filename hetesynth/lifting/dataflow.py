@@ -19,11 +19,18 @@ from dataclasses import dataclass, field
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lifting.buffers import Buffers, Cell
-from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.program import (
+    RECEIVES,
+    SENDS,
+    BufferSlice,
+    GpuProgram,
+    Instruction,
+    Op,
+    Program,
+    ThreadBlock,
+)
 from hetesynth.model.topology import Rank
 
-SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
-RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 _READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 _WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 OWN = -1

@@ -14,6 +14,10 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank
 
 Op = Literal["s", "r", "cpy", "re", "nop", "rcs", "rrs", "rrc", "rrcs"]
+SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
+"""What sends a message."""
+RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+"""What takes one."""
 Buffer = Literal["i", "o", "s"]
 Protocol = Literal["Simple", "LL", "LL128"]
 

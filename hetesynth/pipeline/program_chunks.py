@@ -10,11 +10,9 @@ import re
 from collections import defaultdict
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.program import Program
+from hetesynth.model.program import RECEIVES, SENDS, Program
 from hetesynth.model.target import PORTABLE
 
-SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 _PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
 
 Place = tuple[int, int, int]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanBlock, PlanOp
-from hetesynth.model.program import BufferSlice, Op, Program, ThreadBlock
+from hetesynth.model.program import RECEIVES, BufferSlice, Op, Program, ThreadBlock
 from hetesynth.model.timeline import Floats, Timeline
 from hetesynth.model.topology import Rank
 from hetesynth.pipeline.plan_clock import PlanClock, chunks_of_tasks
-from hetesynth.pipeline.program_chunks import RECEIVES, chunks_moved
+from hetesynth.pipeline.program_chunks import chunks_moved
 from hetesynth.pipeline.simulation import ProgramClock
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
 

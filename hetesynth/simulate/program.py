@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.program import Instruction, Op, Program, Protocol, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, Instruction, Op, Program, Protocol, ThreadBlock
 from hetesynth.model.topology import Rank
 from hetesynth.simulate.graph_builder import SizedTasks
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
 
-SENDS: frozenset[Op] = frozenset({"s", "rcs", "rrs", "rrcs"})
-RECEIVES: frozenset[Op] = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
 
 MAX_COUNT = 71  # chunks that one message may carry

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
 StepReading = Literal["data", "order", "barrier"]
-STEP_READINGS: tuple[StepReading, ...] = get_args(StepReading)
 
 
 def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order") -> SizedTasks:
