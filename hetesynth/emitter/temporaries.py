@@ -1,0 +1,129 @@
+"""Temporary files and folders beside what they become, and what a run that was killed left of them.
+
+In: the path of a file or folder to be written. Out: the name of its temporary, leftovers of earlier runs, a lock
+on the folder. Knows nothing of contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+PART = ".part"
+WAIT_SECONDS = 10.0  # for another run that writes into the same folder: it takes as long as its disk
+STALE_SECONDS = 600.0  # where there are no locks: older than this, nobody is writing it any more
+
+
+def temporary(target: Path, ending: str = PART) -> Path:
+    """A new name beside ``target`` that says what it becomes."""
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{ending}")
+
+
+def is_temporary(path: Path, target: Path, ending: str = PART) -> bool:
+    """Whether ``path`` is a name that ``temporary`` gives for ``target``."""
+    middle = path.name.removeprefix(_prefix(target)).removesuffix(ending)
+    full = f"{_prefix(target)}{middle}{ending}" == path.name
+    return full and path.parent == target.parent and re.fullmatch("[0-9a-f]{8}", middle) is not None
+
+
+def leftovers(target: Path, ending: str = PART) -> list[Path]:
+    """Temporaries of ``target`` that are there."""
+    try:
+        names = os.listdir(target.parent)
+    except OSError:
+        return []
+    found = (target.with_name(name) for name in sorted(names) if name.endswith(ending))
+    return [path for path in found if is_temporary(path, target, ending)]
+
+
+def is_ours(path: Path) -> bool:
+    """Whether ``path`` is of this user, and no link."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return False
+    return not path.is_symlink() and (not hasattr(os, "geteuid") or state.st_uid == os.geteuid())
+
+
+def is_stale(path: Path, *, alone: bool) -> bool:
+    """Whether no run can be writing ``path``. ``alone``: this process has the lock on its folder."""
+    try:
+        return alone or time.time() - path.lstat().st_mtime > STALE_SECONDS
+    except OSError:
+        return False
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there and that can be done."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def sync(folder: Path) -> None:
+    """Make the names in ``folder`` last, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]:
+    """Whether this process alone writes into ``folders`` while inside; False where there are no such locks.
+
+    ``check`` is called while another process is waited for. The lock ends with the process and leaves no file.
+    """
+    with ExitStack() as stack:
+        yield all(stack.enter_context(_locked(folder, check)) for folder in sorted(set(folders)))
+
+
+@contextmanager
+def _locked(folder: Path, check: Callable[[], None]) -> Iterator[bool]:
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        yield _taken(handle, check)
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int, check: Callable[[], None]) -> bool:
+    import fcntl
+
+    late = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > late:
+                return False
+        except OSError:
+            return False
+        check()
+        time.sleep(0.02)
+
+
+def _prefix(target: Path) -> str:
+    """Of long names the beginning; the digest tells those that begin alike apart."""
+    digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]
+    return f".{target.name[:40]}.{digest}."
