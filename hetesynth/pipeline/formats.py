@@ -146,6 +146,37 @@ def _format(head: bytes, path: Path) -> Format:
     return "mscclpp-json" if first != b"<" and path.suffix.lower() == ".json" else "msccl-xml"
 
 
+def demand_one_run(path: Path) -> None:
+    """HetesynthError HS543, exit code 1: the run that wrote ``path`` was killed between its renames.
+
+    Asked before a file is read that others belong to: beside it there may be files of an older run.
+    """
+    from hetesynth.emitter import folders, journal
+
+    try:
+        cut = journal.cut_off(path)
+        older = None if cut is not None or path.exists() else folders.cut_off(path)
+    except (OSError, ValueError, RuntimeError):
+        return  # the reader says why
+    again = "run the command that wrote them again"
+    if cut is not None:
+        others = [e.target.name for e in cut.entries if e.target.name != path.name] or [path.name]
+        raise HetesynthError(
+            f"{path} and {', '.join(others)} are not of one run: a run was cut off while it wrote them, or they "
+            "were changed since",
+            code="HS543",
+            help=f"{again}; to use them as they are, remove {cut.path}",
+            exit_code=1,
+        )
+    if older is not None:
+        raise HetesynthError(
+            f"{path} is gone: a run was cut off while it replaced the folder",
+            code="HS543",
+            help=f"{again}; the older folder is {older / folders.WAS}",
+            exit_code=1,
+        )
+
+
 def demand_algorithm(read: ReadResult, path: Path) -> None:
     """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
     if read.algo_line is None:

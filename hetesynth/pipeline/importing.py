@@ -6,6 +6,7 @@ judged. A schedule JSON enters in the middle. Nothing is returned that a judge r
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,14 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
-from hetesynth.pipeline.formats import FORMATS, Emitted, demand_algorithm, demand_collective, kind_of
+from hetesynth.pipeline.formats import (
+    FORMATS,
+    Emitted,
+    demand_algorithm,
+    demand_collective,
+    demand_one_run,
+    kind_of,
+)
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
 
 if TYPE_CHECKING:
@@ -76,6 +84,7 @@ def import_file(request: ImportRequest) -> Imported:
     """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
     is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
     raises."""
+    demand_one_run(request.path)
     data = _bytes(request.path)
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
@@ -368,7 +377,7 @@ def write(imported: Imported, stem: Path) -> list[Path]:
 
     paths = {stem.with_name(stem.name + suffix): data for suffix, data in imported.files.items()}
     for path in paths:
-        if path.exists() and path.samefile(imported.request.path):
+        if os.path.exists(path) and path.samefile(imported.request.path):
             raise HetesynthError(
                 f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
             )

@@ -15,7 +15,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.target import Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.pipeline.formats import format_of
+from hetesynth.pipeline.formats import demand_one_run, format_of
 
 Level = Literal["error", "portability", "warning", "note"]
 """Wrong; refused by some runtime (without a target); wrong once chunks are large; good to know."""
@@ -80,13 +80,16 @@ class Question:
 
 def judge_file(path: Path, question: Question) -> Judged:
     """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
+    demand_one_run(path)
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
 
 
 def check_format(path: Path, target: Target) -> None:
-    """HetesynthError HS540: there is no such file; HS603: the target reads files of another kind."""
+    """HetesynthError HS540: there is no such file; HS543: a run that wrote it with others was cut off; HS603: the
+    target reads files of another kind."""
+    demand_one_run(path)
     if not path.is_file():
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
     kind = format_of(path)

@@ -78,8 +78,9 @@ def run_file(request: Request) -> Report | None:
 def prepare(request: Request) -> tuple[Job, list[Part]]:
     """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
     (exit code 1)."""
-    from hetesynth.pipeline.formats import demand_algorithm, format_of
+    from hetesynth.pipeline.formats import demand_algorithm, demand_one_run, format_of
 
+    demand_one_run(request.path)
     if format_of(request.path) == "mscclpp-json":
         return _prepare_plan(request)
     from hetesynth.verify.msccl_xml import load_program

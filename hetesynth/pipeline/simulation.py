@@ -184,9 +184,10 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
     """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
     from hetesynth.emitter.schedule_json import MAX_BYTES
-    from hetesynth.pipeline.formats import format_of, kind_of
+    from hetesynth.pipeline.formats import demand_one_run, format_of, kind_of
     from hetesynth.pipeline.plan_clock import plan_clock
 
+    demand_one_run(path)
     if format_of(path) == "msccl-xml":
         return program_clock(path, topology, options)
     if kind_of(_contents(path, MAX_BYTES), path) == "plan":
