@@ -10,6 +10,7 @@ import click
 
 from hetesynth.cli.options import (
     TOPOLOGY,
+    NewPath,
     buffer_sizes,
     json_option,
     request,
@@ -32,7 +33,7 @@ from hetesynth.cli.progress import watching
 @targets_option("Runtime to write for [default: portable]")
 @schedule_only_option
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIRECTORY",
+    "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
     help="A new or empty folder, or an older atlas, which is replaced.",
 )  # fmt: skip
 @json_option

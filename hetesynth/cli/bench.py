@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from hetesynth.cli.options import json_option
+from hetesynth.cli.options import NewPath, json_option
 from hetesynth.errors import HetesynthError
 
 Progress = Callable[[int, int, str], None]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 )
 @click.option("--write", is_flag=True, help="Write the page of a selection too, instead of printing it.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE.md",
+    "-o", "--output", type=NewPath(path_type=Path), metavar="FILE.md",
     help="The page [default: docs/benchmarks.md of the checkout].",
 )  # fmt: skip
 @click.option(

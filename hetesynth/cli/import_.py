@@ -10,6 +10,7 @@ import click
 from hetesynth.chunking import ROUNDINGS
 from hetesynth.cli.options import (
     TOPOLOGY,
+    Output,
     chunking_options,
     json_option,
     root_option,
@@ -27,7 +28,7 @@ from hetesynth.cli.options import (
 @root_option
 @targets_option("Runtime to write programs for as well [default: none]")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
+    "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",
 )  # fmt: skip
 @json_option
@@ -48,7 +49,7 @@ def command(
     uses, as wide as it needs; with --topo they are the cluster's, the steps stretch to its capacities, and the
     report compares them with the lower bound. Exits 1 when the file is wrong or no schedule can say what it does.
     """
-    from hetesynth.cli.synth import check_folder, stem_of
+    from hetesynth.cli.synth import check_folder, named_stem
     from hetesynth.pipeline import importing
     from hetesynth.report.importing import import_report, import_summary
 
@@ -62,8 +63,7 @@ def command(
     check_folder(output)
     made = importing.import_file(request)
     stem = (output or Path()) / f"{_bare(file)}-imported"
-    if output is not None and not output.is_dir():
-        stem = stem_of(output, list(made.files))
+    stem = named_stem(output, list(made.files)) or stem
     paths = importing.write(made, stem)
     if as_json:
         click.echo(json.dumps(import_summary(made, paths), indent=2))

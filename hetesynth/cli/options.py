@@ -88,7 +88,17 @@ def _chunks(shown: bool | str) -> Callable[[F], F]:
     return click.option("--chunks", type=click.IntRange(1, 4096), default=1, show_default=shown, help=text)
 
 
-class Named(click.Path):
+class NewPath(click.Path):
+    """A path to write to."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """click.BadParameter for what cannot be a name."""
+        if not str(value) or "\0" in str(value):
+            self.fail("a name has at least one character, and no NUL among them", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Named(NewPath):
     """A file to write whose extension, if it has one, says what it is."""
 
     def __init__(self, *extensions: str) -> None:
@@ -246,7 +256,7 @@ def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
     return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
 
 
-class Output(click.Path):
+class Output(NewPath):
     """A path to write to; one that ends with a slash is a folder, and must be there."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

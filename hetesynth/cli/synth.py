@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,11 @@ def command(
         **problem,
     )
     check_folder(output)
+    named = named_stem(output, pipeline.suffixes(wanted))
     if page is not None or trace is not None:
         from hetesynth.pipeline.reporting import check_reports, report_of_synthesis, write_reports
 
         check_reports(page, trace)
-    named = None if output is None or output.is_dir() else stem_of(output, pipeline.suffixes(wanted))
     _check_apart(named, pipeline.suffixes(wanted), page, trace)
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
@@ -103,7 +104,15 @@ def command(
     stem = named or (output or Path()) / name
     paths = pipeline.write(made, stem)
     if page is not None or trace is not None:
-        paths += write_reports(report_of_synthesis(made), page, trace)
+        try:
+            paths += write_reports(report_of_synthesis(made), page, trace)
+        except KeyboardInterrupt as error:
+            raise HetesynthError(
+                f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
+                code="HS002",
+                help="hetesynth simulate --report makes one of the schedule",
+                exit_code=3,
+            ) from error
     if as_json:
         click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
     else:
@@ -112,9 +121,10 @@ def command(
 
 def _check_apart(stem: Path | None, suffixes: Collection[str], page: Path | None, trace: Path | None) -> None:
     """The report and the trace must not be named like a program or the schedule."""
-    ours = {stem.with_name(stem.name + suffix).resolve() for suffix in suffixes} if stem is not None else set()
+    ours = set() if stem is None else {os.path.realpath(stem.with_name(stem.name + suffix)) for suffix in suffixes}
+    ends = () if stem is not None else tuple(suffixes)
     for path in (page, trace):
-        if path is not None and (path.resolve() in ours or (stem is None and path.name.endswith(tuple(suffixes)))):
+        if path is not None and (os.path.realpath(path) in ours or path.name.endswith(ends)):
             raise HetesynthError(
                 f"{str(path)!r} is the name of a program or of the schedule",
                 code="HS570",
@@ -134,6 +144,19 @@ def check_folder(output: Path | None) -> None:
     check_writable(directory)
 
 
+def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
+    """The common part that ``output`` names, None where it names a folder or nothing: all files can be written."""
+    if output is None or output.is_dir():
+        return None
+    from hetesynth.emitter.outputs import check_targets
+
+    if output.exists() and not output.is_file():
+        check_targets([output])  # a device or a pipe, and nobody means its name with an extension
+    stem = stem_of(output, suffixes)
+    check_targets(stem.with_name(stem.name + suffix) for suffix in suffixes)
+    return stem
+
+
 def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     """The common part of all output paths, from the name of any of them or from the common part itself.
 
@@ -141,7 +164,8 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     """
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
     known = sorted({*suffixes, *extensions}, key=len, reverse=True)
-    ending = next((end for end in known if output.name.endswith(end) and output.name != end), "")
+    nothing = ("", ".", "..", output.name)  # would be left of the name
+    ending = next((end for end in known if output.name.removesuffix(end) not in nothing), "")
     stem = output.with_name(output.name[: -len(ending)]) if ending else output
     if stem.suffix in (".xml", ".json", ".inplace", ".schedule") and stem.suffix != stem.name:
         while stem.suffix in (".xml", ".json", ".inplace", ".schedule"):

@@ -6,6 +6,7 @@ computed here or by what is called from here; report/ only draws. The same input
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,9 +181,9 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
 
 def check_reports(page: Path | None, trace: Path | None) -> None:
     """Fail before the work, not after it: a folder that is not there, the same name twice."""
-    from hetesynth.emitter.outputs import check_writable
+    from hetesynth.emitter.outputs import check_targets, check_writable
 
-    if page is not None and trace is not None and page.resolve() == trace.resolve():
+    if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
         raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
     for path in (page, trace):
         if path is None:
@@ -190,6 +191,7 @@ def check_reports(page: Path | None, trace: Path | None) -> None:
         if path.is_dir() or not path.parent.is_dir():
             what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
             raise HetesynthError(f"{str(path)!r} {what}", code="HS571", help="name a file in a folder that exists")
+        check_targets([path])
         check_writable(path.parent)
 
 

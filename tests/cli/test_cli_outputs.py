@@ -1,0 +1,263 @@
+"""Where a command may write, and what it says of files that a killed run left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.calls import at_every_call
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
+SYNTH = ["synth", FIG10, "--coll", "allgather", "--strategy", "greedy"]
+NAMES = ["ar.inplace.xml", "ar.schedule.json", "ar.xml"]
+
+KILLED = """
+import os, signal, sys
+
+renamed = 0
+
+def audit(event, arguments):
+    global renamed
+    if event == "os.rename" and os.path.basename(str(arguments[1])).startswith("ar."):
+        renamed += 1
+        if renamed == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(audit)
+from hetesynth.cli.main import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of two runs: the second, for two chunks, was killed after it renamed the first of its files."""
+    folder = tmp_path_factory.mktemp("cut")
+    assert run([*SYNTH, "-o", str(folder / "ar")]) == 0
+    arguments = [*SYNTH, "--chunks", "2", "-o", str(folder / "ar")]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False)
+    assert done.returncode == -9
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", "ar.xml"],
+        ["verify", "ar.inplace.xml", "--target", "portable"],
+        ["install-hint", "portable", "ar.xml"],
+        ["run", "ar.inplace.xml", "--in-process"],
+        ["simulate", "ar.schedule.json", FIG10],
+        ["simulate", "ar.xml", FIG10, "--report", "page.html"],
+        ["import", "ar.xml", "-o", "other"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_readers_say_that_files_are_not_of_one_run(
+    cut: Path, arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(cut)
+    assert run(arguments) == 1
+    shown = capsys.readouterr().err
+    assert "HS543" in shown and "are not of one run" in shown and "changed since" in shown
+    assert all(name in shown for name in NAMES) and ".writing" in shown and "run the command" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("command", ["synth", "import", "atlas"])
+def test_commands_that_are_ended_at_any_call(
+    command: str,
+    number: int,
+    cut: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("any.xml").write_bytes((cut / "ar.xml").read_bytes())
+    made = Path("made")
+    made.mkdir()
+    few = ["--strategy", "greedy", "--sizes", "1KB,1MB"]
+    old, new = {
+        "synth": ([*SYNTH, "-o", "made/ar"], [*SYNTH, "--chunks", "2", "-o", "made/ar"]),
+        "import": ([*SYNTH, "-o", "made/ar"], ["import", "any.xml", "--target", "portable", "-o", "made/ar"]),
+        "atlas": (
+            ["atlas", FIG10, "--coll", "gather", *few, "-o", "made/ar"],
+            ["atlas", FIG10, "--coll", "scatter", *few, "-o", "made/ar"],
+        ),
+    }[command]
+
+    def there() -> dict[str, bytes]:
+        return {str(p.relative_to(made)): p.read_bytes() for p in sorted(made.rglob("*")) if p.is_file()}
+
+    assert run(new) == 0
+    last = there()
+    shutil.rmtree(made)
+    made.mkdir()
+    assert run(old) == 0
+    first = there()
+
+    def before() -> None:
+        shutil.rmtree(made)
+        for name, data in first.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(data)
+
+    ends = set()
+    for _, status in at_every_call(lambda: run(new), number, before):
+        now = there()
+        if number == signal.SIGKILL:
+            now = {name: data for name, data in now.items() if not name.startswith(".")}
+        known = command != "atlas" and run(["verify", "made/ar.xml"]) == 1
+        assert known or now in (first, last)
+        assert not known or number == signal.SIGKILL
+        if number == signal.SIGINT:
+            assert os.WEXITSTATUS(status) == (0 if now == last else 3)
+        ends.add("mixed" if known else now == last)
+    assert {True, False} <= ends and ("mixed" in ends) == (number == signal.SIGKILL and command != "atlas")
+
+
+def test_the_next_run_mends_it(
+    cut: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in cut.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert run(["verify", "ar.xml"]) == 1
+    assert run([*SYNTH, "-o", "ar"]) == 0
+    assert sorted(os.listdir()) == NAMES
+    assert run(["verify", "ar.xml"]) == run(["install-hint", "portable", "ar.xml"]) == 0
+
+
+def test_a_file_alone_or_changed_is_no_concern(
+    cut: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ar.xml").write_bytes((cut / "ar.xml").read_bytes())
+    assert run(["verify", "ar.xml"]) == 0
+    assert run([*SYNTH, "-o", "ar"]) == 0
+    Path("ar.xml").write_bytes(Path("ar.xml").read_bytes() + b"<!-- mine -->\n")
+    assert run(["verify", "ar.xml"]) == 0
+
+
+def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown and "bug" not in shown
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("output", "word"),
+    [
+        ("loop", "symbolic links"),
+        ("loop.xml", "symbolic links"),
+        ("loop/ar", "not a directory"),
+        ("nowhere.xml", "there is no folder"),
+        ("pipe", "not a regular file"),
+        ("pipe.xml", "not a regular file"),
+        ("/dev/null", "not a regular file"),
+        ("", "at least one character"),
+        ("a\0b", "NUL"),
+        ("new/", "not a directory"),
+        ("file.xml/", "not a directory"),
+        ("a" * 250, "too long"),
+        ("é" * 130, "too long"),
+        ("..xml", "not a file that this makes"),
+        ("/proc/x", "cannot write"),
+    ],
+)
+@pytest.mark.parametrize("command", ["synth", "import"])
+def test_outputs_that_cannot_be_written_are_refused(
+    command: str,
+    output: str,
+    word: str,
+    cut: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("loop", "loop.xml", "loop.schedule.json"):
+        Path(name).symlink_to(name)
+    for name in ("nowhere.xml", "nowhere.schedule.json"):
+        Path(name).symlink_to("/no/such/folder/x")
+    for name in ("pipe", "pipe.xml", "pipe.schedule.json"):
+        os.mkfifo(name)
+    Path("file.xml").write_bytes((cut / "ar.xml").read_bytes())
+    before = sorted(os.listdir())
+    arguments = SYNTH if command == "synth" else ["import", "file.xml"]
+    assert word in _refused([*arguments, "-o", output], capsys)
+    assert sorted(os.listdir()) == before and Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace"])
+def test_reports_that_cannot_be_written_are_refused_before_the_work(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "loop.html" if option == "--report" else "loop.json"
+    Path(name).symlink_to(name)
+    assert "symbolic links" in _refused([*SYNTH, option, name], capsys)
+    assert os.listdir() == [name]
+
+
+@pytest.mark.parametrize("output", ["dangling.xml", "link", "link/", ".", "folder/", "a b", "a\nb"])
+def test_outputs_that_can_be_written(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("link").symlink_to("folder")
+    Path("dangling.xml").symlink_to("folder/there.xml")
+    assert run([*SYNTH, "-o", output]) == 0
+    made = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert len(made) == 3 and all(path.stat().st_size for path in made)
+    assert Path("dangling.xml").is_symlink() and Path("link").is_symlink()
+
+
+@pytest.mark.parametrize("output", ["loop", "", "a\0b", "pipe", "file", "loop/atlas", "é" * 130])
+def test_folders_that_cannot_be_written_are_refused(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    os.mkfifo("pipe")
+    Path("file").write_bytes(b"")
+    _refused(["atlas", FIG10, "--coll", "allgather", "-o", output], capsys)
+    assert sorted(os.listdir()) == ["file", "loop", "pipe"]
+
+
+def test_a_full_disk_leaves_the_older_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*SYNTH, "-o", "ar"]) == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        shown = _refused([*SYNTH, "--chunks", "2", "-o", "ar"], capsys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "HS510" in shown and "too large" in shown
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        assert "HS510" in _refused([*SYNTH, "-o", str(tmp_path / "ar")], capsys)
+    finally:
+        tmp_path.chmod(0o700)
