@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from hetesynth import __version__
+from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError, InternalError
 
@@ -59,15 +60,16 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: run, and exit with the code that says what happened."""
+    endure_leaving_readers()
     code = run(sys.argv[1:])
     try:
-        if sys.stdout is not None:  # closed by whoever called
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:  # already reported; the interpreter would say it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or 2
-    if "mpi4py" not in sys.modules and sys.stdout is not None and sys.stderr is not None:
+    with suppress(OSError):
         sys.stderr.flush()
+    if "mpi4py" not in sys.modules:
         os._exit(code)  # nothing is left to close; unloading compiled code would take as long as a small search
     sys.exit(code)
 
@@ -83,9 +85,6 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (Exception, KeyboardInterrupt) as error:
         wanted = itertools.takewhile(lambda argument: argument != "--", arguments)
         return _fail(error, as_json="--json" in wanted)
@@ -94,14 +93,15 @@ def run(arguments: list[str]) -> int:
 def _fail(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong; the exit code."""
     known = _known(error)
-    with suppress(OSError):  # a full disk
+    with suppress(OSError):  # a full disk behind standard error
         if isinstance(error, click.ClickException):
             error.show()
         elif isinstance(error, HetesynthError):
             click.echo(error.render(), err=True)
         else:
             click.echo(_shown(known), err=True)
-        if as_json:
+    if as_json:
+        with suppress(OSError):
             click.echo(json.dumps(_document(known), indent=2))
     if known.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
         raise error
