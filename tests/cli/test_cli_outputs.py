@@ -14,6 +14,7 @@ import pytest
 from support.calls import at_every_call
 
 from hetesynth.cli.main import run
+from hetesynth.pipeline import reporting
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
@@ -252,6 +253,20 @@ def test_a_full_disk_leaves_the_older_files(
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "HS510" in shown and "too large" in shown
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_interrupt_during_the_report_says_what_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(made: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reporting, "report_of_synthesis", interrupted)
+    assert run([*SYNTH, "-o", "ar", "--report", "page.html"]) == 3
+    shown = capsys.readouterr().err
+    assert "HS002" in shown and all(name in shown for name in NAMES) and "report is not" in shown
+    assert sorted(os.listdir()) == NAMES
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
