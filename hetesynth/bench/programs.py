@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from hetesynth.bench.message_tables import message_lines
 from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
 from hetesynth.emitter.assembly import STRAIGHTFORWARD
 from hetesynth.emitter.layout import in_place_supported
@@ -98,7 +99,18 @@ def _plain_within(problem: Problem, schedule: Schedule, target: Target) -> Size 
 
 def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:
     """The text of docs/targets.md."""
-    lines = [*_INTRODUCTION, "", *_targets(), "", "## Every cell of the matrix", "", *_MATRIX, ""]
+    lines = [
+        *_INTRODUCTION,
+        "",
+        *_targets(),
+        "",
+        *message_lines(),
+        "",
+        "## Every cell of the matrix",
+        "",
+        *_MATRIX,
+        "",
+    ]
     lines += _matrix(cells)
     if left_out:
         lines += ["", f"Not measured in this run: {', '.join(left_out)}."]

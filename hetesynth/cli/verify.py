@@ -139,8 +139,10 @@ def _fate(acceptance: str, wrong: int) -> str:
 
 
 def _verdict(program: Path, judged: Judged) -> str:
-    stricter, large = judged.count("portability"), judged.count("warning")
+    stricter, networked = judged.count("portability"), judged.count_rule("warning", "HX608")
+    large = judged.count("warning") - networked
     more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
     more += "" if not large else f"; {large} findings that show only with large chunks"
+    more += "" if not networked else f"; {networked} that show only over NICs"
     errors = judged.count("error")
     return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"

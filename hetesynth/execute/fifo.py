@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from hetesynth.execute.arithmetic import Elements
 
 MESSAGE, CREDIT = 1, 2
-MAX_PACKED = 71  # chunks in one message
-SLOTS = dict(PORTABLE.fifo_messages)
-MESSAGE_BYTES = dict(PORTABLE.fifo_bytes)
-"""What one message carries with the runtimes' default buffers."""
+MAX_PACKED = PORTABLE.max_count  # chunks in one message
 
 _SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 _RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
@@ -42,11 +39,15 @@ Connection = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """How a chunk of ``chunk`` elements is cut: slices of at most ``message`` elements, one pass each."""
+    """How a chunk of ``chunk`` elements is cut: slices of at most ``message`` elements, one pass each.
+
+    ``batch``: the elements up to which several chunks go in one message; None: as ``message``.
+    """
 
     chunk: int
     message: int
     slots: int
+    batch: int | None = None
 
     @property
     def slices(self) -> list[slice]:
@@ -57,7 +58,7 @@ class Passes:
     @property
     def packed(self) -> int:
         """Chunks that one message may carry."""
-        return max(1, min(MAX_PACKED, self.message // self.chunk))
+        return max(1, min(MAX_PACKED, (self.batch or self.message) // self.chunk))
 
 
 @dataclass(slots=True)

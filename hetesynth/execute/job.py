@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import PER_RANK, Buffers, Reference
-from hetesynth.execute.fifo import MESSAGE_BYTES, SLOTS, FifoPlayer, Passes
+from hetesynth.execute.fifo import FifoPlayer, Passes
 from hetesynth.execute.memory import Memory
 from hetesynth.execute.one_sided import PlanPlayer
 from hetesynth.execute.scheduling import Choice, Player, Send
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
 from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program
+from hetesynth.model.target import PORTABLE
 
 Part = GpuProgram | GpuPlan
 """What one rank executes."""
@@ -102,13 +103,20 @@ def program_job(program: Program, wishes: Wishes) -> Job:
         wishes.reduction, wishes.dtype, program.ranks, wishes.seed, program.collective in REDUCING
     )
     chunk = chunk_elements(whole, numbers, wishes.size)
-    message = wishes.message_bytes or MESSAGE_BYTES[program.protocol]
-    passes = Passes(chunk, max(1, message // numbers.item_bytes), wishes.slots or SLOTS[program.protocol])
+    passes = _passes(program, wishes, chunk, numbers.item_bytes)
     reference = Reference(program.collective, program.ranks, root, blocks * chunk)
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     job = Job(reference, numbers, passes, tuple(claims or [False]), wishes.repeat, wishes.timeout)
     check_memory(job, max((own_part(program, r) for r in range(job.ranks)), key=job.memory_bytes))
     return job
+
+
+def _passes(program: Program, wishes: Wishes, chunk: int, item_bytes: int) -> Passes:
+    """As in the runtime with the shortest messages, unless the user says what a message carries."""
+    fifo = PORTABLE.fifo(program.protocol, program.collective)
+    message, batch = wishes.message_bytes or fifo.slice_bytes, wishes.message_bytes or fifo.batch_bytes
+    slots = wishes.slots or fifo.slots
+    return Passes(chunk, max(1, message // item_bytes), slots, max(1, batch // item_bytes))
 
 
 def plan_job(plan: Plan, wishes: Wishes) -> Job:

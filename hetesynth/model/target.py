@@ -7,7 +7,8 @@ files whose fate in the real readers is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
 from hetesynth.errors import HetesynthError
@@ -22,6 +23,67 @@ _RESEARCH: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
 _ROOT_ATTRIBUTES = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
 _SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
+STEPS = 8
+"""NCCL_STEPS: the parts into which every runtime cuts the buffer of a connection."""
+SHORT: frozenset[str] = frozenset({"broadcast", "reduce"})
+"""The collectives for which the host counts one step a message with Simple: NCCL's own rings of these two have
+CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """How a runtime moves the messages of one protocol and collective, buffers being the default ones.
+
+    ``step_bytes``: data in one of the ``STEPS`` parts of a connection's buffer. ``kernel_steps``: parts that the
+    interpreter takes for a message. ``host_steps``: parts that the host counts for one, which fills ``cnt`` whole
+    chunks into so many and tells its network proxy to expect as many. ``overhead``: bytes on the wire for each
+    byte of data.
+    """
+
+    step_bytes: int
+    kernel_steps: int
+    host_steps: int
+    overhead: Fraction
+
+    @property
+    def slots(self) -> int:
+        """Messages that a connection holds before a send waits."""
+        return STEPS // self.kernel_steps
+
+    @property
+    def slice_bytes(self) -> int:
+        """Most bytes of one chunk in a message: a larger chunk makes the whole program loop over slices."""
+        return self.step_bytes * self.kernel_steps
+
+    @property
+    def batch_bytes(self) -> int:
+        """Most bytes of several chunks in a message: a step whose ``cnt`` chunks are more takes several."""
+        return self.step_bytes * self.host_steps
+
+    @property
+    def proxy_agrees(self) -> bool:
+        """Whether the network proxy expects the steps that the interpreter makes."""
+        return self.host_steps == self.kernel_steps
+
+
+Fifos = tuple[tuple[Protocol, Fifo], ...]
+
+# Simple: NCCL_BUFFSIZE is 4 MiB, a step 512 KiB, everywhere. (The research runtime and RCCL 5.5 to 6.1 take 1 MiB
+# on ARM hosts.)
+_SIMPLE = Fifo((4 << 20) // STEPS, 4, 4, Fraction(1))
+# LL: 8 lines a thread, 512 threads (RCCL: 256), 16 bytes a line of which 8 are data.
+# LL128: 120 words a thread (RCCL: 28), 640 threads (RCCL: 256); the last of 16 words (RCCL: 8) is a flag.
+NVIDIA: Fifos = (
+    ("Simple", _SIMPLE),
+    ("LL", Fifo(8 * 512 * 8, 1, 1, Fraction(2))),
+    ("LL128", Fifo(120 * 640 * 8 // 16 * 15, 1, 1, Fraction(16, 15))),
+)
+AMD: Fifos = (
+    ("Simple", _SIMPLE),
+    ("LL", Fifo(8 * 256 * 8, 1, 1, Fraction(2))),
+    ("LL128", Fifo(28 * 256 * 8 // 8 * 7, 1, 1, Fraction(8, 7))),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -31,9 +93,8 @@ class Target:
     ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
     that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
     offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
-    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``fifo_messages``: messages that a
-    connection holds before a send waits. ``fifo_bytes``: what one of them carries with default buffers; a step
-    with more than that takes several.
+    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``fifos``: what messages carry, for
+    each protocol, ``SHORT`` collectives aside; the portable target has the shortest messages of all runtimes.
 
     What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
     each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
@@ -61,8 +122,7 @@ class Target:
     max_offset: int = 32767
     max_depended_block: int = 127
     max_nodes: int = 4095
-    fifo_messages: tuple[tuple[Protocol, int], ...] = (("Simple", 2), ("LL", 8), ("LL128", 8))
-    fifo_bytes: tuple[tuple[Protocol, int], ...] = (("Simple", 2 << 20), ("LL", 32 << 10), ("LL128", 560 << 10))
+    fifos: Fifos = AMD
     resident_thread_blocks: int = 64
     written_channels: int = 32
     reducescatter: str = "reducescatter"
@@ -72,13 +132,14 @@ class Target:
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
-    def slots(self, protocol: Protocol) -> int:
-        """Messages a connection of ``protocol`` buffers."""
-        return dict(self.fifo_messages)[protocol]
+    def fifo(self, protocol: Protocol, collective: str) -> Fifo:
+        """What messages of ``protocol`` carry in a program for ``collective``."""
+        found = dict(self.fifos)[protocol]
+        return replace(found, host_steps=1) if collective in SHORT else found
 
-    def message_bytes(self, protocol: Protocol) -> int:
-        """Bytes that one message of ``protocol`` carries."""
-        return dict(self.fifo_bytes)[protocol]
+    def slots(self, protocol: Protocol) -> int:
+        """Messages a connection of ``protocol`` holds, whatever the collective."""
+        return dict(self.fifos)[protocol].slots
 
     @property
     def thread_blocks(self) -> int:
@@ -97,7 +158,11 @@ _MATCH = (
     "It runs when ranks, collective, in-place form and size match and the elements divide by nchunksperloop; "
     "otherwise the built-in algorithm runs silently (NCCL_DEBUG=INFO tells)."
 )
-_RCCL_INSTALL = (_ALONE, _MATCH, _OFTEN)
+_NETWORK = (
+    "By the runtime's sources a broadcast or reduce with proto Simple hangs where its messages pass a NIC: use it "
+    "inside one node, or write LL for Simple and verify the file again."
+)
+_RCCL_INSTALL = (_ALONE, _MATCH, _OFTEN, _NETWORK)
 _RCCL_ENVIRONMENT = (
     ("MSCCL_ALGO_DIR", "DIRECTORY"),
     ("RCCL_MSCCL_ENABLE", "1"),
@@ -135,14 +200,16 @@ TARGETS: dict[str, Target] = {
             "msccl-executor",
             "Azure's MSCCL executor for NCCL",
             ops=ALL_OPS,
+            fifos=NVIDIA,
             max_thread_blocks=1024,
-            install=(_ALONE, _MATCH, _OFTEN, "One process per GPU only."),
+            install=(_ALONE, _MATCH, _OFTEN, _NETWORK, "One process per GPU only."),
             environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
         ),
         Target(
             "msccl",
             "the MSCCL research runtime",
             ops=ALL_OPS,
+            fifos=NVIDIA,
             collectives=_RESEARCH,
             max_steps=256,
             max_thread_blocks=216,
@@ -154,6 +221,7 @@ TARGETS: dict[str, Target] = {
                 "At most four files, separated by colons; of several the first that fits runs.",
                 _MATCH,
                 _OFTEN,
+                _NETWORK,
             ),
             environment=(("MSCCL_XML_FILES", "FILE"), ("NCCL_ALGO", "MSCCL,RING,TREE")),
         ),

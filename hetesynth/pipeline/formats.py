@@ -65,14 +65,16 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
     from hetesynth.emitter.lower import lower_with_notes
     from hetesynth.emitter.msccl_xml import write_msccl_xml
     from hetesynth.emitter.summary import program_summary
+    from hetesynth.verify.lint_network import network_violations
 
     lowered = lower_with_notes(problem, schedule, options)
+    found = network_violations(lowered.program, [options.profile], options.servers) if options.servers else []
     return Emitted(
         options.profile,
         options.in_place,
         write_msccl_xml(lowered.program, options.profile),
         program_summary(lowered.program),
-        lowered.notes,
+        (*lowered.notes, *(f"{v.message} (docs/targets.md)" for v in found)),
         lowered.savings,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -17,8 +17,11 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.pipeline.formats import demand_one_run, format_of
 
+if TYPE_CHECKING:
+    from hetesynth.verify.msccl_xml import ReadResult
+
 Level = Literal["error", "portability", "warning", "note"]
-"""Wrong; refused by some runtime (without a target); wrong once chunks are large; good to know."""
+"""Wrong; refused by some runtime (without a target); wrong once chunks are large or over NICs; good to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class Judged:
     def count(self, *levels: Level) -> int:
         """Findings of these levels."""
         return sum(f.level in levels for f in self.findings)
+
+    def count_rule(self, level: Level, rule: str) -> int:
+        """Findings of this level by this rule."""
+        return sum(f.level == level and f.violation.rule == rule for f in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,8 @@ def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.verify.program import notes, profile_violations, program_violations
 
     read = load_program(path)
-    links = _pairs(question.cluster(path, None if read.program is None else read.program.ranks))
+    cluster = question.cluster(path, None if read.program is None else read.program.ranks)
+    links = _pairs(cluster)
     if question.targets:
         verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
         findings = _merged((v.target, v.violations) for v in verdicts)
@@ -117,11 +125,12 @@ def _judge_xml(path: Path, question: Question) -> Judged:
         findings = [Finding("error", v) for v in errors]
         findings += [Finding("portability", v) for v in profile_violations(read)]
         acceptance = ()
-    found = (*findings, *_size_warnings(read, findings, question), *_notes(notes(read)))
+    warnings = [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
+    found = (*findings, *warnings, *_notes(notes(read)))
     return Judged(found, acceptance, read.algo_line is not None)
 
 
-def _size_warnings(read: Any, findings: list[Finding], question: Question) -> list[Finding]:
+def _size_warnings(read: ReadResult, findings: list[Finding], question: Question) -> list[Finding]:
     """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes
     wrong at sizes for which none of them would select the file."""
     from hetesynth.verify.program import large_message_violations
@@ -130,6 +139,16 @@ def _size_warnings(read: Any, findings: list[Finding], question: Question) -> li
     if any(f.level == "error" and f.violation.kind in stops for f in findings):
         return []
     return [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
+
+
+def _network(read: ReadResult, question: Question, cluster: Topology | None) -> list[Finding]:
+    """What goes wrong over NICs: a warning where the topology has servers between which the program sends."""
+    from hetesynth.verify.lint_network import network_violations
+
+    if read.program is None:
+        return []
+    found = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
+    return [Finding("note" if cluster is None else "warning", v) for v in found]
 
 
 def _notes(found: Iterable[Violation]) -> list[Finding]:

@@ -98,7 +98,7 @@ def first_clock(
         if emitted.target.format == "mscclpp-json":
             return PlanClock(topology, read_plan_json(emitted.data, suffix), options)
         program = read_program(emitted.data, suffix).program
-        return None if program is None else ProgramClock(topology, program, options)
+        return None if program is None else ProgramClock(topology, program, options, emitted.target)
     return None
 
 

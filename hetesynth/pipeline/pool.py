@@ -206,7 +206,8 @@ def _clock(topology: Topology, target: Target, member: Member) -> ProgramClock |
         return None
     options = LoweringOptions("timed", profile=target, servers=topology.servers, pacing=member.pacing)
     try:
-        return ProgramClock(topology, lower(contender.problem, contender.solution.schedule, options))
+        program = lower(contender.problem, contender.solution.schedule, options)
+        return ProgramClock(topology, program, target=target)
     except HetesynthError:
         return None
 

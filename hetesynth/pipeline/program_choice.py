@@ -29,7 +29,6 @@ MAX_TRANSFERS = 33_000  # of a schedule whose program is tried: lowering takes a
 MAX_ALL = 90_000  # of all of them
 MAX_PACED = 6_000  # of those that are also lowered with every kind of pacing
 LOSS = 1.5  # what a program that was not timed is taken to need for each second of its schedule, at least
-MESSAGE = 2 << 20  # bytes of a chunk that move at once: of a larger one, slices one after the other
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def quickest(
 ) -> tuple[Pacing | None, float]:  # fmt: skip
     """The pacing with which the program is quickest, if quicker than in ``plain`` seconds, and its seconds."""
     best: tuple[Pacing | None, float] = (None, plain)
-    for pacing in pacings(topology, problem, schedule, size):
+    for pacing in pacings(topology, problem, schedule, size, options):
         taken = seconds(topology, problem, schedule, size, replace(options, pacing=pacing))
         if taken is not None and taken < best[1]:
             best = (pacing, taken)
@@ -114,14 +113,17 @@ def seconds(
         program = lower(problem, schedule, options)
     except HetesynthError:
         return None
-    return ProgramClock(topology, program).timeline(size).makespan
+    return ProgramClock(topology, program, target=options.profile).timeline(size).makespan
 
 
-def pacings(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> Iterator[Pacing]:
+def pacings(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
+) -> Iterator[Pacing]:  # fmt: skip
     """Every kind of pacing, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
     asked, number = problem.collective, len(schedule.transfers)
     pieces = asked.chunks_per_rank * (1 if asked.name in ("broadcast", "reduce") else asked.ranks)
-    timeline = ScheduleClock(topology, problem, schedule).timeline(min(size, MESSAGE * pieces))
+    at_once = options.profile.fifo(options.protocol, asked.name).slice_bytes
+    timeline = ScheduleClock(topology, problem, schedule).timeline(min(size, at_once * pieces))
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Pacing.of(problem, schedule, begin, end, after)

@@ -20,6 +20,7 @@ from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, c
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -94,18 +95,24 @@ class ScheduleClock:
 
 
 class ProgramClock:
-    """Predicts one program at any size, loops over slices of large buffers included."""
+    """Predicts one program at any size, loops over slices of large buffers included.
+
+    ``target``: whose messages they are; the portable target has the shortest of all.
+    """
 
     kind: ClassVar[FileKind] = "program"
 
-    def __init__(self, topology: Topology, program: Program, options: CostOptions = CostOptions()) -> None:
+    def __init__(
+        self, topology: Topology, program: Program, options: CostOptions = CostOptions(),
+        target: Target = PORTABLE,
+    ) -> None:  # fmt: skip
         from hetesynth.simulate.program import ProgramLoops
 
         self.program = program
         self.collective = program.collective
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
         try:
-            self._loops = ProgramLoops(program, self.costs)
+            self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
             raise _misfit(error) from error
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.program import RECEIVES, SENDS, Instruction, Op, Program, Protocol, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.simulate.graph_builder import SizedTasks
 
@@ -26,31 +27,10 @@ if TYPE_CHECKING:
 
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
 
-MAX_COUNT = 71  # chunks that one message may carry
 MAX_LOOPS = 64  # simulated one by one; more are extrapolated
 MIN_LOOPS = 6  # whatever they cost
 MAX_TASKS = 300_000  # of all simulated loops
 MAX_WORK = 300_000_000  # tasks x thread blocks that send, which may all share one resource
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """What a protocol puts on a link.
-
-    ``message``: most bytes of one chunk in a message. ``slots``: messages a connection holds. ``overhead``: bytes
-    on the wire for each byte of data.
-    """
-
-    message: int
-    slots: int
-    overhead: float
-
-
-WIRES: dict[Protocol, Wire] = {
-    "Simple": Wire(4 * 512 * 1024, 2, 1.0),  # 4 steps of 512 KiB a message, 8 steps a connection
-    "LL": Wire(32 * 1024, 8, 2.0),  # a 4-byte flag for every 4 bytes
-    "LL128": Wire(576_000, 8, 16 / 15),  # 8 bytes of flag for every 120
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +81,25 @@ class ProgramTasks:
 class ProgramLoops:
     """A program on a topology, to be simulated at any chunk size; what sizes have in common is made once.
 
-    ``slots`` overrides the FIFO slots of the protocol. Raises ValueError when the program cannot run: it sends
-    where ``costs`` has no link, sends and receives do not match, or a step waits for one that is never published.
+    ``target``: whose messages they are. ``slots`` overrides the FIFO slots of the protocol. Raises ValueError
+    when the program cannot run: it sends where ``costs`` has no link, sends and receives do not match, or a step
+    waits for one that is never published.
     """
 
-    def __init__(self, program: Program, costs: Costs, *, slots: int | None = None) -> None:
+    def __init__(
+        self, program: Program, costs: Costs, *, target: Target = PORTABLE, slots: int | None = None
+    ) -> None:
         self._program, self._costs = program, costs
-        self._wire = WIRES[program.protocol]
-        self._slots = slots or self._wire.slots
+        self._fifo = target.fifo(program.protocol, program.collective)
+        self._most = target.max_count
+        self._slots = slots or self._fifo.slots
         self._loops: dict[int, _Loop] = {}
         self._loop(1)
 
     def tasks(self, chunk_bytes: float) -> ProgramTasks:
         """The tasks when a chunk has ``chunk_bytes``."""
-        message = self._wire.message
-        loop = self._loop(int(min(MAX_COUNT, max(1.0, message // chunk_bytes))))
+        message = self._fifo.slice_bytes
+        loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
         tasks = max(1, len(loop.places))
         affordable = min(MAX_TASKS // tasks, MAX_WORK // (tasks * max(1, loop.connections)))
@@ -124,7 +108,7 @@ class ProgramLoops:
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices, self._wire.overhead)
+        sized = loop.repeated(slices, float(self._fifo.overhead))
         return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated)
 
     def _loop(self, together: int) -> _Loop:

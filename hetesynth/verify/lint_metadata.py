@@ -46,7 +46,7 @@ def smallest_message(attributes: Mapping[str, str], program: Program, target: Ta
     if high == 0:
         return 1
     largest = -(-high // max(1, program.chunks_per_loop))  # bytes of a chunk
-    return max(1, target.message_bytes(program.protocol) // largest)
+    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
 
 
 def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:

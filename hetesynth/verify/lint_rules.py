@@ -214,6 +214,8 @@ _TABLE = (
     Rule("HX606", "split-race", "race", "run", "A race that shows once messages are split.", "Use cnt=1 there."),
     Rule("HX607", "too-much-work", "limit", "run", "The program is too large to execute here.",
          "Nothing is known of it; use fewer thread blocks."),
+    Rule("HX608", "network-steps", "deadlock", "run",
+         "Over NICs the proxy counts other steps than the interpreter.", "Use LL or LL128, or one node."),
     # -- data
     Rule("HX701", "root-only-buffer", "range", "run", "Only the root has the buffer.", "Use scratch elsewhere."),
     Rule("HX702", "input-overwritten", "wrong-data", "run",

@@ -19,6 +19,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hetesynth.model.program import Program
+from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.lint_limits import limits
@@ -30,8 +31,6 @@ from hetesynth.verify.program_layout import ROOTED, Layout, buffer_sizes
 from hetesynth.verify.program_profile import notes_of, portable_violations
 from hetesynth.verify.program_run import Execution, buffers_touched
 
-SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
-"""Messages that one connection holds, by protocol."""
 MAX_BLOCKS = 32768
 """Thread blocks of a program that is executed, all GPUs together: 64 on each of 512."""
 MAX_WORK = 3 * 10**10
@@ -172,7 +171,7 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None, split: in
         before = len(findings.found)
         buffers_touched(layout, findings)
         if len(findings.found) == before:
-            Execution(layout, slots or SLOTS[program.protocol], findings, split).run()
+            Execution(layout, slots or PORTABLE.slots(program.protocol), findings, split).run()
     findings.context = ""
 
 

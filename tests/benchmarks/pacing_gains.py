@@ -87,7 +87,8 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
 
 def _paced(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
-    for pacing in pacings(topology, problem, schedule, size):
+    options = LoweringOptions("x", profile=TARGET)
+    for pacing in pacings(topology, problem, schedule, size, options):
         try:
             program = lower(problem, schedule, LoweringOptions("x", profile=TARGET, pacing=pacing))
         except HetesynthError:
@@ -98,7 +99,7 @@ def _paced(topology: Topology, problem: Problem, schedule: Schedule, size: int) 
 
 
 def _seconds(topology: Topology, program: Program, size: int) -> float:
-    return ProgramClock(topology, program).timeline(size).makespan
+    return ProgramClock(topology, program, target=TARGET).timeline(size).makespan
 
 
 def _us(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -10,6 +11,7 @@ from verify.program_builders import block, direct_allreduce, direct_alltoall, pr
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
+from hetesynth.model.target import TARGETS
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.simulation import CostOptions, ProgramClock
@@ -20,8 +22,8 @@ MB = 10**6
 MESSAGE = 2 * 1024 * 1024
 
 
-def us(topology: Topology, made: Program, size: float, **options: str) -> float:
-    clock = ProgramClock(topology, made, CostOptions(**options))  # type: ignore[arg-type]
+def us(topology: Topology, made: Program, size: float, target: str = "portable", **options: str) -> float:
+    clock = ProgramClock(topology, made, CostOptions(**options), TARGETS[target])  # type: ignore[arg-type]
     return clock.timeline(Fraction(size)).makespan * 1e6
 
 
@@ -102,13 +104,24 @@ def test_fused_steps_forward_when_they_have_received(op: str, work: float) -> No
     assert us(topology, program("broadcast", 1, gpus, root=0), MB) == pytest.approx(22 + work + 22, rel=1e-9)
 
 
-def test_large_counts_are_split_into_messages() -> None:
-    """Three chunks of 1 MiB: two fit into a message, so alpha is paid twice; small ones go together."""
+@pytest.mark.parametrize(("collective", "messages"), [("custom", 2), ("broadcast", 3), ("reduce", 3)])
+def test_large_counts_are_split_into_messages(collective: str, messages: int) -> None:
+    """Three chunks of 1 MiB: two fit into a message, of broadcast and reduce one, and each pays alpha. A quarter
+    of that fits them too; small ones go together."""
     topology = cluster(2, [(0, 1, 50, 2)])
     made = two([block(0, 1, None, step("s", "i0", "o0", 3))], [block(0, None, 0, step("r", "i0", "o0", 3))], 3)
+    made = replace(made, collective=collective)  # type: ignore[arg-type]
     beta = MESSAGE / 2 / 50e9 * 1e6
-    assert us(topology, made, 3 * MESSAGE // 2) == pytest.approx(2 * 2 + 3 * beta, rel=1e-9)
+    assert us(topology, made, 3 * MESSAGE // 2) == pytest.approx(messages * 2 + 3 * beta, rel=1e-9)
+    assert us(topology, made, 3 * MESSAGE // 8) == pytest.approx((messages - 1) * 2 + 3 * beta / 4, rel=1e-9)
     assert us(topology, made, 3000) == pytest.approx(2 + 3000 / 50e3, rel=1e-9)
+
+
+def test_a_chunk_of_a_broadcast_loops_as_that_of_any_collective() -> None:
+    """2 MiB of one chunk are one message also where several chunks are not packed beyond 512 KiB."""
+    topology, made = chain(2)
+    assert us(topology, made, MESSAGE) == pytest.approx(2 + MESSAGE / 50e3, rel=1e-9)
+    assert us(topology, made, MESSAGE + 4) == pytest.approx(2 * 2 + (MESSAGE + 4) / 50e3, rel=1e-9)
 
 
 def chain(ranks: int) -> tuple[Topology, Program]:
@@ -146,12 +159,12 @@ def test_the_last_slice_is_what_is_left() -> None:
 
 
 def test_low_latency_protocols_pay_for_flags() -> None:
-    from dataclasses import replace
-
     topology, made = chain(2)
-    for protocol, overhead in (("LL", 2), ("LL128", 16 / 15)):
-        swapped = replace(made, protocol=protocol)
-        assert us(topology, swapped, 15_000) == pytest.approx(2 + overhead * 15_000 / 50e3, rel=1e-9)
+    for name, flags in (("rccl-6", 8 / 7), ("portable", 8 / 7), ("msccl-executor", 16 / 15)):
+        for protocol, overhead in (("LL", 2), ("LL128", flags)):
+            swapped = replace(made, protocol=protocol)  # type: ignore[arg-type]
+            found = us(topology, swapped, 15_000, target=name)
+            assert found == pytest.approx(2 + overhead * 15_000 / 50e3, rel=1e-9)
 
 
 def test_parallel_links_are_taken_by_channel() -> None:

@@ -25,6 +25,7 @@ import hetesynth.verify
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
 from hetesynth.verify.lint import acceptance, lint, lint_targets
+from hetesynth.verify.lint_network import network_violations
 from hetesynth.verify.lint_readers import READERS, XML_TARGETS
 from hetesynth.verify.lint_rules import BY_ID, RULES
 from hetesynth.verify.msccl_xml import ReadResult, read_program
@@ -209,10 +210,6 @@ CHUNK = 1 << 20  # bytes; a message of Simple carries two of them
         ("Simple", 3, 4 * CHUNK, False),  # three chunks in a message
         ("Simple", 3, 6 * CHUNK, False),  # two in a message, two messages
         ("Simple", 3, 6 * CHUNK + 6, True),  # three messages
-        ("LL", 9, 18 * (32 << 10), True),
-        ("LL", 9, 18 * (16 << 10), False),
-        ("LL128", 9, 18 * (560 << 10), True),
-        ("LL128", 9, 18 * (280 << 10), False),
     ],
 )
 def test_a_split_message_is_an_error_where_some_call_leads_to_it(
@@ -223,6 +220,56 @@ def test_a_split_message_is_an_error_where_some_call_leads_to_it(
         found = lint(read, TARGETS[name])
         assert {BY_ID[v.rule or ""].name for v in found} == ({"split-deadlock"} if hangs else set())
         assert acceptance(read, TARGETS[name]) == "accepted"
+
+
+AMD, NVIDIA = ("rccl-6", "rccl-5", "portable"), ("msccl-executor",)
+LENGTHS = [("LL", 16 << 10, AMD), ("LL", 32 << 10, NVIDIA), ("LL128", 50_176, AMD), ("LL128", 576_000, NVIDIA)]
+
+
+@pytest.mark.parametrize(("protocol", "message", "names"), LENGTHS)
+def test_messages_of_low_latency_protocols_are_as_long_as_the_runtime_makes_them(
+    protocol: str, message: int, names: tuple[str, ...]
+) -> None:
+    """Nine chunks hang sent singly; in messages of two they do not."""
+    for chunk, hangs in ((message // 2, False), (message // 2 + 1, True)):
+        read = _read(replace(_sends_first(9, protocol), max_bytes=18 * chunk))
+        for name in names:
+            assert _rules(read, name) == ({"split-deadlock"} if hangs else set()), (name, chunk)
+
+
+SPLITS = Path(__file__).parent / "fixtures" / "splits"
+
+
+@pytest.mark.parametrize(
+    ("name", "hanging"),
+    [
+        ("split_broadcast", {"portable", "rccl-6", "rccl-5", "msccl-executor", "msccl"}),
+        ("split_ll", {"portable", "rccl-6", "rccl-5"}),
+        ("split_ll128", {"portable", "rccl-6", "rccl-5"}),
+    ],
+)
+def test_files_that_hang_once_messages_split(name: str, hanging: set[str]) -> None:
+    read = read_program((SPLITS / f"{name}.xml").read_bytes(), name)
+    assert {target for target in XML_TARGETS if "split-deadlock" in _rules(read, target)} == hanging
+
+
+def test_a_broadcast_packs_no_more_than_half_a_mebibyte() -> None:
+    text = (SPLITS / "split_broadcast.xml").read_text()
+    for largest, hangs in ((6 * (256 << 10), False), (6 * (256 << 10) + 6, True)):
+        read = read_program(text.replace('maxBytes="6291456"', f'maxBytes="{largest}"').encode(), "x")
+        assert ("split-deadlock" in _rules(read, "rccl-6")) is hangs
+
+
+def test_over_nics_a_simple_broadcast_is_told_of() -> None:
+    read = read_program((SPLITS / "split_broadcast.xml").read_bytes(), "x")
+    assert read.program is not None
+    (unknown,) = network_violations(read.program, [])
+    assert unknown.rule == RULES["network-steps"].id and "between servers" in unknown.message
+    (known,) = network_violations(read.program, [TARGETS["msccl"]], ("a", "a", "b"))
+    assert "from rank 0 to rank 2 (and 2 more pairs between servers)" in known.message
+    assert network_violations(read.program, [TARGETS["rccl-6"]], ("a", "a", "a")) == []
+    assert network_violations(replace(read.program, protocol="LL"), [TARGETS["rccl-6"]]) == []
+    assert network_violations(replace(read.program, collective="allreduce"), [TARGETS["rccl-6"]]) == []
 
 
 @pytest.mark.parametrize("name", sorted(good_programs()))
