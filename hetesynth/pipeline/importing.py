@@ -326,13 +326,19 @@ def _certificate(found: Imported) -> Certificate | None:
 def _programs(found: Imported) -> dict[str, Emitted]:
     """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
     from hetesynth.emitter.lower import LoweringOptions
+    from hetesynth.pipeline.fused_receives import emitted
+    from hetesynth.pipeline.pace import implied_size
 
     programs: dict[str, Emitted] = {}
     for wanted, in_place, suffix in variants(found.request.targets, found.problem.collective.name):
         backend = FORMATS[wanted.format]
         servers = () if found.chunking is None else found.chunking.topology.servers
         options = LoweringOptions(found.name, in_place, not in_place, profile=wanted, servers=servers)
-        made = backend.emit(found.problem, found.schedule, options)
+        if found.chunking is None:
+            made = backend.emit(found.problem, found.schedule, options)
+        else:
+            size = implied_size(found.problem, found.chunking.chunk_bytes)
+            made = emitted(found.chunking.topology, found.problem, found.schedule, size, options)
         wrong = backend.judge(made.data, found.name, found.problem, wanted, servers)
         if wrong:
             raise InternalError(f"the program {found.name}{suffix} does not verify: {wrong[0].message}")

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.pipeline.fused_receives import clock
 from hetesynth.pipeline.pace import Bounds, Pace
 from hetesynth.pipeline.program_choice import LOSS, MAX_TRANSFERS, Ranked
 from hetesynth.pipeline.simulation import ProgramClock
@@ -176,15 +177,17 @@ def _timed(
     topology: Topology, target: Target, members: Sequence[Member], sizes: Sequence[int], deadline: float | None
 ) -> list[Member]:  # fmt: skip
     """``members`` with the times of their programs, at the sizes where they may be needed and while time lasts."""
-    clocks = [_clock(topology, target, m) for m in members]
     losses: list[dict[int, float]] = [{} for _ in members]
     best = [min(m.schedule[j] for m in members) for j in range(len(sizes))]
     near = [[j for j, s in enumerate(m.schedule) if math.isfinite(s) and s <= NEAR * best[j]] for m in members]
 
+    ends = [sizes[where[-1] if where else -1] for where in near]  # for the largest, programs are written
+    clocks = [_clock(topology, target, m, end) for m, end in zip(members, ends, strict=True)]
+
     def measure(i: int, j: int) -> None:
-        clock = clocks[i]
-        if clock is not None and sizes[j] not in losses[i]:
-            losses[i][sizes[j]] = clock.timeline(sizes[j]).makespan / members[i].schedule[j]
+        ticking = clocks[i]
+        if ticking is not None and sizes[j] not in losses[i]:
+            losses[i][sizes[j]] = ticking.timeline(sizes[j]).makespan / members[i].schedule[j]
 
     for i, where in enumerate(near):  # the ends of its span first: what is lost depends on the size
         quick = len(members[i].contender.solution.schedule.transfers) <= QUICK_TRANSFERS
@@ -199,17 +202,13 @@ def _timed(
     return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
 
 
-def _clock(topology: Topology, target: Target, member: Member) -> ProgramClock | None:
-    """What tells the time of the program; None where it is too large or does not fit."""
+def _clock(topology: Topology, target: Target, member: Member, size: int) -> ProgramClock | None:
+    """What tells the time of the program, made for ``size`` bytes; None where it is too large or does not fit."""
     contender = member.contender
     if len(contender.solution.schedule.transfers) > MAX_TRANSFERS:
         return None
     options = LoweringOptions("timed", profile=target, servers=topology.servers, pacing=member.pacing)
-    try:
-        program = lower(contender.problem, contender.solution.schedule, options)
-        return ProgramClock(topology, program, target=target)
-    except HetesynthError:
-        return None
+    return clock(topology, contender.problem, contender.solution.schedule, size, options)
 
 
 def anchors(sizes: Sequence[int]) -> list[int]:

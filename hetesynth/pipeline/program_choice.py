@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import AFTERS, Pacing
-from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.simulation import ProgramClock, ScheduleClock
+from hetesynth.pipeline import fused_receives
+from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.ways import STEADY
 
 if TYPE_CHECKING:
@@ -108,12 +108,8 @@ def quickest(
 def seconds(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
 ) -> float | None:  # fmt: skip
-    """What the program takes; None where the target cannot hold it."""
-    try:
-        program = lower(problem, schedule, options)
-    except HetesynthError:
-        return None
-    return ProgramClock(topology, program, target=options.profile).timeline(size).makespan
+    """What the program takes, with fused receives or without; None where the target cannot hold it."""
+    return fused_receives.seconds(topology, problem, schedule, size, options)
 
 
 def pacings(

@@ -308,7 +308,9 @@ def finished(
             size = implied_size(problem, chunking.chunk_bytes)
             timed = known or pace(chunking.topology, problem, solution.schedule, size)
         progress("lowering", solution.schedule.makespan)
-        programs = {} if request.schedule_only else _programs(problem, solution, chunking, request, clock, pacing)
+        programs: dict[str, Emitted] = {}
+        if not request.schedule_only:
+            programs = _programs(problem, solution, chunking, request, clock, timed.size, pacing)
         files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
             files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
@@ -359,10 +361,12 @@ def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterato
 
 def _programs(
     problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: Clock,
-    pacing: Pacing | None = None,
+    size: int, pacing: Pacing | None = None,
 ) -> dict[str, Emitted]:  # fmt: skip
-    """Lower, write to memory, read back and execute: every program, one after the other."""
+    """Lower, write to memory, read back and execute: every program, one after the other. ``size``: for which the
+    quicker receives are taken."""
     from hetesynth.emitter.lower import LoweringOptions
+    from hetesynth.pipeline.fused_receives import emitted
 
     programs: dict[str, Emitted] = {}
     for wanted, in_place, suffix in variants(request.targets, problem.collective.name):
@@ -374,7 +378,7 @@ def _programs(
                 name, in_place, not in_place, profile=wanted, servers=servers,
                 min_bytes=request.min_bytes, max_bytes=request.max_bytes, pacing=pacing,
             )  # fmt: skip
-            programs[suffix] = backend.emit(problem, solution.schedule, options)
+            programs[suffix] = emitted(chunking.topology, problem, solution.schedule, size, options)
             if problem.ranks > MANY_RANKS:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with clock.phase("verify"):

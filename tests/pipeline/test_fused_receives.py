@@ -1,0 +1,136 @@
+"""Fused receives are written where they are quicker, and plain instructions where those are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
+from hetesynth.model.topology import Topology
+from hetesynth.pipeline.formats import Emitted
+from hetesynth.pipeline.fused_receives import candidates, emitted, seconds
+from hetesynth.pipeline.pace import implied_size
+from hetesynth.pipeline.simulation import ProgramClock
+from hetesynth.pipeline.synthesis import Clock, Request, load_problem, synthesize
+from hetesynth.synthesis import greedy
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.schedule import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXECUTOR = TARGETS["msccl-executor"]
+OPTIONS = LoweringOptions("x", profile=EXECUTOR)
+ONE_ROUND = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=1))
+CASES: list[tuple[str, CollectiveName]] = [
+    ("fig10", "allgather"),
+    ("fig10", "reducescatter"),
+    ("fig10", "allreduce"),
+    ("dgx1", "allgather"),
+    ("dgx1", "alltoall"),
+    ("h20_4p8", "allgather"),
+    ("a100_x2", "broadcast"),
+]
+
+
+@lru_cache
+def found(cluster: str, name: CollectiveName) -> tuple[Topology, Problem, Schedule, int]:
+    request = Request(EXAMPLES / cluster / "topo.dsl", name, root=0 if name == "broadcast" else None)
+    chunking, problem = load_problem(request, Clock())
+    solution = Solver(ONE_ROUND, Budget(), schedule_violations).solve(problem)
+    assert isinstance(solution, Solution)
+    return chunking.topology, problem, solution.schedule, implied_size(problem, chunking.chunk_bytes)
+
+
+def both(problem: Problem, schedule: Schedule) -> tuple[Program, Program]:
+    """Lowered with fused receives, and without."""
+    plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
+    return lower(problem, schedule, OPTIONS), lower(problem, schedule, plain)
+
+
+def time(topology: Topology, program: Program, size: int, target: Target = EXECUTOR) -> float:
+    return ProgramClock(topology, program, target=target).timeline(size).makespan
+
+
+def written(made: Emitted) -> Program:
+    program = read_program(made.data, "x").program
+    assert program is not None
+    return program
+
+
+def fuses(program: Program) -> bool:
+    return any(x.op not in PLAIN_OPS for g in program.gpus for b in g.thread_blocks for x in b.instructions)
+
+
+@pytest.mark.parametrize("factor", [1 / 16, 1, 16])
+@pytest.mark.parametrize(("cluster", "name"), CASES)
+def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, factor: float) -> None:
+    topology, problem, schedule, size = found(cluster, name)
+    size = int(size * factor)
+    made = emitted(topology, problem, schedule, size, OPTIONS)
+    fused, plain = (time(topology, program, size) for program in both(problem, schedule))
+    assert time(topology, written(made), size) == pytest.approx(min(fused, plain), rel=1e-9)
+    assert seconds(topology, problem, schedule, size, OPTIONS) == pytest.approx(min(fused, plain), rel=1e-9)
+    assert made.data == emitted(topology, problem, schedule, size, OPTIONS).data
+    if not fuses(both(problem, schedule)[0]):
+        assert made.notes == ()
+    elif plain < fused * (1 - 1e-6):
+        assert not fuses(written(made)) and any(n.startswith("no fused receives: ") for n in made.notes)
+    else:
+        assert fuses(written(made)) and any(n.startswith("fused receives: ") for n in made.notes)
+
+
+def test_both_are_quicker_somewhere() -> None:
+    """Else the test above could not tell a choice from a habit."""
+    quicker = set()
+    for cluster, name in CASES:
+        topology, problem, schedule, size = found(cluster, name)
+        fused, plain = (time(topology, program, size) for program in both(problem, schedule))
+        if abs(fused - plain) > 1e-6 * fused:
+            quicker.add(fused < plain)
+    assert quicker == {True, False}
+
+
+def test_without_a_size_that_of_the_topology_is_taken() -> None:
+    made = synthesize(
+        Request(EXAMPLES / "a100_x2" / "topo.dsl", "allgather", strategy="greedy", targets=(EXECUTOR,))
+    )
+    program = next(iter(made.programs.values()))
+    fused, plain = (time(made.topology, p, made.pace.size) for p in both(made.problem, made.solution.schedule))
+    assert time(made.topology, written(program), made.pace.size) == pytest.approx(min(fused, plain), rel=1e-9)
+
+
+def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None:
+    topology, problem, schedule, size = found("fig10", "allreduce")
+    fused, plain = both(problem, schedule)
+    steps = max(len(b.instructions) for g in fused.gpus for b in g.thread_blocks)
+    narrow = replace(EXECUTOR, max_steps=steps, max_channel=0, max_thread_blocks=6, max_nodes=10**6)
+    options = replace(OPTIONS, profile=narrow)
+    with pytest.raises(HetesynthError):
+        lower(problem, schedule, replace(options, passes=replace(options.passes, fuse=False)))
+    assert time(topology, plain, size) < time(topology, fused, size)
+    made = emitted(topology, problem, schedule, size, options)
+    assert fuses(written(made)) and "fused receives: without them the program does not fit" in made.notes
+
+
+def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.pipeline.fused_receives.MAX_TIMED", 1)
+    monkeypatch.setattr("hetesynth.pipeline.fused_receives.ProgramClock", None)
+    topology, problem, schedule, size = found("dgx1", "allgather")
+    made = emitted(topology, problem, schedule, size, OPTIONS)
+    assert fuses(written(made)) and any("not timed" in note for note in made.notes)
+
+
+def test_targets_without_fused_receives_have_no_choice() -> None:
+    topology, problem, schedule, size = found("dgx1", "allgather")
+    (only,) = candidates(topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]))
+    assert (only.seconds, only.note) == (None, "")
