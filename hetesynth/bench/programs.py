@@ -136,7 +136,8 @@ _SAVINGS = (
     "It ignores the limits; where a target could not hold it, the program is compared with a straightforward one",
     "that is within them (fewer channels, or transfers spread over more of them, and no more), shown after `>`; a",
     "dash there: without sharing thread blocks there is none. The critical path is in chunk times: every chunk",
-    "takes one everywhere.",
+    "takes one everywhere. Fused receives are used wherever they can be here; `synth` writes what is quicker",
+    "([0007](decisions/0007-fused-receives-by-time.md)).",
 )
 
 

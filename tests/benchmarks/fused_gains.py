@@ -1,0 +1,65 @@
+"""Prints the table of docs/decisions/0007-fused-receives-by-time.md: programs with fused receives and without.
+
+Simulated microseconds for the executor's target, at the size that the topology's chunk implies and at 16 times
+that: ``python tests/benchmarks/fused_gains.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
+from hetesynth.pipeline.fused_receives import seconds
+from hetesynth.pipeline.pace import implied_size
+from hetesynth.pipeline.simulation import ProgramClock
+from hetesynth.pipeline.synthesis import Clock, Request, load_problem
+from hetesynth.synthesis import greedy
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.verify.schedule import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+CLUSTERS = ("fig10", "dgx1", "h20_4p8", "two_dc_50km", "a100_x2", "v100_4x2p8", "mi250_x1", "dgx2_x2", "h20_32")
+ONE_ROUND = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=1))
+OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
+
+
+def row(cluster: str, name: CollectiveName) -> list[str] | None:
+    """Of each size: microseconds with fused receives, without, and as chosen; None where no schedule was found."""
+    request = Request(EXAMPLES / cluster / "topo.dsl", name, root=0 if name in ROOTED else None)
+    chunking, problem = load_problem(request, Clock())
+    found = Solver(ONE_ROUND, Budget(), schedule_violations).solve(problem)
+    if not isinstance(found, Solution):
+        return None
+    topology, schedule = chunking.topology, found.schedule
+    plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
+    clocks = [
+        ProgramClock(topology, lower(problem, schedule, options), target=OPTIONS.profile)
+        for options in (OPTIONS, plain)
+    ]
+    cells = []
+    for factor in (1, 16):
+        size = factor * implied_size(problem, chunking.chunk_bytes)
+        taken = [clock.timeline(size).makespan for clock in clocks]
+        taken.append(seconds(topology, problem, schedule, size, OPTIONS) or 0.0)
+        cells += [f"{size / 1e6:.0f} MB", *(f"{t * 1e6:.1f}" for t in taken)]
+    return cells
+
+
+def main() -> None:
+    """One line for each cluster and collective."""
+    print("| cluster | collective | size | fused | plain | chosen | size | fused | plain | chosen |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for cluster in CLUSTERS:
+        for name in COLLECTIVE_NAMES:
+            cells = row(cluster, name)
+            if cells is not None:
+                print(f"| {cluster} | {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
