@@ -143,6 +143,6 @@ def _verdict(program: Path, judged: Judged) -> str:
     large = judged.count("warning") - networked
     more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
     more += "" if not large else f"; {large} findings that show only with large chunks"
-    more += "" if not networked else f"; {networked} that show only over NICs"
+    more += "" if not networked else "; 1 finding that shows only over NICs"
     errors = judged.count("error")
     return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"

@@ -113,3 +113,23 @@ def test_content_tells_the_kind_where_the_name_does_not(tmp_path: Path, good: st
     assert run(["verify", str(plain)]) == 0
     plain.write_text(' {"name": 1}')
     assert run(["verify", str(plain)]) == 2
+
+
+def test_what_hangs_over_nics_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Simple broadcast: a note where nodes are not known, a warning where there are two, nothing with LL."""
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    apart, inside = (str(examples / name / "topo.dsl") for name in ("a100_x2", "dgx1"))
+    made = tmp_path / "two.xml"
+    options = ["--coll", "broadcast", "--target", "msccl-executor", "--strategy", "greedy"]
+    assert run(["synth", apart, *options, "-o", str(tmp_path / "two")]) == 0
+    assert "over a NIC, as from rank 0 to rank" in capsys.readouterr().out
+    assert run(["synth", inside, *options, "-o", str(tmp_path / "one")]) == 0
+    assert "NIC" not in capsys.readouterr().out
+    for given, level in ((["--portable"], "note"), (["--topo", apart, "--target", "rccl-5"], "warning")):
+        assert run(["verify", str(made), *given]) == 0
+        assert f"{made}: {level}: deadlock: Simple broadcast: over a NIC" in capsys.readouterr().out
+    assert run(["verify", str(tmp_path / "one.xml"), "--topo", inside]) == 0
+    assert "NIC" not in capsys.readouterr().out
+    made.write_text(made.read_text().replace('proto="Simple"', 'proto="LL"'))
+    assert run(["verify", str(made), "--topo", apart, "--target", "rccl-6"]) == 0
+    assert "NIC" not in capsys.readouterr().out
