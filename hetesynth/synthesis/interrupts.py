@@ -2,6 +2,8 @@
 
 Z3's objects count references from Python; an exception between two of those bytecodes corrupts them. Inside
 ``deferred`` Ctrl-C only raises a flag, and the code in between asks for it where stopping is safe.
+
+A process that was started with the interrupt ignored, as shells start jobs in the background, goes on ignoring it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from contextlib import contextmanager
 def finishing() -> Iterator[threading.Event]:
     """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    if _unreachable():
         yield asked
         return
     before = signal.getsignal(signal.SIGINT)
@@ -36,7 +38,7 @@ def finishing() -> Iterator[threading.Event]:
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    if _unreachable():
         yield asked
         return
     before = signal.signal(signal.SIGINT, lambda *_: asked.set())
@@ -46,3 +48,10 @@ def deferred() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
     if asked.is_set():
         raise KeyboardInterrupt
+
+
+def _unreachable() -> bool:
+    """Whether Ctrl-C does not concern this code: signals go to the main thread, or are ignored by it."""
+    if threading.current_thread() is not threading.main_thread():
+        return True
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -125,9 +125,25 @@ def test_a_process_prints_one_object_and_exits_alike(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_the_command_is_loaded_leaves_no_traceback() -> None:
-    code = "import hetesynth.cli, os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs ignore it
+        "import hetesynth.cli, os, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("context", ["deferred", "finishing"])
+def test_a_job_that_was_started_with_the_interrupt_ignored_goes_on_ignoring_it(context: str) -> None:
+    code = (
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        f"from hetesynth.synthesis.interrupts import {context}\n"
+        f"with {context}() as asked: os.kill(os.getpid(), signal.SIGINT)\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
+        "print(asked.is_set())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 
 
 @pytest.mark.parametrize("arguments", [["--report", "r.pdf"], ["--trace", "r.html"]])

@@ -173,6 +173,7 @@ def test_ctrl_c_inside_the_solver_returns_quickly(tmp_path: Path) -> None:
             "--strategy", "cegis", "-o", str(tmp_path), "--json",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
     )  # fmt: skip
     time.sleep(5)
     worker.send_signal(signal.SIGINT)

@@ -98,7 +98,10 @@ def test_a_fault_on_one_rank_ends_all(tmp_path: Path, capsys: pytest.CaptureFixt
 def _stalled(path: str) -> subprocess.Popen[str]:
     """A run that waits for a minute, with its ranks up."""
     command = [sys.executable, "-m", "hetesynth", "run", path, "--unchecked", "--timeout", "60"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
+    )  # fmt: skip
     limit = time.monotonic() + 60
     while len(processes(path)) < 4 and time.monotonic() < limit:  # mpiexec, itself and two ranks
         time.sleep(0.1)
@@ -134,7 +137,10 @@ def test_a_rank_that_dies_ends_all_with_a_message(tmp_path: Path) -> None:
 def test_a_frozen_rank_is_named_under_a_launcher_too(tmp_path: Path) -> None:
     path = file_of(exchange(3), tmp_path)
     command = [*_launcher(2), sys.executable, "-m", "hetesynth", "run", path, "--unchecked", "--timeout", "8"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
+    )  # fmt: skip
     limit = time.monotonic() + 60
     ranks: list[int] = []
     while len(ranks) < 2 and time.monotonic() < limit:
