@@ -18,7 +18,6 @@ from pathlib import Path
 from hetesynth.bench.message_tables import message_lines
 from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
 from hetesynth.emitter.assembly import STRAIGHTFORWARD
-from hetesynth.emitter.layout import in_place_supported
 from hetesynth.emitter.lower import LoweringOptions, fits, lower_with_notes, straightforward
 from hetesynth.emitter.outputs import write_atomically
 from hetesynth.errors import HetesynthError
@@ -27,7 +26,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.pipeline.formats import FORMATS
+from hetesynth.pipeline.formats import FORMATS, forms
 from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.search import Search
@@ -73,7 +72,7 @@ def _one_round(search: Search) -> None:
 def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tuple[str, ...]) -> str:
     """Nothing, or the code of the error, or the first finding of the judge."""
     backend = FORMATS[target.format]
-    for in_place in (True, False) if in_place_supported(problem.collective.name) else (False,):
+    for in_place in reversed(forms(target, problem.collective.name)):
         options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
         try:
             made = backend.emit(problem, schedule, options)

@@ -30,7 +30,7 @@ SHOWN_ALIKE = 3  # findings of one rule
 )  # fmt: skip
 @click.option(
     "--portable", is_flag=True,
-    help="Findings that only some runtimes refuse, or that show only with large chunks, count as well.",
+    help="Warnings, and findings that only some runtimes refuse, count as well.",
 )  # fmt: skip
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
@@ -139,10 +139,10 @@ def _fate(acceptance: str, wrong: int) -> str:
 
 
 def _verdict(program: Path, judged: Judged) -> str:
-    stricter, networked = judged.count("portability"), judged.count_rule("warning", "HX608")
-    large = judged.count("warning") - networked
+    from hetesynth.report.words import counted
+
+    stricter, warnings = judged.count("portability"), judged.count("warning")
     more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
-    more += "" if not large else f"; {large} findings that show only with large chunks"
-    more += "" if not networked else "; 1 finding that shows only over NICs"
+    more += "" if not warnings else f"; {counted(warnings, 'warning')}"
     errors = judged.count("error")
     return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"

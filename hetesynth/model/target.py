@@ -19,7 +19,7 @@ Format = Literal["msccl-xml", "mscclpp-json"]
 PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
 _ALL: frozenset[CollectiveName] = frozenset(COLLECTIVE_NAMES)
-_RESEARCH: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
+_NO_GATHER: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
 _ROOT_ATTRIBUTES = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
 _SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
@@ -89,6 +89,10 @@ AMD: Fifos = (
 class Target:
     """The limits of one consumer of programs.
 
+    ``collectives``: those whose calls the runtime brings to a program; ``out_of_place_only``: of these, the ones
+    that it knows out of place only. ``tells_roots``: whether what selects programs sees the root of a call; where
+    it does not, a program for one root runs for every root and delivers wrong data for the others.
+
     What one program may hold. ``max_steps``: per thread block, nops included. ``max_thread_blocks``: per GPU.
     ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
     that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
@@ -114,6 +118,8 @@ class Target:
     format: Format = "msccl-xml"
     ops: frozenset[Op] = PLAIN_OPS
     collectives: frozenset[CollectiveName] = _ALL
+    out_of_place_only: frozenset[CollectiveName] = frozenset()
+    tells_roots: bool = False
     max_steps: int = 64
     max_thread_blocks: int = 64
     max_channel: int = 31
@@ -201,6 +207,7 @@ TARGETS: dict[str, Target] = {
             "Azure's MSCCL executor for NCCL",
             ops=ALL_OPS,
             fifos=NVIDIA,
+            collectives=_NO_GATHER,
             max_thread_blocks=1024,
             install=(_ALONE, _MATCH, _OFTEN, _NETWORK, "One process per GPU only."),
             environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
@@ -210,7 +217,8 @@ TARGETS: dict[str, Target] = {
             "the MSCCL research runtime",
             ops=ALL_OPS,
             fifos=NVIDIA,
-            collectives=_RESEARCH,
+            collectives=_NO_GATHER,
+            out_of_place_only=frozenset({"alltoall"}),
             max_steps=256,
             max_thread_blocks=216,
             reducescatter="reduce_scatter",
@@ -229,6 +237,7 @@ TARGETS: dict[str, Target] = {
             "mscclpp",
             "MSCCL++",
             format="mscclpp-json",
+            tells_roots=True,
             max_thread_blocks=1024,
             install=(
                 "On every rank make mscclpp.Algorithm of ExecutionPlan(FILE, rank), with a constraint on world "

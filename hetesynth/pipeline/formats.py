@@ -188,6 +188,14 @@ def demand_algorithm(read: ReadResult, path: Path) -> None:
         )
 
 
+def forms(wanted: Target, collective: CollectiveName) -> tuple[bool, ...]:
+    """In place or not: the forms of ``collective`` that programs for ``wanted`` have, out of place first."""
+    from hetesynth.emitter.layout import in_place_supported
+
+    both = in_place_supported(collective) and collective not in wanted.out_of_place_only
+    return (False, True) if both else (False,)
+
+
 def demand_collective(wanted: Target, collective: CollectiveName) -> None:
     """HetesynthError HS513 when ``wanted`` does not know ``collective``, naming the targets that do."""
     if collective not in wanted.collectives:

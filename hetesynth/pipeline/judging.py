@@ -5,7 +5,7 @@ In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hetesynth.verify.msccl_xml import ReadResult
 
 Level = Literal["error", "portability", "warning", "note"]
-"""Wrong; refused by some runtime (without a target); wrong once chunks are large or over NICs; good to know."""
+"""Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or over
+NICs, or not what it seems; good to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ def check_format(path: Path, target: Target) -> None:
 
 def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.verify.lint import lint_targets
+    from hetesynth.verify.lint_calls import call_warnings
     from hetesynth.verify.msccl_xml import load_program
     from hetesynth.verify.program import notes, profile_violations, program_violations
 
@@ -125,7 +127,9 @@ def _judge_xml(path: Path, question: Question) -> Judged:
         findings = [Finding("error", v) for v in errors]
         findings += [Finding("portability", v) for v in profile_violations(read)]
         acceptance = ()
-    warnings = [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
+    calls = _merged(((t.name, call_warnings(read, t)) for t in question.targets), "warning")
+    warnings = [*(Finding("warning", v) for v in read.warnings), *calls]
+    warnings += [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
     found = (*findings, *warnings, *_notes(notes(read)))
     return Judged(found, acceptance, read.algo_line is not None)
 
@@ -155,13 +159,13 @@ def _notes(found: Iterable[Violation]) -> list[Finding]:
     return [Finding("note", v) for v in found]
 
 
-def _merged(found: Iterable[tuple[str, tuple[Violation, ...]]]) -> list[Finding]:
+def _merged(found: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
     """The same finding for several targets is one."""
     known: dict[Violation, list[str]] = {}
     for target, violations in found:
         for violation in violations:
             known.setdefault(violation, []).append(target)
-    return [Finding("error", violation, tuple(targets)) for violation, targets in known.items()]
+    return [Finding(level, violation, tuple(targets)) for violation, targets in known.items()]
 
 
 def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
@@ -171,6 +175,7 @@ def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
 
 def _judge_plan(path: Path, question: Question) -> Judged:
     from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
+    from hetesynth.verify.mscclpp_calls import plan_warnings
     from hetesynth.verify.mscclpp_json import load_plan
 
     plan = load_plan(path)
@@ -183,7 +188,8 @@ def _judge_plan(path: Path, question: Question) -> Judged:
         sms=question.sms or USUAL_SMS,
     )
     names = tuple(target.name for target in question.targets)
-    return Judged(tuple(Finding("error", v, names) for v in found))
+    calls = plan_warnings(plan, question.root) if names else []
+    return Judged((*(Finding("error", v, names) for v in found), *(Finding("warning", v, names) for v in calls)))
 
 
 _JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}

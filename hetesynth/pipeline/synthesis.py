@@ -27,7 +27,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
-from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective
+from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective, forms
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
@@ -351,10 +351,8 @@ def suffixes(request: Request) -> list[str]:
 
 def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
     """(target, in place, suffix) of every program that the collective can have."""
-    from hetesynth.emitter.layout import in_place_supported
-
     for wanted in targets:
-        for in_place in (False, True) if in_place_supported(collective) else (False,):
+        for in_place in forms(wanted, collective):
             backend = FORMATS[wanted.format]
             yield wanted, in_place, backend.suffix(wanted, in_place=in_place, several=len(targets) > 1)
 

@@ -120,9 +120,12 @@ def _steps(findings: Findings, place: Place, steps: int, target: Target, numbers
 def _channel(findings: Findings, place: Place, channel: int, target: Target, reader: Reader) -> None:
     if channel > reader.takes_channel:
         findings.add("channel-limit", f"channel {channel} exceeds {target.max_channel}", place)
+    elif channel > target.max_channel and reader.past_table_refused:
+        text = "the reader looks behind its table and refuses the file or crashes"
+        findings.add("channel-past-table", f"channel {channel} exceeds {target.max_channel}: {text}", place)
     elif channel > target.max_channel:
-        text = f"channel {channel} exceeds {target.max_channel}, though the reader lets it pass"
-        findings.add("channel-overflow", text, place)
+        text = "the reader takes it and overwrites the size of scratch; there is no such channel to connect"
+        findings.add("channel-overflow", f"channel {channel} exceeds {target.max_channel}: {text}", place)
 
 
 def _numbers(findings: Findings, place: Place, x: Instruction, target: Target) -> None:

@@ -69,6 +69,12 @@ def _selection(attributes: Mapping[str, str], program: Program, target: Target) 
         found.append(("never-selected", text))
     elif high == 0 and not unlimited:
         found.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
+    if program.collective in reader.uncalled:
+        text = f"no call of {target.runtime} reaches MSCCL as {program.collective}: the file never runs there"
+        found.append(("never-selected", text))
+    if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
+        text = f"{target.runtime} has no {program.collective} in place and runs this file for calls out of place"
+        found.append(("in-place-ignored", text))
     if not program.in_place and not program.out_of_place:
         text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
         found.append(("never-selected", text))

@@ -16,8 +16,12 @@ _RESEARCH = _COMMON | {"reduce_scatter", "custom"}
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """``words``: values of ``coll``. ``takes_channel``: the highest channel that passes the reader, which may be
-    one more than the runtime has. ``checks_peers``: refuses peers that are no rank. ``checks_sizes``: holds
+    """``words``: values of ``coll``. ``uncalled``: of these, what no call of the library brings to MSCCL.
+    ``mode_ignored``: collectives for which the library looks only for calls out of place, whatever the file says.
+    ``takes_channel``: the highest channel that the reader lets pass, one more than its table has.
+    ``past_table_refused``: with that channel the reader itself compares and counts in memory behind its table,
+    which ends in a refusal or a crash; otherwise it goes on to write over the fields that follow.
+    ``checks_peers``: refuses peers that are no rank. ``checks_sizes``: holds
     i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
     ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: what a
     missing maxBytes means. ``thread_multiple``: what ``nthreads`` must be a multiple of. ``sms``: multiprocessors
@@ -25,8 +29,11 @@ class Reader:
     """
 
     words: frozenset[str] = _VENDOR
+    uncalled: frozenset[str] = frozenset()
+    mode_ignored: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
-    takes_channel: int = 31
+    takes_channel: int = 32
+    past_table_refused: bool = True
     checks_peers: bool = False
     checks_sizes: bool = False
     checks_order: bool = False
@@ -37,12 +44,13 @@ class Reader:
 
 
 READERS: dict[str, Reader] = {
-    "rccl-6": Reader(takes_channel=127),
-    "rccl-5": Reader(takes_channel=32),
-    "msccl-executor": Reader(takes_channel=32, sms=108),
+    "rccl-6": Reader(takes_channel=128),
+    "rccl-5": Reader(),
+    "msccl-executor": Reader(uncalled=frozenset({"gather", "scatter", "alltoallv"}), sms=108),
     "msccl": Reader(
         words=_RESEARCH,
-        takes_channel=32,
+        mode_ignored=frozenset({"alltoall"}),
+        past_table_refused=False,
         checks_peers=True,
         checks_sizes=True,
         checks_order=True,
@@ -54,7 +62,6 @@ READERS: dict[str, Reader] = {
     "portable": Reader(
         words=_COMMON | {"reducescatter", "gather", "scatter"},
         required=frozenset({"name"}),
-        takes_channel=31,
         checks_peers=True,
         checks_sizes=True,
         checks_order=True,

@@ -2,7 +2,8 @@
 
 In: the bytes of a file. Out: a ReadResult: the program (None when it cannot be understood), the findings that
 make every runtime refuse or misread the file (``violations``), those that only some runtime minds
-(``portability``), and the line of every thread block and step.
+(``portability``), those that no runtime minds but an operator should know (``warnings``), and the line of every
+thread block and step.
 
 Steps are numbered by document order, as the runtimes do; the attribute ``s`` is only compared. Integers follow
 the runtimes' C ``strtol`` with base 0, and anything but plain decimal is a finding. Elements that no runtime
@@ -36,6 +37,7 @@ MAX_ELEMENTS = 4_000_000
 MAX_DEPTH = 64
 
 _OPS: frozenset[str] = frozenset(get_args(Op))
+_WARNINGS = frozenset({RULES["second-root"].id})
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
@@ -58,6 +60,7 @@ class ReadResult:
     algo: dict[str, str] = field(default_factory=dict)
     algo_line: int | None = None
     numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    warnings: tuple[Violation, ...] = ()
 
 
 def read_program(source: bytes, filename: str) -> ReadResult:
@@ -78,9 +81,12 @@ def read_program(source: bytes, filename: str) -> ReadResult:
     ]
     fatal = [v for v, is_fatal in syntax if is_fatal] + reader.values.fatal
     minor = [v for v, is_fatal in syntax if not is_fatal] + reader.values.minor
+    portability = tuple(v for v in minor if v.rule not in _WARNINGS)
+    warnings = tuple(v for v in minor if v.rule in _WARNINGS)
     return ReadResult(
-        program, tuple(fatal), tuple(minor), reader.lines, filename, reader.algo, reader.algo_line, reader.numbers
-    )
+        program, tuple(fatal), portability, reader.lines, filename, reader.algo, reader.algo_line, reader.numbers,
+        warnings,
+    )  # fmt: skip
 
 
 def load_program(path: Path) -> ReadResult:
@@ -177,13 +183,12 @@ class _Reader:
 
     def _ignore(self, tag: Tag, parent: str) -> None:
         if not self._ignored:
-            if not parent:
-                what = "a second root element" if self._seen_root else "the root element is not <algo> but"
-                self.values.report(
-                    "second-root" if self._seen_root else "wrong-root",
-                    f"{what} <{tag.name[:40]}>: this is no MSCCL algorithm",
-                    tag.line,
-                )
+            if not parent and self._seen_root:
+                text = f"a second root element <{tag.name[:40]}> is ignored: readers take the first <algo>"
+                self.values.report("second-root", text, tag.line, minor=True)
+            elif not parent:
+                text = f"the root element is not <algo> but <{tag.name[:40]}>: this is no MSCCL algorithm"
+                self.values.report("wrong-root", text, tag.line)
             elif tag.name not in self._strange:
                 self._strange.add(tag.name)
                 text = (

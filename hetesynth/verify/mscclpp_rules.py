@@ -107,6 +107,9 @@ _TABLE = (
     Rule("HX862", "plan-bad-root", "attribute", "run", "The root is no rank.", "Give another --root."),
     Rule("HX863", "plan-no-right-root", "attribute", "run",
          "The plan is right for no root.", "Give --root to see why."),
+    Rule("HX864", "plan-any-root", "attribute", "advice",
+         "The built-in selector runs the plan for any root.",
+         "Register a plan for every root and a selector that looks at request.hints[\"root\"]."),
     # -- execution
     Rule("HX901", "plan-deadlock", "deadlock", "run",
          "Thread blocks wait for ever.", "Reorder operations, or add the signal."),

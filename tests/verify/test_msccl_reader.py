@@ -77,7 +77,6 @@ REFUSED = [
     ("CDATA", lambda t: t.replace(b"</tb>", b"<![CDATA[x]]></tb>", 1), "`<!` declaration"),
     ("less-than in a value", lambda t: t.replace(b'name="allgather"', b'name="a<b"'), "inside a value"),
     ("other root", lambda t: t.replace(b"<algo", b"<system").replace(b"</algo", b"</system"), "not <algo>"),
-    ("two roots", lambda t: t + t, "second root"),
     ("empty", lambda t: b"", "empty"),
     ("blank", lambda t: b" \n\n", "empty"),
     ("binary", lambda t: b"\x7fELF\x00\x01" + t, "not a text file"),
@@ -90,6 +89,14 @@ REFUSED = [
 def test_what_every_reader_refuses(name, change, words) -> None:  # type: ignore[no-untyped-def]
     found = program_violations(read_program(change(TEXT), name))
     assert any(v.kind == "syntax" and words in v.message for v in found), found
+
+
+def test_readers_take_the_first_of_two_roots() -> None:
+    alone, read = read_program(TEXT, "one"), read_program(TEXT + TEXT, "two")
+    assert read.program == alone.program and read.violations == () and profile_violations(read) == []
+    assert [(v.rule, "second root" in v.message) for v in read.warnings] == [("HX127", True)]
+    assert alone.warnings == ()
+    assert program_violations(read) == []
 
 
 VALUES = [
