@@ -16,6 +16,7 @@ from hetesynth.cli.options import (
     request,
     schedule_only_option,
     search_options,
+    single_root_option,
     sized_problem_options,
     sizes_option,
     targets_of,
@@ -31,6 +32,7 @@ from hetesynth.cli.progress import watching
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
 @search_options(120.0, "For the search.", "bytes")
 @targets_option("Runtime to write for [default: portable]")
+@single_root_option
 @schedule_only_option
 @click.option(
     "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
@@ -39,7 +41,7 @@ from hetesynth.cli.progress import watching
 @json_option
 def command(
     topology: Path, sizes: str, strategy: str, time_budget: float, seed: int, targets: tuple[str, ...],
-    schedule_only: bool, output: Path, as_json: bool, **problem: Any,
+    single_root: bool, schedule_only: bool, output: Path, as_json: bool, **problem: Any,
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
@@ -55,7 +57,7 @@ def command(
     check_replaceable(output, MARK)
     asked = request(
         topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only,
-        targets=targets_of(targets), **problem,
+        targets=targets_of(targets), single_root=single_root, **problem,
     )  # fmt: skip
     with watching(quiet=as_json) as progress:
         found = atlas(asked, wanted, progress)

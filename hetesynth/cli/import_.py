@@ -14,6 +14,7 @@ from hetesynth.cli.options import (
     chunking_options,
     json_option,
     root_option,
+    single_root_option,
     targets_of,
     targets_option,
 )
@@ -27,6 +28,7 @@ from hetesynth.cli.options import (
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
 @root_option
 @targets_option("Runtime to write programs for as well [default: none]")
+@single_root_option
 @click.option(
     "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",
@@ -37,6 +39,7 @@ def command(
     topology: Path | None,
     root: int | None,
     targets: tuple[str, ...],
+    single_root: bool,
     output: Path | None,
     chunk_size: str | None,
     tau_ref: str,
@@ -57,6 +60,7 @@ def command(
         path=file,
         topology=topology,
         root=root,
+        single_root=single_root,
         chunking=chunking_options(chunk_size, tau_ref, rounding),
         targets=targets_of(targets) if targets else (),
     )

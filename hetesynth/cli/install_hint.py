@@ -17,16 +17,19 @@ from hetesynth.cli.options import json_option
 def command(name: str, file: Path | None, as_json: bool) -> None:
     """Say where a program for TARGET goes and which environment variables make its runtime use it.
 
-    With FILE the values are those for that file. TARGET is portable, rccl-6, rccl-5, msccl-executor, msccl or
-    mscclpp.
+    With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or
+    none does. TARGET is portable, rccl-6, rccl-5, msccl-executor, msccl or mscclpp.
     """
     from hetesynth.model.target import target
-    from hetesynth.report.install import hint_text, install_hint
+    from hetesynth.report.install import HintWarning, hint_text, install_hint
 
     wanted = target(name)
+    warnings: list[HintWarning] = []
     if file is not None:
-        from hetesynth.pipeline.judging import check_format
+        from hetesynth.pipeline.judging import installed
 
-        check_format(file, wanted)
-    hint = install_hint(wanted, None if file is None else file.resolve())
+        for finding in installed(file, wanted):
+            v = finding.violation
+            warnings.append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
+    hint = install_hint(wanted, None if file is None else file.resolve(), warnings)
     click.echo(json.dumps(hint, indent=2) if as_json else hint_text(hint))

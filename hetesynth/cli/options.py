@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_SIZES = 256
 MAX_SIZE = 2**50
+ALL_ROOTS = -1  # what ``--root all`` becomes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,12 +33,17 @@ TOPOLOGY = click.Path(path_type=Path)
 
 def problem_options(function: F) -> F:
     """The options that define a problem: collective, chunks, root, chunking."""
-    return _all([_PROBLEM[0], _chunks(True), *_PROBLEM[1:]], function)
+    return _all([_PROBLEM[0], _chunks(True), root_of_problem(), *_PROBLEM[1:]], function)
+
+
+def every_root_options(function: F) -> F:
+    """The same where ``--root all`` makes sense."""
+    return _all([_PROBLEM[0], _chunks(True), root_of_problem(every=True), *_PROBLEM[1:]], function)
 
 
 def sized_problem_options(function: F) -> F:
     """The same for commands that choose the chunks per rank by size, where they are not stated."""
-    return _all([_PROBLEM[0], _chunks("as suits each size"), *_PROBLEM[1:]], function)
+    return _all([_PROBLEM[0], _chunks("as suits each size"), root_of_problem(), *_PROBLEM[1:]], function)
 
 
 def report_options(function: F) -> F:
@@ -112,6 +118,22 @@ class Named(NewPath):
         return super().convert(value, param, ctx)
 
 
+class _EveryRoot(click.IntRange):
+    """A rank, or ``all`` (ALL_ROOTS)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Of ``all`` ALL_ROOTS, which is no rank."""
+        return ALL_ROOTS if value in ("all", ALL_ROOTS) else int(super().convert(value, param, ctx))
+
+
+def root_of_problem(*, every: bool = False) -> Callable[[F], F]:
+    """``--root``; with ``every`` it may be ``all``."""
+    if every:
+        text = "Root of a rooted collective, or all: files for each [default: 0]."
+        return click.option("--root", type=_EveryRoot(0), metavar="RANK|all", help=text)
+    return click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
+
+
 _REPORTS = [
     click.option(
         "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
@@ -126,7 +148,6 @@ _REPORTS = [
 
 _PROBLEM = [
     click.option("--coll", "name", type=click.Choice(COLLECTIVE_NAMES), required=True, help="The collective."),
-    click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0]."),
     click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
     click.option(
         "--tau-ref",
@@ -162,6 +183,7 @@ def request(
     schedule_only: bool = False,
     max_peers: int | None = None,
     targets: tuple[Target, ...] = (PORTABLE,),
+    single_root: bool = False,
     size: str | None = None,
     rings: tuple[str, ...] = (),
 ) -> Request:
@@ -182,6 +204,7 @@ def request(
         schedule_only=schedule_only,
         max_peers=max_peers,
         targets=targets,
+        single_root=single_root,
         size=None if size is None else buffer_size(size, "--size"),
         chunks_stated=_stated("chunks"),
         rings=ring_files(rings),
@@ -279,5 +302,9 @@ rings_option = click.option(
 schedule_only_option = click.option(
     "--schedule-only", is_flag=True, help="Write schedules as JSON and no programs."
 )
+single_root_option = click.option(
+    "--single-root", is_flag=True,
+    help="Promise that all calls have this root; demanded for runtimes that run the file for every root.",
+)  # fmt: skip
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

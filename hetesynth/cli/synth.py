@@ -6,20 +6,22 @@ import json
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetesynth.cli.options import (
+    ALL_ROOTS,
     TOPOLOGY,
     Output,
+    every_root_options,
     json_option,
-    problem_options,
     report_options,
     request,
     rings_option,
     schedule_only_option,
     search_options,
+    single_root_option,
     size_option,
     targets_of,
     targets_option,
@@ -28,10 +30,13 @@ from hetesynth.cli.progress import watching
 from hetesynth.errors import HetesynthError
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 
+if TYPE_CHECKING:
+    from hetesynth.pipeline.synthesis import Request, Synthesis
+
 
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
 @click.argument("topology", type=TOPOLOGY)
-@problem_options
+@every_root_options
 @size_option
 @rings_option
 @click.option(
@@ -41,6 +46,7 @@ from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 )  # fmt: skip
 @search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
 @targets_option("Runtime to write for [default: portable]")
+@single_root_option
 @click.option(
     "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
     help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE here].",
@@ -60,6 +66,7 @@ def command(
     time_budget: float,
     seed: int,
     targets: tuple[str, ...],
+    single_root: bool,
     output: Path | None,
     schedule_only: bool,
     max_peers: int | None,
@@ -73,11 +80,17 @@ def command(
     Writes the program (out of place and, where the collective has it, in place) and the schedule as JSON next to
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
     Ctrl-C and the time budget keep the best verified schedule so far. With --size the schedule is the quickest of
-    many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
+    many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
+    there are files for each root, NAME-root0.xml and so on, within one time budget.
     """
     from hetesynth.pipeline import synthesis as pipeline
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
+    every = problem["root"] == ALL_ROOTS
+    if every and (single_root or page is not None or trace is not None):
+        raise click.UsageError("--root all excludes --single-root, --report and --trace")
+    if every:
+        problem["root"] = None
     wanted = request(
         topology,
         strategy=strategy,
@@ -86,6 +99,7 @@ def command(
         schedule_only=schedule_only,
         max_peers=max_peers,
         targets=targets_of(targets),
+        single_root=single_root,
         size=size,
         rings=rings,
         **problem,
@@ -97,11 +111,12 @@ def command(
 
         check_reports(page, trace)
     _check_apart(named, pipeline.suffixes(wanted), page, trace)
+    if every:
+        _every_root(wanted, named, output, as_json=as_json)
+        return
     with watching(quiet=as_json) as progress:
         made = pipeline.synthesize(wanted, progress)
-    chunks = made.request.chunks
-    name = f"{made.topology.name}-{wanted.collective}" + (f"-c{chunks}" if chunks > 1 else "")
-    stem = named or (output or Path()) / name
+    stem = named or (output or Path()) / _name(made)
     paths = pipeline.write(made, stem)
     if page is not None or trace is not None:
         try:
@@ -117,6 +132,25 @@ def command(
         click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
     else:
         click.echo(synthesis_report(made, paths))
+
+
+def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
+    """The files of all roots, and one report."""
+    from hetesynth.pipeline import every_root
+    from hetesynth.report.text import every_root_report, every_root_summary
+
+    with watching(quiet=as_json) as progress:
+        made = every_root.for_every_root(wanted, progress)
+    paths = every_root.write(made, named or (output or Path()) / _name(made[0]))
+    if as_json:
+        click.echo(json.dumps(every_root_summary(made, paths), indent=2))
+    else:
+        click.echo(every_root_report(made, paths))
+
+
+def _name(made: Synthesis) -> str:
+    chunks = made.request.chunks
+    return f"{made.topology.name}-{made.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
 
 
 def _check_apart(stem: Path | None, suffixes: Collection[str], page: Path | None, trace: Path | None) -> None:

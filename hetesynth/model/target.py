@@ -168,7 +168,12 @@ _NETWORK = (
     "By the runtime's sources a broadcast or reduce with proto Simple hangs where its messages pass a NIC: use it "
     "inside one node, or write LL for Simple and verify the file again."
 )
-_RCCL_INSTALL = (_ALONE, _MATCH, _OFTEN, _NETWORK)
+_ROOTED_FILE = (
+    "a file for broadcast, reduce, gather or scatter runs for every root and delivers wrong data for all but its "
+    "own. Install one only where all calls have that root."
+)
+_ROOTS = f"It does not look at the root of a call: {_ROOTED_FILE}"
+_RCCL_INSTALL = (_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK)
 _RCCL_ENVIRONMENT = (
     ("MSCCL_ALGO_DIR", "DIRECTORY"),
     ("RCCL_MSCCL_ENABLE", "1"),
@@ -181,6 +186,7 @@ PORTABLE = Target(
     open_max_bytes=2**50,
     install=(
         "Install it as the runtime at hand asks: `hetesynth install-hint` with rccl-6, msccl-executor or msccl.",
+        f"None of them looks at the root of a call: {_ROOTED_FILE}",
     ),
 )
 
@@ -209,7 +215,7 @@ TARGETS: dict[str, Target] = {
             fifos=NVIDIA,
             collectives=_NO_GATHER,
             max_thread_blocks=1024,
-            install=(_ALONE, _MATCH, _OFTEN, _NETWORK, "One process per GPU only."),
+            install=(_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK, "One process per GPU only."),
             environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
         ),
         Target(
@@ -228,6 +234,7 @@ TARGETS: dict[str, Target] = {
             install=(
                 "At most four files, separated by colons; of several the first that fits runs.",
                 _MATCH,
+                _ROOTS,
                 _OFTEN,
                 _NETWORK,
             ),
@@ -244,6 +251,9 @@ TARGETS: dict[str, Target] = {
                 "size and ranks per node, and give it to AlgorithmCollectionBuilder().add_algorithm_builder.",
                 "Choose it with set_algorithm_selector: a function of the known algorithms, by collective and "
                 "plan name, and of the request (collective, message size, buffers); C++ has the same calls.",
+                'For a broadcast the request tells the root: request.hints["root"][0]. What your selector leaves '
+                "goes to the built-in one, which does not look at it and takes any plan that fits: register plans "
+                "for all roots (synth --root all).",
                 "NCCL calls arrive there by LD_PRELOAD, for allreduce, allgather, reducescatter and broadcast; "
                 "plans of the other collectives run through mscclpp's Executor.execute only.",
                 "Without registration only four fixed names under MSCCLPP_CACHE_DIR/default are loaded: "

@@ -19,9 +19,16 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.formats import demand_collective
 from hetesynth.pipeline.pool import Pool, pool
-from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, UNFIT, Clock, Request, Synthesis, for_contender
+from hetesynth.pipeline.synthesis import (
+    SCHEDULE_SUFFIX,
+    UNFIT,
+    Clock,
+    Request,
+    Synthesis,
+    demand_callable,
+    for_contender,
+)
 from hetesynth.pipeline.terrain import features
 from hetesynth.synthesis.search import Progress, silent
 
@@ -63,8 +70,7 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
 
     Raises HetesynthError when nothing was found or nothing fits.
     """
-    for wanted in request.targets:
-        demand_collective(wanted, request.collective)
+    demand_callable(request)
     clock = Clock()
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -205,6 +211,7 @@ def index(found: Atlas) -> dict[str, Any]:
         "simulated": True,
         "cut_short": found.pool.cut_short,
         "targets": [t.name for t in found.request.targets],
+        "warnings": [warned.plain() for warned in found.ranges[0].made.warnings],
         "topology": features(found.topology, found.pool.bounds),
         "ranges": [_range(found, k) for k in range(len(found.ranges))],
         "frontier": frontier(found),

@@ -34,6 +34,7 @@ from hetesynth.pipeline.formats import (
     demand_one_run,
     kind_of,
 )
+from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ Header = Mapping[str, "JsonValue"]
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs."""
+    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs.
+    ``single_root``: as in synthesis.Request."""
 
     path: Path
     topology: Path | None = None
     root: Rank | None = None
+    single_root: bool = False
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     targets: tuple[Target, ...] = ()
 
@@ -79,6 +82,12 @@ class Imported:
     programs: dict[str, Emitted]
     files: dict[str, bytes]
 
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """Which calls run the programs that should not."""
+        asked = self.problem.collective
+        return call_warnings(self.request.targets, asked.name, asked.root) if self.programs else ()
+
 
 def import_file(request: ImportRequest) -> Imported:
     """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
@@ -98,6 +107,7 @@ def import_file(request: ImportRequest) -> Imported:
     found = made(request, data, chunking)
     for wanted in request.targets:
         demand_collective(wanted, found.problem.collective.name)
+    demand_single_root(request.targets, found.problem.collective.name, promised=request.single_root)
     from hetesynth.verify.schedule import schedule_violations
 
     refused = schedule_violations(found.problem, found.schedule)

@@ -6,6 +6,7 @@ In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,10 +56,6 @@ class Judged:
         """Findings of these levels."""
         return sum(f.level in levels for f in self.findings)
 
-    def count_rule(self, level: Level, rule: str) -> int:
-        """Findings of this level by this rule."""
-        return sum(f.level == level and f.violation.rule == rule for f in self.findings)
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -92,6 +89,30 @@ def judge_file(path: Path, question: Question) -> Judged:
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
+
+
+def installed(path: Path, target: Target) -> list[Finding]:
+    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think.
+
+    HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
+    """
+    check_format(path, target)
+    found: list[Violation] = []
+    with suppress(HetesynthError):
+        if target.format == "msccl-xml":
+            from hetesynth.verify.lint_calls import call_warnings
+            from hetesynth.verify.lint_metadata import metadata
+            from hetesynth.verify.msccl_xml import load_program
+
+            read = load_program(path)
+            if read.algo_line is not None:
+                found += [*metadata(read.algo, read.program, read.algo_line, target), *call_warnings(read, target)]
+        else:
+            from hetesynth.verify.mscclpp_calls import plan_warnings
+            from hetesynth.verify.mscclpp_json import load_plan
+
+            found += plan_warnings(load_plan(path))
+    return [Finding("warning", violation, (target.name,)) for violation in found]
 
 
 def check_format(path: Path, target: Target) -> None:

@@ -71,7 +71,8 @@ def report_of_synthesis(made: Synthesis) -> Report:
     if made.choice is not None:
         facts += (("Chosen", made.choice.label),)
     program = first_clock(made.topology, made.programs, options)
-    notes = () if program is not None else ("No program was made: thread blocks are not shown.",)
+    notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in made.warnings)
+    notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
         _Subject(
             title=f"{made.topology.name}: {asked.name}",

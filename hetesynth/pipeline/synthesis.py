@@ -28,6 +28,7 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
 from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective, forms
+from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Request:
     ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
     the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
     ``targets``: the runtimes to write for; one schedule serves them all.
+    ``single_root``: the user's promise that all calls have this root, which is demanded where a runtime does not
+    look at it; ``every_root``: there are requests for the other roots as well.
     ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too unless
     ``chunks_stated``. ``rings``: NCCL's own, for strategy ring. ``min_bytes``, ``max_bytes`` (0: no limit): what
     programs are to be used for, both ends included, as the runtime counts.
@@ -76,6 +79,8 @@ class Request:
     schedule_only: bool = False  # no programs: for clusters past what a program can hold
     max_peers: int | None = None  # of a rank; by default what thread blocks allow, past MANY_RANKS ranks
     targets: tuple[Target, ...] = (PORTABLE,)
+    single_root: bool = False
+    every_root: bool = False
     size: int | None = None
     chunks_stated: bool = False
     rings: tuple[RingFile, ...] = ()
@@ -131,6 +136,14 @@ class Synthesis:
     pace: Pace
     choice: Choice | None = None  # for a size
     program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``pace``
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """Which calls run the programs that should not."""
+        if not self.programs:
+            return ()
+        asked, root = self.request, self.problem.collective.root
+        return call_warnings(asked.targets, asked.collective, root, every=asked.every_root)
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
@@ -195,8 +208,7 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     from hetesynth.verify.schedule import schedule_violations
 
     demand_strategy(request.strategy, sized=request.size is not None)
-    for wanted in request.targets:
-        demand_collective(wanted, request.collective)
+    demand_callable(request)
     clock = Clock()
     if request.size is not None:
         return _for_size(request, request.size, clock, progress)
@@ -213,6 +225,14 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     clock.phases["bound"] = outcome.bound_seconds
     clock.phases["search"] -= outcome.bound_seconds
     return finished(request, chunking, problem, outcome, clock, progress)
+
+
+def demand_callable(request: Request) -> None:
+    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
+    for wanted in request.targets:
+        demand_collective(wanted, request.collective)
+    if not request.schedule_only:
+        demand_single_root(request.targets, request.collective, promised=request.single_root or request.every_root)
 
 
 def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> Synthesis:
@@ -389,7 +409,9 @@ def _program_name(cluster: str, problem: Problem, kind: str) -> str:
     """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
     from hetesynth.emitter.msccl_xml import MAX_NAME
 
-    parts = [problem.collective.name, f"c{problem.collective.chunks_per_rank}", kind]
+    asked = problem.collective
+    root = "" if asked.root is None else f"root{asked.root}"
+    parts = [asked.name, f"c{asked.chunks_per_rank}", root, kind]
     what = "_".join(p for p in parts if p)
     return f"{cluster[: MAX_NAME - 1 - len(what)]}_{what}"
 

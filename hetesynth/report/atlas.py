@@ -33,4 +33,6 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     if index["cut_short"]:
         lines.append("  cut short    more time may find quicker ones")
     lines.append(f"  wrote        {files} files into {folder}")
+    for warned in index["warnings"]:
+        lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.report.text import warning_lines
 from hetesynth.report.words import counted
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def import_summary(made: Imported, paths: Iterable[Path]) -> dict[str, Any]:
         "proven_optimal": None if certificate is None else certificate.proven_optimal,
         "programs": {suffix: list(program.notes) for suffix, program in made.programs.items()},
         "outputs": [str(path) for path in paths],
+        "warnings": [warned.plain() for warned in made.warnings],
     }
 
 
@@ -58,6 +60,7 @@ def import_report(made: Imported, paths: Iterable[Path]) -> str:
         f"  verified     schedule replayed{_programs(made)}",
         *(f"  {suffix}: {note}" for suffix, program in made.programs.items() for note in program.notes),
         *(f"  wrote        {path}" for path in paths),
+        *warning_lines(made.warnings),
     ]
     return "\n".join(lines)
 

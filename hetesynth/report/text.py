@@ -5,7 +5,7 @@ In: results of the pipeline, by their attributes. Out: strings and dictionaries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from hetesynth.model.schedule import hops
 from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
+    from hetesynth.pipeline.roots import Warned
     from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.synthesis.search import Ending
     from hetesynth.verify.certificate import Recheck
@@ -59,6 +60,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "size_asked": made.request.size,
         "choice": _choice(made),
         "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
+        "warnings": [warned.plain() for warned in made.warnings],
     }
 
 
@@ -120,8 +122,48 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(made)),
+        *warning_lines(made.warnings),
     ]
     return "\n".join(lines)
+
+
+def every_root_summary(made: Sequence[Synthesis], paths: Sequence[Path]) -> dict[str, Any]:
+    """The object ``synth --root all --json`` prints: in ``roots`` what ``synth --json`` prints of each."""
+    each = len(paths) // len(made)
+    return {
+        "collective": made[0].request.collective,
+        "ranks": made[0].topology.ranks,
+        "cluster": made[0].topology.name,
+        "roots": [synthesis_summary(one, paths[i * each : (i + 1) * each]) for i, one in enumerate(made)],
+        "outputs": [str(path) for path in paths],
+    }
+
+
+def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path]) -> str:
+    """The short report after ``synth --root all``: a line a root, then what holds for all."""
+    first = made[0]
+    lines = [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
+    for one in made:
+        seconds = one.pace.seconds
+        time = "" if seconds is None else f", {size_text(one.pace.size, EXACT)} in {seconds * 1e6:,.2f} us"
+        lines.append(
+            f"  root {one.problem.collective.root:<7} {counted(one.solution.certificate.steps, 'step')}{time}, "
+            f"{_quality(one)}"
+        )
+    programs = ", every program executed" if first.programs else ""
+    unproved = sum(not one.recheck.complete for one in made)
+    bounds = f"bounds rechecked but for {counted(unproved, 'root')}" if unproved else "bounds rechecked"
+    lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
+    lines += [f"  wrote        {path}" for path in paths]
+    lines += [f"  {line}" for line in _install(first)]
+    return "\n".join([*lines, *warning_lines(first.warnings)])
+
+
+def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
+    """Two lines a warning: what may go wrong, and what to do about it."""
+    for warned in warnings:
+        yield f"  WARNING      {warned.message}"
+        yield f"               {warned.help}"
 
 
 def _recheck(made: Synthesis) -> str:

@@ -20,7 +20,7 @@ def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
         return []
     name, root = program.collective, "one root" if program.root is None else f"root {program.root}"
     told = []
-    if not target.tells_roots:
+    if name in target.collectives and not target.tells_roots:
         told.append(
             ("any-root", f"it is for {root}, but runs for every {name} whatever its root: others get wrong data")
         )

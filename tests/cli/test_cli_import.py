@@ -41,7 +41,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obje
 def test_every_good_program_is_imported_and_emitted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.xml").write_bytes(to_xml(GOOD[name]))
     target = "rccl-6" if name in ("gather_3", "scatter_3") else "portable"
-    found = asked(capsys, "x.xml", "--target", target, "-o", "made")
+    found = asked(capsys, "x.xml", "--target", target, "--single-root", "-o", "made")
     outputs = [Path(str(path)) for path in found["outputs"]]  # type: ignore[attr-defined]
     assert Path("made.schedule.json") in outputs and Path("made.xml") in outputs
     for path in outputs:

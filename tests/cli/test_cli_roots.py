@@ -1,0 +1,179 @@
+"""Files for one root as a user meets them: which runtimes are written for, and what is said of the other roots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.model.collective import ROOTED
+from hetesynth.model.target import TARGETS
+from hetesynth.verify.msccl_xml import load_program
+from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp_json import load_plan
+
+FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
+FIXTURES = Path(__file__).resolve().parents[1] / "verify" / "fixtures"
+ROOT_3 = str(FIXTURES / "broadcast_8_root3.xml")
+TWO_ROOTS = str(FIXTURES / "two_roots.xml")
+SYNTH = ["synth", FIG10, "--strategy", "greedy", "-o", "x"]
+BLIND = [t for t in TARGETS.values() if t.name != "portable" and not t.tells_roots]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run([*arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("target", BLIND, ids=lambda t: t.name)
+def test_a_runtime_that_does_not_look_at_the_root_is_written_for_only_on_a_promise(
+    target: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in sorted(ROOTED & target.collectives):
+        asked = [*SYNTH, "--coll", name, "--root", "2", "--target", target.name]
+        assert run(asked) == 2
+        shown = capsys.readouterr().err
+        assert "HS514" in shown and "wrong data" in shown and "--single-root" in shown
+        assert not list(Path().iterdir())
+        found = told(capsys, *asked, "--single-root")
+        assert Path("x.xml").exists() and load_program(Path("x.xml")).program.root == 2  # type: ignore[union-attr]
+        assert [w["targets"] for w in found["warnings"]] == [[target.name]]
+        for path in Path().iterdir():
+            path.unlink()
+
+
+def test_what_needs_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("allgather", "alltoall"):
+        assert told(capsys, *SYNTH, "--coll", name, "--target", "rccl-6")["warnings"] == []
+    assert told(capsys, *SYNTH, "--coll", "reduce", "--target", "rccl-6", "--schedule-only")["warnings"] == []
+    assert told(capsys, *SYNTH, "--coll", "reduce", "--target", "mscclpp")["warnings"] == []
+    (warned,) = told(capsys, *SYNTH, "--coll", "broadcast", "--target", "mscclpp")["warnings"]
+    assert "built-in selector" in warned["message"] and "--root all" in warned["help"]
+
+
+def test_a_portable_file_for_one_root_is_written_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*SYNTH, "--coll", "broadcast", "--root", "4"]
+    assert run([*asked, "--report", "page.html"]) == 0
+    shown = capsys.readouterr().out
+    assert "WARNING" in shown and "root 4" in shown and "wrong data for all others" in shown
+    assert "WARNING: runtimes of MSCCL XML do not look at the root" in Path("page.html").read_text()
+    (warned,) = told(capsys, *asked)["warnings"]
+    assert warned["targets"] == ["portable"] and "root 4" in warned["help"]
+    gather = told(capsys, *SYNTH, "--coll", "gather")["warnings"]
+    assert any("only RCCL" in w["message"] for w in gather) and len(gather) == 2
+
+
+def test_gather_and_scatter_are_not_written_for_the_executor(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("gather", "scatter"):
+        assert run([*SYNTH, "--coll", name, "--target", "msccl-executor", "--single-root"]) == 2
+        assert "HS513" in capsys.readouterr().err
+
+
+def test_the_research_runtime_has_no_alltoall_in_place(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = told(capsys, *SYNTH, "--coll", "alltoall", "--target", "msccl,rccl-6")["outputs"]
+    assert outputs == ["x.msccl.xml", "x.rccl-6.xml", "x.rccl-6.inplace.xml", "x.schedule.json"]
+
+
+def test_an_atlas_and_an_import_ask_for_the_promise_too(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--sizes", "1KB,1MB", "--strategy", "greedy", "--chunks", "1"]
+    atlas = ["atlas", FIG10, "--coll", "broadcast", *sizes, "-o", "atlas"]
+    assert run([*atlas, "--target", "rccl-6"]) == 2
+    assert "HS514" in capsys.readouterr().err and not Path("atlas").exists()
+    assert run([*atlas, "--target", "rccl-6", "--single-root"]) == 0
+    assert "WARNING" in capsys.readouterr().out
+    assert json.loads(Path("atlas/index.json").read_text())["warnings"][0]["targets"] == ["rccl-6"]
+    imported = ["import", ROOT_3, "-o", "again"]
+    assert run([*imported, "--target", "rccl-5"]) == 2
+    assert "HS514" in capsys.readouterr().err and not list(Path().glob("again*"))
+    assert told(capsys, *imported, "--target", "rccl-5", "--single-root")["warnings"]
+    assert told(capsys, *imported, "--target", "portable")["warnings"]
+    assert told(capsys, *imported)["warnings"] == []
+
+
+def test_verify_warns_of_other_roots_for_every_target(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--target", "rccl-6,rccl-5,msccl-executor"]
+    document = told(capsys, "verify", ROOT_3, *named)
+    assert document["ok"] and document["violations"] == []
+    (warned,) = document["warnings"]
+    assert warned["rule"] == "HX228" and "root 3" in warned["message"]
+    assert warned["targets"] == ["rccl-6", "rccl-5", "msccl-executor"]
+    assert run(["verify", ROOT_3, *named, "--sarif"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("HX228", "warning")
+    assert run(["verify", ROOT_3, *named]) == 0
+    assert "warning: attribute: it is for root 3" in capsys.readouterr().out
+    assert run(["verify", ROOT_3, *named, "--portable"]) == 1
+    capsys.readouterr()
+    assert told(capsys, "verify", ROOT_3)["warnings"] == []
+
+
+def test_a_second_algorithm_is_accepted_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """What else is wrong with the file, unequal counts, is no matter of its two root elements."""
+    for name in ("rccl-6", "rccl-5", "msccl-executor", "msccl"):
+        run(["verify", TWO_ROOTS, "--target", name, "--json"])
+        document = json.loads(capsys.readouterr().out)
+        assert document["targets"][name]["reader"] == "accepted"
+        assert [(w["rule"], w["line"]) for w in document["warnings"]] == [("HX127", 21)]
+        assert {v["rule"] for v in document["violations"]} & {"HX127"} == set()
+
+
+def test_the_hint_for_a_file_warns_of_other_roots(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [w["rule"] for w in told(capsys, "install-hint", "rccl-6", ROOT_3)["warnings"]] == ["HX228"]
+    assert run(["install-hint", "rccl-6", ROOT_3]) == 0
+    assert "WARNING [HX228]: it is for root 3" in capsys.readouterr().out
+    assert told(capsys, "install-hint", "rccl-6")["warnings"] == []
+    assert run(["install-hint", "rccl-6"]) == 0
+    assert "does not look at the root of a call" in capsys.readouterr().out
+    gather = str(FIXTURES / "gather_3.xml")
+    assert [w["rule"] for w in told(capsys, "install-hint", "msccl-executor", gather)["warnings"]] == ["HX219"]
+    assert run([*SYNTH, "--coll", "broadcast", "--target", "mscclpp"]) == 0
+    capsys.readouterr()
+    hint = told(capsys, "install-hint", "mscclpp", "x.mscclpp.json")
+    assert [w["rule"] for w in hint["warnings"]] == ["HX864"] and any("request.hints" in s for s in hint["steps"])
+    assert told(capsys, "verify", "x.mscclpp.json", "--target", "mscclpp")["warnings"][0]["rule"] == "HX864"
+
+
+def test_files_for_every_root_in_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*SYNTH, "--coll", "broadcast", "--root", "all", "--target", "mscclpp"]
+    found = told(capsys, *asked)
+    suffixes = ("mscclpp.json", "mscclpp.inplace.json", "schedule.json")
+    assert found["outputs"] == [f"x-root{root}.{suffix}" for root in range(6) for suffix in suffixes]
+    assert [one["root"] for one in found["roots"]] == list(range(6))
+    assert found["roots"][4]["outputs"] == found["outputs"][12:15]
+    names = set()
+    for root in range(6):
+        plan = load_plan(Path(f"x-root{root}.mscclpp.json"))
+        names.add(plan.name)
+        assert plan_violations(plan, root=root) == []
+    assert len(names) == 6  # selectors know plans by name
+    first = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert run(asked) == 0
+    shown = capsys.readouterr().out
+    assert "root 5" in shown and "register plans for all roots" in shown
+    assert first == {path.name: path.read_bytes() for path in Path().iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--coll", "broadcast", "--target", "rccl-6"], "HS514"),
+        (["--coll", "allgather"], "HS303"),
+        (["--coll", "broadcast", "--single-root"], "excludes"),
+        (["--coll", "broadcast", "--report", "page.html"], "excludes"),
+    ],
+)
+def test_all_roots_where_that_makes_no_sense(
+    arguments: list[str], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*SYNTH, "--root", "all", *arguments]) == 2
+    assert code in capsys.readouterr().err and not list(Path().iterdir())
+    assert run(["bounds", FIG10, "--coll", "broadcast", "--root", "all"]) == 2
