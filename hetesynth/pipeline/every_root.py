@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
-from hetesynth.model.collective import ROOTED
 from hetesynth.pipeline.roots import demand_single_root
 from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
 from hetesynth.synthesis.search import Progress, silent
@@ -24,12 +22,9 @@ LEAST_SECONDS = 0.01  # of a budget: a first schedule is found and verified all 
 def for_every_root(request: Request, progress: Progress = silent) -> list[Synthesis]:
     """One synthesis a root, in order; the time budget is for all of them together.
 
-    After an interrupt the roots that are left get what a first schedule takes. HetesynthError HS303: there are no
-    roots; HS514: a target would take the first file for every root.
+    After an interrupt the roots that are left get what a first schedule takes. HetesynthError: as ``synthesize``;
+    HS303 where the collective has no root, HS514 where a target would take the first file for every root.
     """
-    if request.collective not in ROOTED:
-        known = ", ".join(sorted(ROOTED))
-        raise HetesynthError(f"{request.collective} has no root", code="HS303", help=f"--root all is for {known}")
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, started, stopped = load_topology(request.topology).ranks, time.monotonic(), False
