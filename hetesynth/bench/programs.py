@@ -98,18 +98,8 @@ def _plain_within(problem: Problem, schedule: Schedule, target: Target) -> Size 
 
 def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:
     """The text of docs/targets.md."""
-    lines = [
-        *_INTRODUCTION,
-        "",
-        *_targets(),
-        "",
-        *message_lines(),
-        "",
-        "## Every cell of the matrix",
-        "",
-        *_MATRIX,
-        "",
-    ]
+    lines = [*_INTRODUCTION, "", *_targets(), "", *message_lines(), "", *_CALLS, "", *_calls(), ""]
+    lines += ["## Every cell of the matrix", "", *_MATRIX, ""]
     lines += _matrix(cells)
     if left_out:
         lines += ["", f"Not measured in this run: {', '.join(left_out)}."]
@@ -124,8 +114,27 @@ _INTRODUCTION = (
     "`hetesynth/model/target.py`, which the lowering and the linter share. `hetesynth synth --target NAME` writes",
     "for one, `hetesynth install-hint NAME FILE` says how its runtime is made to use the file.",
 )
+_CALLS = (
+    "## Which calls run a file",
+    "",
+    "Runtimes of MSCCL XML select a file by ranks, collective, size and in-place form. None looks at the root of",
+    "a call: a file for broadcast, reduce, gather or scatter runs for every root, and the data is wrong for all",
+    "but its own. So for RCCL, the MSCCL executor and the research runtime such files are written only with",
+    "`--single-root`, the promise that all calls of the job have that root (else HS514). `portable` is a format",
+    "for simulators too: its files are written with a warning. A scheduler plug-in of RCCL or of the executor",
+    "(`MSCCL_SCHEDULER`) is told the root; their own scheduler does not ask.",
+    "",
+    "Plans of MSCCL++ are registered by name, and a selector of the user's own chooses among them. NCCL's",
+    'broadcast tells it the root (`request.hints["root"]`); `synth --root all --target mscclpp` writes a plan for',
+    "each root in one command. What that selector leaves goes to the built-in one, which does not look at the",
+    "root. Plans of the other rooted collectives are run by whoever names them.",
+    "",
+    "The MSCCL executor's library has no gather and no scatter, though its reader knows the words, and the research",
+    "runtime's reader does not: of `portable` files for these only RCCL runs any. The research runtime refuses",
+    "alltoall in place, and does not look at the in-place flag of an alltoall file.",
+)
 _MATRIX = (
-    "Each cell says how many targets know the collective and for how many of them the program, in place and out",
+    "Each cell says how many targets run the collective and for how many of them the program, in place and out",
     "of place, was written, accepted by the linter of that target and executed by the judge with the right data.",
     "What failed is named with its error code: a limit of the runtime that no way of lowering meets.",
 )
@@ -134,9 +143,9 @@ _SAVINGS = (
     "lowering has one message a chunk, one thread block a connection, plain instructions and every dependence.",
     "It ignores the limits; where a target could not hold it, the program is compared with a straightforward one",
     "that is within them (fewer channels, or transfers spread over more of them, and no more), shown after `>`; a",
-    "dash there: without sharing thread blocks there is none. The critical path is in chunk times: every chunk",
-    "takes one everywhere. Fused receives are used wherever they can be here; `synth` writes what is quicker",
-    "([0007](decisions/0007-fused-receives-by-time.md)).",
+    "dash there: without sharing thread blocks there is none; a dash alone: the target never runs it. The critical",
+    "path is in chunk times: every chunk takes one everywhere. Fused receives are used wherever they can be here;",
+    "`synth` writes what is quicker ([0007](decisions/0007-fused-receives-by-time.md)).",
 )
 
 
@@ -149,6 +158,16 @@ def _targets() -> Iterator[str]:
         if t.format != "msccl-xml":
             ops, limits = "put signal wait re ...", f"{t.max_steps} | {t.max_thread_blocks} | -"
         yield f"| `{t.name}` | {t.runtime} | {t.format} | {ops} | {limits} | `{t.reducescatter}` |"
+
+
+def _calls() -> Iterator[str]:
+    yield "| target | never runs | out of place only | a call's root |"
+    yield "|---|---|---|---|"
+    for t in TARGETS.values():
+        never = ", ".join(name for name in COLLECTIVE_NAMES if name not in t.collectives) or "-"
+        outside = [name for name in COLLECTIVE_NAMES if name in t.collectives and forms(t, name) == (False,)]
+        seen = "is looked at" if t.tells_roots else "is not looked at"
+        yield f"| `{t.name}` | {never} | {', '.join(outside) or '-'} | {seen} |"
 
 
 def _matrix(cells: Sequence[Cell]) -> Iterator[str]:
@@ -187,7 +206,9 @@ def _sizes(cells: Sequence[Cell]) -> Iterator[str]:
     yield "|---|---|---|" + "---|" * len(COMPARED)
     for cell in sorted(cells, key=lambda c: (c.ranks, c.cluster, COLLECTIVE_NAMES.index(c.collective))):
         sizes, within = dict(cell.sizes), dict(cell.within)
-        shown = " | ".join(_compared(cell.plain, sizes.get(name), within.get(name)) for name in COMPARED)
+        shown = " | ".join(
+            _compared(cell.plain, sizes[name], within[name]) if name in sizes else "-" for name in COMPARED
+        )
         yield f"| {cell.cluster} | {cell.collective} | {_numbers(cell.plain)} | {shown} |"
 
 

@@ -122,3 +122,12 @@ def test_the_page_says_what_is_wrong() -> None:
     sizes = tuple((name, replace(cell.plain, steps=10**6)) for name, _ in cell.sizes)
     bad = replace(cell, verdicts=(*cell.verdicts[:-1], ("mscclpp", "HS501")), sizes=sizes)
     assert "5 of 6; mscclpp HS501" in page([bad], []) and "fig10 allgather portable" in page([bad], [])
+
+
+def test_a_target_that_never_runs_a_collective_is_not_counted() -> None:
+    cell = measured(EXAMPLES / "fig10" / "topo.dsl", "gather", ALL)
+    assert {name for name, _ in cell.verdicts} == {"portable", "rccl-6", "rccl-5", "mscclpp"}
+    text = page([cell], [])
+    assert "| 4 of 4 |" in text and "| 11 / 11 / 0 / 2 | - |" in text
+    assert "| `msccl-executor` | gather, scatter | - | is not looked at |" in text
+    assert text.splitlines()[-1] in (EXAMPLES.parent / "docs" / "targets.md").read_text().splitlines()
