@@ -34,7 +34,7 @@ def limits(findings: Findings, target: Target, numbers: Numbers, sms: int | None
         _peers(findings, g, target, reader, "receive", RECEIVES)
         for t, block in enumerate(gpu.thread_blocks):
             _thread_block(findings, Place(g, t), block, target, numbers)
-            _channel(findings, Place(g, t), block.channel, target, reader)
+            _channel(findings, Place(g, t), block, target, reader)
 
 
 def _gpu(findings: Findings, g: int, target: Target, sms: int | None) -> None:
@@ -117,15 +117,24 @@ def _steps(findings: Findings, place: Place, steps: int, target: Target, numbers
         findings.add("step-limit", text, place)
 
 
-def _channel(findings: Findings, place: Place, channel: int, target: Target, reader: Reader) -> None:
+def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Target, reader: Reader) -> None:
+    """Readers compare with the number of channels, so the channel after the last passes, and has no entry in their
+    table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
+    a thread block without such a step is entered far outside."""
+    channel = block.channel
+    told = f"channel {channel} exceeds {target.max_channel}"
     if channel > reader.takes_channel:
-        findings.add("channel-limit", f"channel {channel} exceeds {target.max_channel}", place)
-    elif channel > target.max_channel and reader.past_table_refused:
-        text = "the reader looks behind its table and refuses the file or crashes"
-        findings.add("channel-past-table", f"channel {channel} exceeds {target.max_channel}: {text}", place)
-    elif channel > target.max_channel:
+        findings.add("channel-limit", told, place)
+    elif channel <= target.max_channel:
+        return
+    elif not reader.leaves_table:
         text = "the reader takes it and overwrites the size of scratch; there is no such channel to connect"
-        findings.add("channel-overflow", f"channel {channel} exceeds {target.max_channel}: {text}", place)
+        findings.add("channel-overflow", f"{told}: {text}", place)
+    elif any(x.op in SENDS or x.op in RECEIVES for x in block.instructions):
+        text = "the reader looks behind its table and refuses the file (too many sends, or receives, per channel)"
+        findings.add("channel-past-table", f"{told}: {text}", place)
+    else:
+        findings.add("channel-crash", f"{told}: the reader writes behind its table and crashes", place)
 
 
 def _numbers(findings: Findings, place: Place, x: Instruction, target: Target) -> None:

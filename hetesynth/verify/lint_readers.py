@@ -19,8 +19,8 @@ class Reader:
     """``words``: values of ``coll``. ``uncalled``: of these, what no call of the library brings to MSCCL.
     ``mode_ignored``: collectives for which the library looks only for calls out of place, whatever the file says.
     ``takes_channel``: the highest channel that the reader lets pass, one more than its table has.
-    ``past_table_refused``: with that channel the reader itself compares and counts in memory behind its table,
-    which ends in a refusal or a crash; otherwise it goes on to write over the fields that follow.
+    ``leaves_table``: with that channel the reader compares and counts in foreign memory behind its table;
+    otherwise it writes over fields of its own.
     ``checks_peers``: refuses peers that are no rank. ``checks_sizes``: holds
     i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
     ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: what a
@@ -33,7 +33,7 @@ class Reader:
     mode_ignored: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
     takes_channel: int = 32
-    past_table_refused: bool = True
+    leaves_table: bool = True
     checks_peers: bool = False
     checks_sizes: bool = False
     checks_order: bool = False
@@ -50,7 +50,7 @@ READERS: dict[str, Reader] = {
     "msccl": Reader(
         words=_RESEARCH,
         mode_ignored=frozenset({"alltoall"}),
-        past_table_refused=False,
+        leaves_table=False,
         checks_peers=True,
         checks_sizes=True,
         checks_order=True,

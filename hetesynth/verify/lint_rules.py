@@ -146,7 +146,9 @@ _TABLE = (
     Rule("HX316", "co-residency", "limit", "run",
          "Thread blocks that wait for each other do not fit on the GPU.", "Merge thread blocks."),
     Rule("HX317", "channel-past-table", "limit", "read",
-         "The reader looks behind its table of channels: it refuses the file or crashes.", "Use a lower one."),
+         "The reader looks behind its table of channels and finds too many peers.", "Use a lower one."),
+    Rule("HX318", "channel-crash", "limit", "crash",
+         "The reader writes behind its table of channels.", "Use a lower one, without peers too."),
     # -- GPUs, connections, ranges
     Rule("HX401", "gpu-twice", "attribute", "run", "Two GPUs have one id.", "One <gpu> per rank."),
     Rule("HX402", "gpu-unknown", "attribute", "run", "A GPU's id is no rank.", "Use 0 to ngpus-1."),

@@ -186,10 +186,17 @@ def test_the_channel_after_the_last_passes_the_check_of_every_reader() -> None:
     """All compare with the number of channels. What then happens depends on what lies behind their table: in the
     research runtime the fields of the same structure, elsewhere whatever the heap holds."""
 
-    def moved(channel: int) -> ReadResult:
+    def moved(channel: int, idle_only: bool = False) -> ReadResult:
         p = replace(GOOD, channels=channel + 1)
         gpus = [
-            replace(g, thread_blocks=tuple(replace(b, channel=channel) for b in g.thread_blocks)) for g in p.gpus
+            replace(
+                g,
+                thread_blocks=tuple(
+                    b if idle_only and (b.send_peer, b.recv_peer) != (None, None) else replace(b, channel=channel)
+                    for b in g.thread_blocks
+                ),
+            )
+            for g in p.gpus
         ]
         return _read(replace(p, gpus=tuple(gpus)))
 
@@ -201,7 +208,10 @@ def test_the_channel_after_the_last_passes_the_check_of_every_reader() -> None:
             assert beyond == {"channel-overflow", "channels-limit"}
         else:
             assert acceptance(moved(last + 1), TARGETS[name]) == "refused"
-            assert beyond == {"channel-past-table", "channels-limit"}
+            assert beyond == {"channel-past-table", "channel-crash", "channels-limit"}
+            idle = moved(last + 1, idle_only=True)
+            assert acceptance(idle, TARGETS[name]) == "crashes"
+            assert _rules(idle, name) == {"channel-crash", "channels-limit"}
         assert acceptance(moved(last + 2), TARGETS[name]) == "refused"
         assert _rules(moved(last + 2), name) == {"channel-limit", "channels-limit"}
 
