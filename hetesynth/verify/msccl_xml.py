@@ -195,6 +195,9 @@ class _Reader:
                     f"element <{tag.name[:40]}> under <{parent}> is ignored by every runtime: it is not executed"
                 )
                 self.values.report("unknown-element", text, tag.line, minor=True)
+        elif self._stack == ["algo"] and tag.name == "gpu" and "id" not in (tag.attributes or ()):
+            text = "attribute `id` is missing on a <gpu> of the second <algo>; readers look for it there too"
+            self.values.report("missing-attribute", text, tag.line)
         if not tag.empty:
             self._ignored += 1
             self._stack.append(tag.name)

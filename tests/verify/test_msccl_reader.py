@@ -97,6 +97,9 @@ def test_readers_take_the_first_of_two_roots() -> None:
     assert [(v.rule, "second root" in v.message) for v in read.warnings] == [("HX127", True)]
     assert alone.warnings == ()
     assert program_violations(read) == []
+    unnumbered = read_program(TEXT + b'<algo><gpu id="0"></gpu><gpu></gpu></algo>', "two")
+    assert [v.rule for v in unnumbered.violations] == ["HX201"]  # readers ask for the id to find their own
+    assert read_program(TEXT + b"<plan><gpu></gpu></plan>", "two").violations == ()
 
 
 VALUES = [
