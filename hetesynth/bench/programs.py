@@ -125,13 +125,13 @@ _CALLS = (
     "(`MSCCL_SCHEDULER`) is told the root; their own scheduler does not ask.",
     "",
     "Plans of MSCCL++ are registered by name, and a selector of the user's own chooses among them. NCCL's",
-    'broadcast tells it the root (`request.hints["root"]`); `synth --root all --target mscclpp` writes a plan for',
-    "each root in one command. What that selector leaves goes to the built-in one, which does not look at the",
+    'broadcast tells it the root (`request.hints["root"]`); `synth --root all --target mscclpp` writes a plan',
+    "for each root in one command. What that selector leaves goes to the built-in one, which does not look at the",
     "root. Plans of the other rooted collectives are run by whoever names them.",
     "",
-    "The MSCCL executor's library has no gather and no scatter, though its reader knows the words, and the research",
-    "runtime's reader does not: of `portable` files for these only RCCL runs any. The research runtime refuses",
-    "alltoall in place, and does not look at the in-place flag of an alltoall file.",
+    "The MSCCL executor's library has no gather and no scatter, though its reader knows the words, and the",
+    "research runtime's reader does not: of `portable` files for these only RCCL runs any. The research runtime",
+    "refuses alltoall in place, and does not look at the in-place flag of an alltoall file.",
 )
 _MATRIX = (
     "Each cell says how many targets run the collective and for how many of them the program, in place and out",
@@ -143,9 +143,9 @@ _SAVINGS = (
     "lowering has one message a chunk, one thread block a connection, plain instructions and every dependence.",
     "It ignores the limits; where a target could not hold it, the program is compared with a straightforward one",
     "that is within them (fewer channels, or transfers spread over more of them, and no more), shown after `>`; a",
-    "dash there: without sharing thread blocks there is none; a dash alone: the target never runs it. The critical",
-    "path is in chunk times: every chunk takes one everywhere. Fused receives are used wherever they can be here;",
-    "`synth` writes what is quicker ([0007](decisions/0007-fused-receives-by-time.md)).",
+    "dash there: without sharing thread blocks there is none; a dash alone: the target never runs it. The",
+    "critical path is in chunk times: every chunk takes one everywhere. Fused receives are used wherever they can",
+    "be here; `synth` writes what is quicker ([0007](decisions/0007-fused-receives-by-time.md)).",
 )
 
 

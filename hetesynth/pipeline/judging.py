@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hetesynth.verify.msccl_xml import ReadResult
 
 Level = Literal["error", "portability", "warning", "note"]
-"""Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or over
-NICs, or not what it seems; good to know."""
+"""Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or
+over NICs, or not what it seems; good to know."""
 
 
 @dataclass(frozen=True, slots=True)
