@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetesynth.emitter.mscclpp_place import Addition, Move, PlanMessage
-from hetesynth.emitter.mscclpp_teams import Share, Spread, Team, on_channels, teams
+from hetesynth.emitter.mscclpp_teams import Share, Spread, Team, on_channels, overtakes, teams
 from hetesynth.model.plan import (
     MAX_BARRIERS,
     MAX_CHANNELS_OF_OPERATION,
@@ -163,8 +163,8 @@ class _Assembly:
             for step in range(max(sum(m.dst == p for m in mine) for p in team.peers)):
                 signalled = [p for p in team.peers if sum(m.dst == p for m in mine) > step]
                 signals += on_channels("signal", team, signalled)
-            by_thread = team.kind == "port" and [x.channels for x in puts] == [x.channels for x in signals]
-            operations = [*puts, *signals] if by_thread else [*puts, NOP, *signals]
+            apart = team.kind == "memory" or overtakes((), [*puts, *signals])
+            operations = [*puts, NOP, *signals] if apart else [*puts, *signals]
             reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
             items.append(_Item(t, tuple(operations), reads=reads))
         self._wait_for(items)
@@ -291,9 +291,11 @@ class _Assembly:
                     across = True
                 elif segment >= self.teams[t].segment:
                     inside.add(t)
+            inside |= {item.team} if overtakes(self.teams[item.team].operations, item.operations) else set()
         before: list[list[PlanOperation]] = [[] for _ in self.teams]
         for t, team in enumerate(self.teams):
-            before[t] += on_channels("flush", team, [p for p in team.peers if p in flushed])
+            flushes = on_channels("flush", team, [p for p in team.peers if p in flushed])
+            before[t] += [NOP, *flushes] if overtakes(team.operations, flushes) else flushes
         if (across or flushed) and len(self.teams) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()

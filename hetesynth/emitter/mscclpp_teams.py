@@ -6,8 +6,10 @@ blocks in the making. Knows nothing of the order of operations.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from hetesynth.emitter.layout import Layout
 from hetesynth.emitter.mscclpp_place import Addition, Move, PlanMessage
@@ -22,6 +24,7 @@ from hetesynth.model.plan import (
 from hetesynth.model.program import Buffer
 from hetesynth.model.topology import Rank
 
+_MEETINGS = frozenset({"nop", "barrier"})
 RemoteName = tuple[Rank, Buffer]
 """(peer, its buffer)."""
 
@@ -83,6 +86,37 @@ def teams(share: Share, spread: Spread) -> Iterator[Team]:
             remote += more
         if peers:
             yield Team(kind, tuple(peers), tuple(remote))
+
+
+def overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
+    """Whether in ``following`` a thread signals or flushes a port channel on which another thread's put may come
+    later, since no ``nop`` or ``barrier`` stands between the two.
+
+    The kernel's thread i handles entry i of an operation; threads of a block run apart until they meet.
+    """
+    putters: dict[int, set[int]] = defaultdict(set)
+    for operation in _since_meeting(before):
+        _note_puts(operation, putters)
+    for operation in following:
+        if operation.op in _MEETINGS:
+            return False
+        if operation.op in ("signal", "flush") and any(
+            putters[channel] - {thread} for thread, channel in enumerate(operation.channels)
+        ):
+            return True
+        _note_puts(operation, putters)
+    return False
+
+
+def _since_meeting(operations: Sequence[PlanOperation]) -> Iterator[PlanOperation]:
+    """From the last on backwards, as far as the threads of the block have not met."""
+    return takewhile(lambda operation: operation.op not in _MEETINGS, reversed(operations))
+
+
+def _note_puts(operation: PlanOperation, putters: dict[int, set[int]]) -> None:
+    if operation.op == "put":
+        for thread, channel in enumerate(operation.channels):
+            putters[channel].add(thread)
 
 
 def on_channels(op: PlanOp, team: Team, peers: Sequence[Rank]) -> list[PlanOperation]:

@@ -31,7 +31,7 @@ MANY = -1
 @dataclass(slots=True)
 class PlanAccess:
     """Who touches memory: ``actor`` at ``stamp``, issued by thread block ``block`` in ``segment``, knowing
-    ``clock``."""
+    ``clock``. ``before``: of an engine, how many of its puts surely go before this one."""
 
     actor: int
     stamp: int
@@ -40,12 +40,13 @@ class PlanAccess:
     operation: int
     clock: Clock
     place: PlanPlace
+    before: int = 0
 
     def knows(self, actor: int, stamp: int, operation: int) -> bool:
         """Whether an access stamped so happened before this one, or is part of the same operation."""
         if actor == self.block:
             return stamp < self.segment or (actor == self.actor and operation == self.operation)
-        return actor == self.actor or bool(self.clock[actor] >= stamp)
+        return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
 
 
 @dataclass(slots=True)
@@ -57,13 +58,16 @@ class _Cell:
 
 
 class PlanMemory:
-    """The cells of one GPU; ``names`` says who an actor is."""
+    """The cells of one GPU; ``names`` says who an actor is, ``hints`` of some why it is not waited for."""
 
-    def __init__(self, layout: PlanLayout, owner: Rank, findings: PlanFindings, names: list[str]) -> None:
+    def __init__(
+        self, layout: PlanLayout, owner: Rank, findings: PlanFindings, names: list[str], hints: dict[int, str]
+    ) -> None:
         self._layout = layout
         self._owner = owner
         self._findings = findings
         self._names = names
+        self._hints = hints
         self._values: dict[int, Value] = {}
         self._cells: dict[int, _Cell] = {}
         self._raced: set[tuple[int, int]] = set()
@@ -122,7 +126,10 @@ class PlanMemory:
             self._findings.add("plan-missing-nop", text, access.place)
         else:
             text = f"{does} {name}, which {self._names[other]} {did}s: nothing orders the two"
-            self._findings.add("plan-race", text, access.place)
+            self._findings.add("plan-race", text + self._why(other), access.place)
+
+    def _why(self, actor: int) -> str:
+        return f" ({self._hints[actor]})" if actor in self._hints else ""
 
     def outlived(self, clock: Clock, own: range) -> None:
         """At the end of the GPU's kernel, whose thread blocks together know ``clock``: nothing may still come."""
@@ -135,7 +142,7 @@ class PlanMemory:
             text = (
                 f"its kernel may end while {self._names[actor]} still uses its memory: no wait or flush covers it"
             )
-            self._findings.add("plan-late-access", text, PlanPlace(self._owner))
+            self._findings.add("plan-late-access", text + self._why(actor), PlanPlace(self._owner))
 
 
 def added(a: list[Value], b: list[Value], findings: PlanFindings, place: PlanPlace) -> list[Value]:

@@ -7,8 +7,9 @@ and sums are made by all threads of a block, signals, waits and port puts by sin
 ``barrier`` make the threads of a block wait for each other. So what a wait learns holds after the next of these,
 and a signal vouches for what came before the last of these. A relaxed signal says that the kernel runs and no
 more. A port channel moves data on its own: the source is read, and the target written, some time before a later
-signal of the channel arrives; the sender knows so after a flush. Kernels start and end by themselves: memory of
-a peer may be touched only between a sign of life from it and its last wait.
+signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
+in order only if they meet in between (``mscclpp_lanes``). Kernels start and end by themselves: memory of a peer
+may be touched only between a sign of life from it and its last wait.
 
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
 plan stops does not depend on the order, nor do values unless there is a race, which is found from
@@ -28,9 +29,10 @@ import numpy as np
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, PlanOperation, Slice
 from hetesynth.model.topology import Rank
 from hetesynth.verify.mscclpp_checks import PlanFindings, PlanPlace
+from hetesynth.verify.mscclpp_lanes import Order, Where, orders
 from hetesynth.verify.mscclpp_layout import PlanLayout
 from hetesynth.verify.mscclpp_memory import PlanAccess, PlanMemory, added
-from hetesynth.verify.mscclpp_state import BlockState, ChannelEnd, Event, SemaphoreState, meet_all
+from hetesynth.verify.mscclpp_state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
 from hetesynth.verify.program_layout import BROKEN, Value, named
 
 MAX_SHOWN_WAITS = 6
@@ -53,7 +55,8 @@ class PlanExecution:
         self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
         self._connect(names)
         self._started = len(names)
-        self._memory = [PlanMemory(layout, g, findings, names) for g in range(plan.ranks)]
+        self._hints: dict[int, str] = {}
+        self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
         self._releasers = self._count_releases()
         self._barriers: dict[tuple[Rank, int], list[BlockState]] = {}
@@ -65,6 +68,7 @@ class PlanExecution:
                 BlockState(k, place, plan.gpus[place.gpu].blocks[place.block or 0], clock, self._started)
             )
         self._woken: list[int] = []
+        self._orders: dict[int, dict[Where, Order]] = {}
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock, or what is left over, and final data."""
@@ -95,7 +99,7 @@ class PlanExecution:
         for g, gpu in enumerate(self._plan.gpus):
             for kind in CHANNEL_TYPES:
                 for c, peer in enumerate(gpu.peers(kind)):
-                    end = ChannelEnd(g, kind)
+                    end = ChannelEnd(g, kind, c)
                     if kind == "port":
                         end.engine = len(names)
                         names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
@@ -172,7 +176,7 @@ class PlanExecution:
                     block.pending.append(replace(event, relaxed=True) if relaxed else event)
             case "flush":
                 for thread, end in enumerate(self._ends_of(block, operation)):
-                    block.await_puts(end.engine, self._sure_puts(block, end, thread))
+                    self._flush(block, end, thread)
             case "sem_acquire" | "sem_release":
                 self._semaphore(block, operation)
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
@@ -196,21 +200,37 @@ class PlanExecution:
 
     def _signal(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
-            self._uses(block, end, "signal", place)
-            puts = None
-            if end.engine >= 0 and operation.op == "signal":
-                puts = end.engine, self._sure_puts(block, end, thread)
-            self._deliver(end, block.event(puts, operation.op == "rlxsignal"), place)
+            self._signal_on(block, end, thread, place)
 
-    def _sure_puts(self, block: BlockState, end: ChannelEnd, thread: int) -> int:
-        """How many puts of a port channel surely go before a signal that ``thread`` gives now."""
-        end.fresh = [
-            put
-            for put in end.fresh
-            if not (put[1] == block.index and (put[2] < block.segment or put[3] == thread))
-            and (put[1] == block.index or block.clock[put[1]] < put[2])
-        ]
-        return end.fresh[0][0] - 1 if end.fresh else end.issued
+    def _signal_on(self, block: BlockState, end: ChannelEnd, thread: int, place: PlanPlace) -> None:
+        self._uses(block, end, "signal", place)
+        turn = end.turn(block)
+        turn[1] += 1
+        puts = None
+        relaxed = turn[1] <= self._order(block, end).relaxed
+        if end.engine >= 0 and not relaxed:
+            puts = end.engine, end.before_signal(block)
+            self._hint(block, end, thread, puts[1], "signals")
+        self._deliver(end, block.event(puts, relaxed), place)
+
+    def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
+        sure = end.before_thread(block, thread)
+        self._hint(block, end, thread, sure, "flushes")
+        block.await_puts(end.engine, sure)
+
+    def _order(self, block: BlockState, end: ChannelEnd) -> Order:
+        if block.index not in self._orders:
+            self._orders[block.index] = orders(block.code)
+        return self._orders[block.index][block.segment, end.kind, end.channel]
+
+    def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
+        """Remembers why a put is not covered: another thread of the block made it, and they have not met."""
+        if sure == len(end.puts):
+            return
+        put = end.puts[sure]
+        if put.block == block.index and put.segment == block.segment and put.thread != thread:
+            text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
+            self._hints.setdefault(end.engine, text)
 
     def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
         if end.far is None:
@@ -248,19 +268,19 @@ class PlanExecution:
 
     def _port_puts(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
-            end.issued += 1
-            end.fresh.append((end.issued, block.index, block.segment, thread))
+            before, turn = end.before_thread(block, thread), end.turn(block)
+            covered = self._order(block, end).covers[turn[0]]
+            turn[0] += 1
+            end.puts.append(PortPut(block.index, block.segment, thread, covered))
             access = PlanAccess(
-                end.engine, end.issued, block.index, block.segment, block.done, block.clock, place
+                end.engine, len(end.puts), block.index, block.segment, block.done, block.clock, place, before
             )  # fmt: skip
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):
-                self._uses(block, end, "signal", place)
-                puts = end.engine, self._sure_puts(block, end, thread)
-                self._deliver(end, block.event(puts), place)
+                self._signal_on(block, end, thread, place)
             if operation.op == "pwsf":
-                block.await_puts(end.engine, self._sure_puts(block, end, thread))
+                self._flush(block, end, thread)
 
     def _located(self, block: BlockState, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
         """(owner, first cell, name) of a slice."""

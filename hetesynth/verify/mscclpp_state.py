@@ -6,6 +6,7 @@ In: events that signals, releases and barriers pass on. Out: clocks (see ``msccl
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,22 +32,56 @@ class Event:
     relaxed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PortPut:
+    """A put of a port channel: who issued it, and how many signals of its segment cover it (``Order.covers``)."""
+
+    block: int
+    segment: int
+    thread: int
+    covered: int
+
+
 @dataclass(slots=True)
 class ChannelEnd:
     """One end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
 
-    ``fresh``: puts that a signal may still overtake, as (number, thread block, segment, thread). ``last``: who
-    signalled and who waited last, as (thread block, segment).
+    ``puts``: all issued, numbered from 1. ``turns``: how many puts and signals a thread block has pushed in a
+    segment. ``sure``: of how many puts a thread of a block already knew that they go before it; of a signal's, -1
+    for the thread. ``last``: who signalled and who waited last, as (thread block, segment).
     """
 
     gpu: Rank
     kind: ChannelType
+    channel: int = 0
     far: int | None = None
     engine: int = -1
     inbox: deque[Event] = field(default_factory=deque)
-    issued: int = 0
-    fresh: list[tuple[int, int, int, int]] = field(default_factory=list)
+    puts: list[PortPut] = field(default_factory=list)
+    turns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    sure: dict[tuple[int, int], int] = field(default_factory=dict)
     last: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def turn(self, block: BlockState) -> list[int]:
+        """[puts, signals] that ``block`` has pushed here since its threads last met."""
+        return self.turns.setdefault((block.index, block.segment), [0, 0])
+
+    def before_thread(self, block: BlockState, thread: int) -> int:
+        """How many puts surely go before what ``thread`` of ``block`` pushes now."""
+        return self._sure(block, thread, lambda put: put.thread == thread)
+
+    def before_signal(self, block: BlockState) -> int:
+        """How many puts have surely arrived with as many signals as ``block`` has given in this segment."""
+        given = self.turn(block)[1]
+        return self._sure(block, -1, lambda put: put.covered <= given)
+
+    def _sure(self, block: BlockState, thread: int, now: Callable[[PortPut], bool]) -> int:
+        """Puts up to the first that is not known; ``now`` judges those of the segment that still runs."""
+        count = self.sure.get((block.index, thread), 0)
+        while count < len(self.puts) and block.knows_put(self.puts[count], now):
+            count += 1
+        self.sure[block.index, thread] = count
+        return count
 
 
 @dataclass(slots=True)
@@ -89,6 +124,12 @@ class BlockState:
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
         """What a signal given now passes on."""
         return Event(self.clock, self.place.gpu, self.index, self.segment - 1, puts, relaxed)
+
+    def knows_put(self, put: PortPut, now: Callable[[PortPut], bool]) -> bool:
+        """Whether ``put`` was surely issued; ``now`` says so of those of this block's own running segment."""
+        if put.block == self.index:
+            return put.segment < self.segment or now(put)
+        return bool(self.clock[put.block] >= put.segment)
 
     def await_puts(self, engine: int, number: int) -> None:
         """A flush: the puts of a channel up to ``number`` are known to be done."""

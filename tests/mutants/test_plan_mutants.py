@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 from emitter.emitter_cases import case
@@ -112,6 +113,62 @@ def test_what_the_judge_accepts_goes_right_in_every_order(mutant: Mutant) -> Non
 @given(MUTANTS)
 def test_what_the_judge_accepts_goes_right_in_every_order_at_length(mutant: Mutant) -> None:
     accepted_goes_right(mutant)
+
+
+def turned(x: PlanOperation, rng: random.Random) -> PlanOperation:
+    """The same for the same channels, but by other threads."""
+    turn = rng.randrange(1, max(2, len(x.channels)))
+
+    def moved(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*entries[turn:], *entries[:turn])
+
+    pairs = {"src": moved(x.src), "dst": moved(x.dst)} if x.op == "put" else {}
+    return replace(x, channels=moved(x.channels), **pairs)
+
+
+def loosened(plan: Plan, rng: random.Random) -> Plan:
+    """Port operations of one thread block shared out to its threads anew, and perhaps without one nop."""
+    g, t = rng.choice([(g, t) for g, gpu in enumerate(plan.gpus) for t in range(len(gpu.blocks))])
+    ops = list(plan.gpus[g].blocks[t].operations)
+    nops = [i for i, x in enumerate(ops) if x.op == "nop"]
+    if nops and rng.random() < 0.7:
+        del ops[rng.choice(nops)]
+    wide = [i for i, x in enumerate(ops) if len(x.channels) > 1 and x.channel_type == "port"]
+    for i in rng.sample(wide, min(len(wide), rng.randrange(3))):
+        ops[i] = turned(ops[i], rng)
+    return with_operations(plan, g, t, ops)
+
+
+def ports_only(graph: str, name: str) -> tuple[Plan, int | None]:
+    problem, schedule = case(graph, name)
+    servers = [f"s{r}" for r in range(problem.ranks)]
+    return lower_plan(problem, schedule, PlanOptions("m"), servers), problem.collective.root
+
+
+def threads_apart(count: int) -> tuple[int, int]:
+    """(mutants accepted, mutants refused) of ``count``; what is accepted goes right in every order tried."""
+    accepted = refused = 0
+    for seed in range(count):
+        rng = random.Random(seed)
+        plan, root = ports_only(*CASES[seed % len(CASES)])
+        changed = loosened(plan, rng)
+        if plan_violations(changed, root=root, max_findings=1):
+            refused += 1
+            continue
+        accepted += 1
+        assert {outcome(changed, root, s) for s in range(4)} == {"right"}, seed
+    return accepted, refused
+
+
+def test_threads_that_run_apart() -> None:
+    accepted, refused = threads_apart(100)
+    assert accepted > 10 and refused > 10
+
+
+@pytest.mark.slow
+def test_threads_that_run_apart_at_length() -> None:
+    accepted, refused = threads_apart(3000)
+    assert accepted > 300 and refused > 300
 
 
 @pytest.mark.parametrize("in_place", [False, True])

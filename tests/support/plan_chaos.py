@@ -1,9 +1,11 @@
 """A second executor of MSCCL++ plans, made to go wrong: random orders, real numbers, no happens-before.
 
 Within a segment of a thread block (up to the next nop or barrier) copies and sums happen in any order at any time,
-whatever signals and waits stand between them. A port channel does its puts and signals in order, some time later.
-Kernels start late: what arrives before is lost. When one ends its output is taken and its memory overwritten.
-``outcome`` says "right", "wrong" or "stuck". It shares no code with the judge.
+whatever signals and waits stand between them. Thread i handles entry i of signals, waits, flushes, semaphores and
+port puts: each thread takes its entries in order, different threads run apart. A port channel does what threads
+push to it in the order of pushing, some time later, in some runs much later. Kernels start late: what arrives
+before is lost. When one ends its output is taken and its memory overwritten. ``outcome`` says "right", "wrong" or
+"stuck". It shares no code with the judge.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from hetesynth.model.plan import LocalSlice, Plan, PlanBlock, PlanOperation, Sli
 
 GARBAGE = -(10**9)
 Job = Callable[[], None]
+Task = Callable[[], bool]
+"""Tries to do a thread's next entry; whether it could."""
 
 
 @dataclass
@@ -24,14 +28,22 @@ class Block:
     gpu: int
     code: PlanBlock
     at: int = 0
+    end: int = 0
     jobs: list[Job] = field(default_factory=list)
+    threads: dict[int, deque[Task]] = field(default_factory=dict)
     loaded: bool = False
     barrier: bool = False
+    done: bool = False
+
+    def go_on(self) -> None:
+        """Past the meeting of its threads."""
+        self.at, self.loaded, self.barrier = self.end + 1, False, False
 
 
 class Chaos:
     def __init__(self, plan: Plan, root: int | None, seed: int) -> None:
         self.plan, self.root, self.rng = plan, root, random.Random(seed)
+        self.haste = self.rng.choice((0.02, 0.2))  # how soon port channels do what was pushed
         self.memory: list[dict[tuple[str, int], int]] = [{} for _ in plan.gpus]
         self.started = [False] * plan.ranks
         self.ended = [False] * plan.ranks
@@ -127,12 +139,11 @@ class Chaos:
         choice = self.rng.random()
         if choice < 0.1:
             return self.start_or_end(self.rng.randrange(self.plan.ranks))
-        if choice < 0.3 and self.queues:
-            queue = self.queues[self.rng.choice(sorted(self.queues))]
-            if queue:
-                queue.popleft()()
-                return True
-            return False
+        if choice < 0.1 + self.haste:
+            waiting = sorted(key for key, queue in self.queues.items() if queue)
+            if waiting:
+                self.queues[self.rng.choice(waiting)].popleft()()
+            return bool(waiting)
         block = self.rng.choice(self.blocks)
         return self.started[block.gpu] and self.advance(block)
 
@@ -141,7 +152,7 @@ class Chaos:
             self.started[g] = True
             self.reset(g, contents=True)
             return True
-        busy = any(b.at < len(b.code.operations) or b.jobs for b in self.blocks if b.gpu == g)
+        busy = not all(b.done for b in self.blocks if b.gpu == g)
         if self.ended[g] or busy:
             return False
         self.ended[g] = True
@@ -151,68 +162,113 @@ class Chaos:
         return True
 
     def advance(self, block: Block) -> bool:
+        if block.done:
+            return False
         if not block.loaded:
             self.load(block)
         if block.jobs and self.rng.random() < 0.6:
             block.jobs.pop(self.rng.randrange(len(block.jobs)))()
             return True
-        if block.at >= len(block.code.operations):
-            return False
-        return self.control(block, block.code.operations[block.at])
+        for thread in self.rng.sample(sorted(block.threads), len(block.threads)):
+            if block.threads[thread][0]():
+                block.threads[thread].popleft()
+                if not block.threads[thread]:
+                    del block.threads[thread]
+                return True
+        return not block.jobs and not block.threads and self.meet(block)
 
     def load(self, block: Block) -> None:
-        """All data operations up to the next meeting of the threads may happen from now on."""
+        """What all threads and what single threads do up to where they next meet."""
         block.loaded = True
+        block.end = block.at
         for operation in block.code.operations[block.at :]:
             if operation.op in ("nop", "barrier"):
                 return
-            if (
-                operation.op in ("copy", "re", "res", "rre", "rres", "get", "put")
-                and operation.channel_type != "port"
-            ):
+            block.end += 1
+            moves = operation.op in ("copy", "re", "res", "rre", "rres", "get", "put")
+            if moves and operation.channel_type != "port":
                 block.jobs += self.pieces(block, operation)
+                continue
+            entries = operation.semaphores if operation.op.startswith("sem_") else operation.channels
+            flushed = len(operation.dst) if operation.op == "flush" else len(entries)
+            for thread in range(min(len(entries), flushed)):
+                block.threads.setdefault(thread, deque()).extend(self.tasks(block, operation, thread))
 
-    def control(self, block: Block, operation: PlanOperation) -> bool:
-        op, kind, gpu = operation.op, operation.channel_type or "memory", block.gpu
-        channels = [block.code.channels(kind)[c] for c in operation.channels]
-        if op in ("nop", "barrier"):
-            if block.jobs or (op == "barrier" and not self.pass_barrier(block, operation)):
-                return False
-            block.loaded = False
-        elif op in ("signal", "rlxsignal"):
-            for c in channels:
-                job = self.signal(self.far(gpu, kind, c))
-                if kind == "port":
-                    self.queue(gpu, c).append(job)
-                else:
-                    job()
-        elif op in ("wait", "rlxwait"):
-            keys = [self.mine(gpu, kind, c) for c in channels]
-            if any(not self.tokens.get(key) for key in keys):
-                return False
-            for key in keys:
-                self.tokens[key] -= 1
-        elif op == "flush":
-            if any(self.queue(gpu, c) for c in channels):
-                return False
-        elif op in ("sem_acquire", "sem_release"):
-            sign = -1 if op == "sem_acquire" else 1
-            values = self.semaphores[gpu]
-            if sign < 0 and any(values[s] < 1 for s in operation.semaphores):
-                return False
-            for s in operation.semaphores:
-                values[s] += sign
-        elif kind == "port":
-            self.port_put(block, operation, channels)
-        block.at += 1
+    def meet(self, block: Block) -> bool:
+        if block.end == len(block.code.operations):
+            block.done = True
+            return True
+        operation = block.code.operations[block.end]
+        if operation.op == "barrier":
+            return self.pass_barrier(block, operation)
+        block.go_on()
         return True
 
-    def port_put(self, block: Block, operation: PlanOperation, channels: list[int]) -> None:
-        for c, src, dst in zip(channels, operation.src, operation.dst, strict=True):
-            queue = self.queue(block.gpu, c)
-            queue.extend(self.piece(block, operation, (src,), (dst,), k) for k in range(src.size))
-            if operation.op != "put":
-                queue.append(self.signal(self.far(block.gpu, "port", c)))
+    def tasks(self, block: Block, operation: PlanOperation, thread: int) -> Iterator[Task]:
+        """What ``thread`` does for its entry of the operation."""
+        op, kind, gpu = operation.op, operation.channel_type or "memory", block.gpu
+        if op in ("sem_acquire", "sem_release"):
+            yield self.semaphore(gpu, operation.semaphores[thread], -1 if op == "sem_acquire" else 1)
+            return
+        channel = block.code.channels(kind)[operation.channels[thread]]
+        if op in ("put", "pws", "pwsf"):
+            yield self.port_put(block, operation, channel, thread)
+        if op in ("signal", "rlxsignal", "pws", "pwsf"):
+            yield self.give(gpu, kind, channel)
+        if op in ("wait", "rlxwait"):
+            yield self.take(self.mine(gpu, kind, channel))
+        if op in ("flush", "pwsf"):
+            yield from self.flush(gpu, channel)
+
+    def semaphore(self, gpu: int, number: int, change: int) -> Task:
+        def run() -> bool:
+            values = self.semaphores[gpu]
+            if values[number] + change < 0:
+                return False
+            values[number] += change
+            return True
+
+        return run
+
+    def give(self, gpu: int, kind: str, channel: int) -> Task:
+        def run() -> bool:
+            job = self.signal(self.far(gpu, kind, channel))
+            if kind == "port":
+                self.queue(gpu, channel).append(job)
+            else:
+                job()
+            return True
+
+        return run
+
+    def take(self, key: tuple[int, int, str, int]) -> Task:
+        def run() -> bool:
+            if not self.tokens.get(key):
+                return False
+            self.tokens[key] -= 1
+            return True
+
+        return run
+
+    def flush(self, gpu: int, channel: int) -> Iterator[Task]:
+        """Pushes a mark and waits for it to come out at the other end."""
+        passed: list[bool] = []
+
+        def push() -> bool:
+            self.queue(gpu, channel).append(lambda: passed.append(True))
+            return True
+
+        yield push
+        yield lambda: bool(passed)
+
+    def port_put(self, block: Block, operation: PlanOperation, channel: int, thread: int) -> Task:
+        def run() -> bool:
+            src, dst = operation.src[thread], operation.dst[thread]
+            pieces = [self.piece(block, operation, (src,), (dst,), k) for k in range(src.size)]
+            self.queue(block.gpu, channel).extend(pieces)
+            return True
+
+        return run
 
     def queue(self, gpu: int, channel: int) -> deque[Job]:
         peer = self.plan.gpus[gpu].port_peers[channel]
@@ -220,23 +276,18 @@ class Chaos:
 
     def pass_barrier(self, block: Block, operation: PlanOperation) -> bool:
         """The last to come lets all the others pass."""
-        if not block.barrier:
-            block.barrier = True
-            here = [
-                b
-                for b in self.blocks
-                if b.gpu == block.gpu
-                and b.barrier
-                and b.at < len(b.code.operations)
-                and b.code.operations[b.at].barrier == operation.barrier
-            ]
-            if len(here) == operation.blocks:
-                for b in here:
-                    b.barrier = False
-                    b.loaded = False
-                    b.at += b is not block
-                return True
-        return False
+        if block.barrier:
+            return False
+        block.barrier = True
+        here = [
+            b
+            for b in self.blocks
+            if b.gpu == block.gpu and b.barrier and b.code.operations[b.end].barrier == operation.barrier
+        ]
+        if len(here) == operation.blocks:
+            for b in here:
+                b.go_on()
+        return True
 
     # -- the answer
 

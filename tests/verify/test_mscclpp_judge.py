@@ -27,7 +27,8 @@ NOP = PlanOperation("nop")
 
 
 def on(op: PlanOp, *channels: int, kind: ChannelType = "memory") -> PlanOperation:
-    return PlanOperation(op, kind, channels or (0,))
+    counted = (LocalSlice("o", 0, 1),) * len(channels or (0,)) if op == "flush" else ()
+    return PlanOperation(op, kind, channels or (0,), dst=counted)
 
 
 def local(buffer: Buffer, index: int, size: int = 1) -> LocalSlice:

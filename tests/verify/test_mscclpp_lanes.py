@@ -1,0 +1,127 @@
+"""What single threads push to a channel: counted orders against all orders, and plans whose threads run apart."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.plan_chaos import outcome
+from test_mscclpp_judge import NOP, block, gpu, local, on, plan, put
+
+from hetesynth.model.plan import Plan, PlanBlock, PlanOp, PlanOperation
+from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp_json import load_plan
+from hetesynth.verify.mscclpp_lanes import orders
+
+FIXTURES = Path(__file__).parent / "fixtures" / "plans"
+Event = tuple[int, str]
+"""(thread, operation)."""
+
+
+def defects() -> Path:
+    given = os.environ.get("HETESYNTH_CONFORMANCE")
+    return (Path(given) if given else Path(__file__).parents[3] / "shared" / "data") / "defects"
+
+
+def arrivals(events: list[Event]) -> Iterator[list[int]]:
+    """Every order, as positions in ``events``, in which each thread's events stay in theirs."""
+
+    def extend(taken: list[int]) -> Iterator[list[int]]:
+        if len(taken) == len(events):
+            yield taken
+        for thread in {t for t, _ in events}:
+            left = [i for i, (t, _) in enumerate(events) if t == thread and i not in taken]
+            if left:
+                yield from extend([*taken, left[0]])
+
+    yield from extend([])
+
+
+def pushed(events: list[Event]) -> PlanBlock:
+    """A block that does so on channel 0: thread i handles entry i, so entries before it name another channel."""
+    operations = []
+    for thread, op in events:
+        operations.append(PlanOperation(op, "port", (*[1] * thread, 0)))  # type: ignore[arg-type]
+    return PlanBlock(0, tuple(operations), port_channels=(0, 1))
+
+
+def test_what_signals_cover_is_what_holds_in_all_orders() -> None:
+    rng = random.Random(7)
+    for _ in range(150):
+        ops: list[PlanOp] = ["put", "signal", "rlxsignal", "pws"]
+        events = [(rng.randrange(3), rng.choice(ops)) for _ in range(rng.randint(1, 6))]
+        order = orders(pushed(events)).get((1, "port", 0))
+        puts = [i for i, (_, op) in enumerate(events) if op in ("put", "pws")]
+        latest = dict.fromkeys(puts, 0)
+        relaxed = 0
+        for found in arrivals(events):
+            signals, strong = 0, False
+            for i in found:
+                if events[i][1] in ("put", "pws"):
+                    latest[i] = max(latest[i], signals)
+                if events[i][1] != "put":
+                    signals += 1
+                    strong = strong or events[i][1] != "rlxsignal"
+                    relaxed = relaxed if strong else max(relaxed, signals)
+        assert order is not None
+        assert order.covers == tuple(latest[i] + 1 for i in puts), events
+        assert order.relaxed == relaxed, events
+
+
+def rules(found: Plan, root: int | None = None) -> set[str | None]:
+    return {v.rule for v in plan_violations(found, root=root)}
+
+
+@pytest.mark.parametrize("name", ["flush_by_another_thread", "signal_by_another_thread"])
+def test_a_put_by_one_thread_and_its_flush_or_signal_by_another(name: str) -> None:
+    read = load_plan(FIXTURES / f"{name}.json")
+    found = plan_violations(read, root=0)
+    assert {v.kind for v in found} == {"race"}
+    assert any("a nop must stand between" in v.message for v in found)
+    assert "wrong" in {outcome(read, 0, seed) for seed in range(60)}
+
+
+def test_a_nop_between_put_and_flush_is_enough() -> None:
+    read = load_plan(FIXTURES / "flush_by_another_thread_after_nop.json")
+    assert plan_violations(read) == []
+    assert {outcome(read, 0, seed) for seed in range(60)} == {"right"}
+
+
+def test_two_threads_that_put_and_signal_on_one_channel_need_both_waits() -> None:
+    """Either of the two signals may come first."""
+    both = PlanOperation("pws", "port", (0, 0), (local("i", 0), local("i", 1)), put(local("i", 0), 0).dst * 2)
+
+    def part(rank: int, waits: int) -> list[PlanOperation]:
+        sent = replace(both, dst=tuple(replace(p, index=2 * rank + k) for k, p in enumerate(both.dst)))
+        opening = [on("signal", kind="port"), on("wait", kind="port"), NOP]
+        own = PlanOperation("copy", src=(local("i", 0, 2),), dst=(local("o", 2 * rank, 2),))
+        read = PlanOperation("copy", src=(local("o", 2 - 2 * rank, 2),), dst=(local("s", 0, 2),))
+        wait = on("wait", kind="port")
+        late = [wait] * (2 - waits)
+        return [*opening, own, sent, *[wait] * waits, NOP, read, *late, on("flush", kind="port"), NOP]
+
+    def made(waits: int) -> Plan:
+        sizes = {"i": 2, "o": 4, "kind": "port"}
+        return plan(*(gpu(r, block(0, part(r, waits), "port"), **sizes) for r in (0, 1)))  # type: ignore[arg-type]
+
+    assert rules(made(2)) == set()
+    assert rules(made(1)) == {"HX902"}
+
+
+EXPECTED = {
+    "emitted_flush_lane_fig10_alltoall_inplace": False,
+    "emitted_signal_lane_gather.c4": False,
+    "lane_A_signal_by_same_thread_as_put": False,
+    "lane_B_signal_by_other_thread": False,
+    "lane_C_as_A_with_nop_before_flush": True,
+}
+
+
+@pytest.mark.skipif(not defects().is_dir(), reason="no conformance data")
+@pytest.mark.parametrize("name", EXPECTED)
+def test_plans_of_earlier_versions(name: str) -> None:
+    assert (plan_violations(load_plan(defects() / f"{name}.json")) == []) == EXPECTED[name]
