@@ -17,6 +17,7 @@ from itertools import product
 from hetesynth.emitter.layout import Layout, in_place_supported
 from hetesynth.emitter.mscclpp_blocks import thread_blocks
 from hetesynth.emitter.mscclpp_place import PlanMessage, PlanPlacement, place_plan
+from hetesynth.emitter.mscclpp_sizes import message_range
 from hetesynth.emitter.mscclpp_teams import RemoteName, Share, Spread
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
@@ -32,7 +33,8 @@ _SPREADS = tuple(Spread(m, p) for m, p in ((1, 8), (1, 16), (2, 16), (4, 16), (8
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What to make of a schedule; sizes in bytes of the message as the runtime counts it, 0 for no upper limit."""
+    """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
+    runtime's own."""
 
     name: str
     in_place: bool = False
@@ -44,20 +46,22 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r.
 
     Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
-    hold, HS508 it does not fit the runtime's limits.
+    hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
     """
     _check(problem, options, servers)
     layout = Layout(problem.collective, options.in_place)
     placement = place_plan(problem, schedule, layout)
     gpus = tuple(_gpu(layout, placement, rank, servers) for rank in range(problem.ranks))
+    name = problem.collective.name
+    least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(
         name=options.name,
-        collective=problem.collective.name,
+        collective=name,
         protocol="Simple",
         in_place=options.in_place,
         gpus=gpus,
-        min_bytes=options.min_bytes,
-        max_bytes=options.max_bytes or OPEN_MAX_BYTES,
+        min_bytes=least,
+        max_bytes=most,
     )
 
 

@@ -28,7 +28,8 @@ MAX_REMOTE_BUFFERS = 16  # of a thread block, by each type of channel
 MAX_CHANNELS_OF_OPERATION = 8
 MAX_SLICES = 10  # on one side of an operation
 MAX_BARRIERS = 16  # of a GPU
-MAX_SEMAPHORES = 16  # of a GPU
+MAX_SEMAPHORES_OF_OPERATION = 16  # a GPU may have any number
+MAX_BUFFER_BYTES = 2**32 - 1  # of input, output and scratch: the kernel keeps offsets and sizes in 32 bits
 OPEN_MAX_BYTES = 2**64 - 1
 
 

@@ -19,6 +19,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.topology import Topology
+from hetesynth.pipeline.addressing import addressable, carried, demand_addressable
 from hetesynth.pipeline.pool import Pool, pool
 from hetesynth.pipeline.synthesis import (
     SCHEDULE_SUFFIX,
@@ -42,7 +43,7 @@ class Range:
     """Sizes ``low`` to ``high`` of the collective's buffer, both included; ``high`` None: all beyond.
 
     ``member``: of the pool. ``made``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit) as
-    runtimes count.
+    runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
     """
 
     low: int
@@ -51,6 +52,7 @@ class Range:
     max_bytes: int
     member: int
     made: Synthesis
+    plan_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,14 @@ class Atlas:
 def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -> Atlas:
     """Choose and make the schedules for ``sizes``.
 
-    Raises HetesynthError when nothing was found or nothing fits.
+    Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
+    or nothing fits.
     """
     demand_callable(request)
+    demanded = [size for size in sizes if addressable(request, size)]
+    if not demanded:
+        demand_addressable(request, min(sizes))
+    sizes = demanded
     clock = Clock()
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -144,17 +151,37 @@ def _made(
             continue
         asked = replace(request, min_bytes=least, max_bytes=most, size=chosen.sizes[last])
         try:
-            made = for_contender(
-                asked, chosen.contenders[member], chosen.pace(member, last), clock, None, progress,
-                chosen.members[member].pacing,
-            )  # fmt: skip
+            made = _files(asked, chosen, member, last, clock, progress)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
             return [], (member, error)
-        found.append(Range(low, high, least, most, member, made))
+        limit = carried(made)
+        short = limit is not None and all(t.format == "mscclpp-json" for t in request.targets)
+        if limit is not None and short and (high is None or limit < most):
+            most = limit
+            high = limit * (chosen.bounds.ranks if request.collective in ("gather", "scatter") else 1)
+            if any(program.carries != limit for program in made.programs.values()):  # some go on for longer
+                made = _files(replace(asked, max_bytes=most), chosen, member, last, clock, progress)
+        plan_bytes = None if limit is None else min(most or limit, limit)
+        found.append(Range(low, high, least, most, member, made, plan_bytes))
         low, least = (0, 0) if high is None else (high + 1, most + 1)
     return found, None
+
+
+def _files(
+    asked: Request, chosen: Pool, member: int, last: int, clock: Clock, progress: Progress
+) -> Synthesis:  # fmt: skip
+    """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+    contender, pacing = chosen.contenders[member], chosen.members[member].pacing
+    pace = chosen.pace(member, last)
+    try:
+        return for_contender(asked, contender, pace, clock, None, progress, pacing)
+    except HetesynthError as error:
+        others = tuple(t for t in asked.targets if t.format != "mscclpp-json")
+        if error.code != "HS509" or not others:
+            raise
+        return for_contender(replace(asked, targets=others), contender, pace, clock, None, progress, pacing)
 
 
 def _odd(size: int) -> int:
@@ -232,6 +259,7 @@ def _range(found: Atlas, k: int) -> dict[str, Any]:
         "high": entry.high,
         "min_bytes": entry.min_bytes,
         "max_bytes": entry.max_bytes or None,
+        "mscclpp_max_bytes": entry.plan_bytes,
         "way": contender.label,
         "strategy": contender.name,
         "chunks": contender.chunks,

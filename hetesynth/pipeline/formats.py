@@ -31,7 +31,8 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved."""
+    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
+    the largest call in bytes that it can be used for, None for no limit."""
 
     target: Target
     in_place: bool
@@ -39,6 +40,7 @@ class Emitted:
     figures: ProgramSummary
     notes: tuple[str, ...] = ()
     savings: tuple[Saving, ...] = ()
+    carries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +98,29 @@ def _judge_xml(
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
     from hetesynth.emitter.mscclpp_json import write_plan_json
     from hetesynth.emitter.mscclpp_lower import PlanOptions, lower_plan
+    from hetesynth.emitter.mscclpp_sizes import largest_call
     from hetesynth.emitter.mscclpp_summary import plan_summary
 
     servers = options.servers or ("",) * problem.ranks
     wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
     plan = lower_plan(problem, schedule, wanted, servers)
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
-    return Emitted(options.profile, options.in_place, write_plan_json(plan), plan_summary(plan), notes)
+    carries = largest_call(plan.collective, plan.gpus)
+    figures = plan_summary(plan)
+    return Emitted(options.profile, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
 
 
 def _judge_plan(
     data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
 ) -> list[Violation]:
-    from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
+    from hetesynth.verify.mscclpp import USUAL_SMS, open_range_violations, plan_violations
     from hetesynth.verify.mscclpp_json import read_plan_json
 
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     plan = read_plan_json(data, f"{name}.json")
     root = problem.collective.root
-    return plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    found = plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    return [*found, *open_range_violations(plan)]
 
 
 FORMATS: dict[Format, Backend] = {

@@ -195,7 +195,7 @@ def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
 
 
 def _judge_plan(path: Path, question: Question) -> Judged:
-    from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
+    from hetesynth.verify.mscclpp import USUAL_SMS, open_range_violations, plan_violations
     from hetesynth.verify.mscclpp_calls import plan_warnings
     from hetesynth.verify.mscclpp_json import load_plan
 
@@ -209,8 +209,15 @@ def _judge_plan(path: Path, question: Question) -> Judged:
         sms=question.sms or USUAL_SMS,
     )
     names = tuple(target.name for target in question.targets)
+    large: Level = "error" if question.targets else "warning"
     calls = plan_warnings(plan, question.root) if names else []
-    return Judged((*(Finding("error", v, names) for v in found), *(Finding("warning", v, names) for v in calls)))
+    return Judged(
+        (
+            *(Finding("error", v, names) for v in found),
+            *(Finding(large, v, names) for v in open_range_violations(plan)),
+            *(Finding("warning", v, names) for v in calls),
+        )
+    )
 
 
 _JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}

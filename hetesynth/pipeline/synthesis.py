@@ -27,6 +27,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
+from hetesynth.pipeline.addressing import demand_addressable, demand_carried
 from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective, forms
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.synthesis.search import Progress, silent
@@ -48,7 +49,7 @@ PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for sec
 SCHEDULE_SUFFIX = ".schedule.json"
 RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
 
-UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504"})  # a program past a limit of its target
+UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 Exclusion = Literal["auto", "step", "program"]
 
@@ -241,6 +242,7 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     from hetesynth.synthesis.interrupts import finishing
 
     started = time.monotonic()
+    demand_addressable(request, size)
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("search"):
@@ -257,6 +259,7 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
         choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
         try:
             made = for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
+            demand_carried(made, size)
             return made if made.program_seconds else replace(made, program_seconds=found.seconds)
         except HetesynthError as error:
             if error.code not in UNFIT:

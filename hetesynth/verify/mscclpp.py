@@ -1,8 +1,8 @@
 """The judge of MSCCL++ plans: checks a plan against the runtime's limits and executes it.
 
 In: a ``Plan`` that anybody made. Out: Violations. It derives buffers, aliasing and the expected data itself and
-shares no code with what makes plans. Reading order: ``mscclpp_json``, ``mscclpp_checks``, ``mscclpp_layout``,
-``mscclpp_memory``, ``mscclpp_run``.
+shares no code with what makes plans. Reading order: ``mscclpp_json``, ``mscclpp_checks``, ``mscclpp_sizes``,
+``mscclpp_layout``, ``mscclpp_memory``, ``mscclpp_lanes``, ``mscclpp_run``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.verify.mscclpp_checks import MAX_FINDINGS, PlanFindings, plan_structure
 from hetesynth.verify.mscclpp_layout import PlanLayout, sizes_fit
 from hetesynth.verify.mscclpp_run import PlanExecution
+from hetesynth.verify.mscclpp_sizes import size_violations, states_sizes
 from hetesynth.verify.program_layout import COLLECTIVES, ROOTED
 
 USUAL_SMS = 108
@@ -52,6 +53,8 @@ def plan_violations(
             help=f"use one of {', '.join(sorted(COLLECTIVES))}",
         )
     findings = PlanFindings(max_findings)
+    if states_sizes(plan):
+        size_violations(plan, findings)
     plan_structure(plan, findings, links, servers, sms)
     if findings.found:
         return findings.found
@@ -65,6 +68,14 @@ def plan_violations(
             _guess(plan, findings)
     else:
         _execute(plan, root, findings)
+    return findings.found
+
+
+def open_range_violations(plan: Plan) -> list[Violation]:
+    """What goes wrong at sizes that a plan lets in because it states no range at all."""
+    findings = PlanFindings()
+    if not states_sizes(plan):
+        size_violations(plan, findings)
     return findings.found
 
 

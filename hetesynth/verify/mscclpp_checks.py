@@ -19,7 +19,7 @@ from hetesynth.model.plan import (
     MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
-    MAX_SEMAPHORES,
+    MAX_SEMAPHORES_OF_OPERATION,
     MAX_SLICES,
     GpuPlan,
     LocalSlice,
@@ -129,8 +129,6 @@ def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequ
     if gpu.input_chunks < 1 or gpu.output_chunks < 1:
         text = "input_chunks and output_chunks must be at least 1: the loader divides by them"
         findings.add("plan-no-chunks", text, here)
-    if len(gpu.semaphores) > MAX_SEMAPHORES:
-        findings.add("plan-semaphore-limit", f"{len(gpu.semaphores)} semaphores, at most {MAX_SEMAPHORES}", here)
     if not gpu.blocks:
         findings.add("plan-no-block", "there is no thread block: the kernel cannot be started", here)
     for kind in CHANNEL_TYPES:
@@ -215,6 +213,9 @@ def _local_synchronization(gpu: GpuPlan, operation: PlanOperation) -> Iterator[_
             yield "plan-barrier-limit", text
     elif not operation.semaphores:
         yield "plan-no-semaphore", f"`{operation.op}` names no semaphore"
+    elif len(operation.semaphores) > MAX_SEMAPHORES_OF_OPERATION:
+        text = f"{len(operation.semaphores)} semaphores, at most {MAX_SEMAPHORES_OF_OPERATION} an operation"
+        yield "plan-semaphore-limit", text
     elif max(operation.semaphores) >= len(gpu.semaphores):
         text = f"semaphore {max(operation.semaphores)}: the GPU has {len(gpu.semaphores)}"
         yield "plan-semaphore-range", text
@@ -236,6 +237,11 @@ def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
         ends = [known[c] for c in operation.channels if c < len(known)]
         if len(set(ends)) < len(ends):
             yield "plan-channel-twice", f"`{op}` names a channel twice: two threads would use it at once"
+    if op == "flush" and not len(operation.channels) <= len(operation.dst) <= MAX_CHANNELS_OF_OPERATION:
+        text = (
+            f"`flush` of {len(operation.channels)} channels has {len(operation.dst)} dst_buff: the runtime counts"
+        )
+        yield "plan-flush-count", f"{text} these, thread i flushes channel_ids[i] if there is a dst_buff[i]"
     if op in ("flush", "pws", "pwsf") and kind == "memory":
         yield "plan-port-only", f"`{op}` is for port channels"
     if op in ("get", "res", "rre", "rres") and kind == "port":
@@ -325,6 +331,15 @@ def block_peer(gpu: GpuPlan, block: PlanBlock, kind: Literal["memory", "port"] |
     return gpu.peers(kind)[known[channel]]
 
 
+def _owner(gpu: GpuPlan, block: PlanBlock, kind: Literal["memory", "port"], part: Slice) -> int | None:
+    """Whose memory a remote slice is; None for a local one and for one that is nowhere, as other checks tell."""
+    known = block.buffers(kind)
+    if not isinstance(part, RemoteSlice) or part.buffer_id >= len(known):
+        return None
+    number = known[part.buffer_id]
+    return gpu.remote_buffers[number].rank if number < len(gpu.remote_buffers) else None
+
+
 def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
     """A barrier counts arrivals: it must have as many thread blocks as it says, each equally often."""
     users: dict[int, Counter[int]] = defaultdict(Counter)
@@ -365,9 +380,9 @@ def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]
                     continue
                 for parts, outward in ((operation.src, False), (operation.dst, True)):
                     for part in parts:
-                        if not isinstance(part, RemoteSlice) or part.buffer_id >= len(block.buffers(kind)):
+                        peer = _owner(gpu, block, kind, part)
+                        if peer is None:
                             continue
-                        peer = gpu.remote_buffers[block.buffers(kind)[part.buffer_id]].rank
                         pair = (g, peer) if outward else (peer, g)
                         if pair not in links:
                             text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"

@@ -24,7 +24,7 @@ _TABLE = (
     Rule("HX805", "plan-no-chunks", "limit", "crash",
          "A buffer has no chunk: the loader divides by them.", "Use at least 1 input and output chunk."),
     Rule("HX806", "plan-semaphore-limit", "limit", "run",
-         "A GPU has more semaphores than the kernel.", "Use 16, or barriers."),
+         "An operation names more semaphores than the kernel.", "Use several operations."),
     Rule("HX807", "plan-no-block", "limit", "run",
          "A GPU has no thread block.", "Give it one, be it with a `nop`."),
     Rule("HX808", "plan-peer", "connection", "run",
@@ -53,6 +53,9 @@ _TABLE = (
          "Data goes where the topology has no link.", "Send another way."),
     Rule("HX820", "plan-co-residency", "limit", "run",
          "Thread blocks that wait for each other do not fit on the GPU.", "Use fewer thread blocks."),
+    Rule("HX821", "plan-size-range", "limit", "run",
+         "The sizes allowed lead to a buffer of 4 GiB or more, past the runtime's 32-bit offsets.",
+         "Lower max_message_size."),
     # -- operations
     Rule("HX831", "plan-slice-limit", "limit", "run",
          "An operation has more slices than the kernel.", "Use several operations."),
@@ -101,6 +104,9 @@ _TABLE = (
          "The runtime exchanges the offsets of `get`.", "Use equal indices, or `put`."),
     Rule("HX854", "plan-put-one-buffer", "wrong-data", "run",
          "The runtime takes all sources of a `put` from one buffer.", "Use one `put` for each buffer."),
+    Rule("HX855", "plan-flush-count", "connection", "run",
+         "A flush has not one dst_buff for each channel: the runtime counts those.",
+         "Name any chunk as dst_buff once for each channel."),
     # -- the collective
     Rule("HX861", "plan-sizes", "attribute", "run",
          "The buffers' sizes are not the collective's.", "Mend input_chunks and output_chunks."),

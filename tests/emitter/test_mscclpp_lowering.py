@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from hetesynth.emitter.mscclpp_lower import RESIDENT_BLOCKS, PlanOptions, lower_
 from hetesynth.emitter.mscclpp_summary import plan_summary
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.model.plan import MAX_OPERATIONS, OPEN_MAX_BYTES, Plan, RemoteSlice
+from hetesynth.model.plan import MAX_OPERATIONS, Plan, RemoteSlice
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.verify.mscclpp import plan_violations
 from hetesynth.verify.mscclpp_json import read_plan_json
+from hetesynth.verify.mscclpp_sizes import largest_message
 from hetesynth.verify.schedule import schedule_violations
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -142,7 +144,40 @@ def test_options_are_checked() -> None:
         lower_plan(problem, schedule, PlanOptions("p"), ["a"])
     sized = lower_plan(problem, schedule, PlanOptions("p", min_bytes=16, max_bytes=64), halves(3))
     assert (sized.min_bytes, sized.max_bytes) == (16, 64)
-    assert lower_plan(problem, schedule, PlanOptions("p"), halves(3)).max_bytes == OPEN_MAX_BYTES
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("graph", ["full4", "ring8"])
+def test_the_range_ends_where_a_buffer_can_no_longer_be_addressed(graph: str, name: CollectiveName) -> None:
+    problem, schedule = case(graph, name)
+    for in_place in forms(name):
+        plan = judged(problem, schedule, in_place, halves(problem.ranks))
+        assert plan.min_bytes == 0 and plan.max_bytes == largest_message(plan)
+        message = max(gpu.output_chunks if name == "allgather" else gpu.input_chunks for gpu in plan.gpus)
+        chunk = plan.max_bytes // message
+        most = max(max(gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks) for gpu in plan.gpus)
+        assert chunk % 16 == 0 and chunk * most < 4 * GIB <= (chunk + 16) * most
+        further = replace(plan, max_bytes=plan.max_bytes + 16 * message)
+        assert {v.rule for v in plan_violations(further, root=problem.collective.root)} == {"HX821"}
+
+
+def test_sizes_asked_for_are_kept_within_what_can_be_addressed() -> None:
+    problem, schedule = case("full3", "allgather")
+    wide = lower_plan(problem, schedule, PlanOptions("p", min_bytes=GIB, max_bytes=8 * GIB), halves(3))
+    assert (wide.min_bytes, wide.max_bytes) == (GIB, 4 * GIB - 16)
+    with pytest.raises(HetesynthError) as caught:
+        lower_plan(problem, schedule, PlanOptions("p", min_bytes=4 * GIB), halves(3))
+    assert caught.value.code == "HS509" and "up to 4294967280 bytes" in caught.value.message
+
+
+def test_the_range_of_a_scatter_holds_for_the_root_and_for_the_others() -> None:
+    """Sizes are asked for as one rank's block, which the root has once for each rank as its input."""
+    problem, schedule = case("star5", "scatter")
+    plan = lower_plan(problem, schedule, PlanOptions("p", min_bytes=16, max_bytes=1024), halves(5))
+    assert (plan.min_bytes, plan.max_bytes) == (16, 5 * 1024)
 
 
 def test_a_schedule_that_sends_what_is_not_held_is_refused() -> None:

@@ -1,0 +1,155 @@
+"""Sizes, flushes, semaphores and remote buffers of plans: what the runtime can address and what it counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_mscclpp_judge import NOP, block, exchange, gpu, pair, plan, put, semaphore
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.model.plan import LocalSlice, Plan
+from hetesynth.verify.mscclpp import open_range_violations, plan_violations
+from hetesynth.verify.mscclpp_json import load_plan, read_plan_json
+from hetesynth.verify.mscclpp_sizes import largest_message
+
+FIXTURES = Path(__file__).parent / "fixtures" / "plans"
+GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"
+GIB = 2**30
+
+
+def data() -> Path:
+    given = os.environ.get("HETESYNTH_CONFORMANCE")
+    return Path(given) if given else Path(__file__).parents[3] / "shared" / "data"
+
+
+def rules(found: Plan) -> set[str | None]:
+    return {v.rule for v in plan_violations(found)}
+
+
+def sized(most: int, least: int = 0, **changes: Any) -> Plan:
+    """An allgather of two ranks, whose message is the output: two chunks, as input one, as scratch two."""
+    gpus = tuple(replace(g, **changes) for g in pair(exchange(0)).gpus)
+    return replace(pair(exchange(0)), gpus=gpus, min_bytes=least, max_bytes=most)
+
+
+def test_the_range_of_an_allgather_counts_the_output() -> None:
+    most = 4 * GIB - 32
+    assert largest_message(sized(0)) == most
+    assert rules(sized(most)) == rules(sized(most + 31)) == set()
+    assert rules(sized(most + 32)) == {"HX821"}
+    assert rules(sized(8 * GIB)) == {"HX821"}
+
+
+def test_the_range_of_others_counts_the_input() -> None:
+    """A reduce-scatter of two ranks has twice as much input as output."""
+    made = plan(*(gpu(r, block(0, exchange(r)), i=2, o=1) for r in (0, 1)), name="reducescatter")
+    assert largest_message(made) == 4 * GIB - 32
+
+
+def test_scratch_counts_with_all_its_copies() -> None:
+    tall = sized(4 * GIB - 32, scratch_chunks=5)
+    assert rules(tall) == {"HX821"}
+    assert largest_message(tall) == 2 * ((2**32 - 1) // 5 // 16 * 16)
+    assert rules(replace(tall, max_bytes=largest_message(tall))) == set()
+    assert rules(replace(tall, reuse_resources=True)) == set()
+    assert largest_message(replace(tall, protocol="LL")) == 2 * ((2**32 - 1) // 10 // 16 * 16)
+    assert largest_message(replace(tall, protocol="LL", double_scratch=True)) < 2 * GIB // 5 + GIB
+
+
+def test_an_open_range_is_told_apart_from_a_stated_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a target it stands, as programs do that fail with large chunks only; with the target it does not."""
+    assert plan_violations(sized(2**64 - 1)) == []
+    assert [v.rule for v in open_range_violations(sized(2**64 - 1))] == ["HX821"]
+    assert open_range_violations(sized(8 * GIB)) == []
+    assert rules(sized(2**64 - 1, 4 * GIB)) == {"HX821"}
+    values = json.loads(GOLDEN.read_bytes())
+    del values["max_message_size"]
+    file = tmp_path / "open.json"
+    file.write_text(json.dumps(values))
+    assert run(["verify", str(file), "--json"]) == 0
+    assert [v["rule"] for v in json.loads(capsys.readouterr().out)["warnings"]] == ["HX821"]
+    assert run(["verify", str(file), "--target", "mscclpp", "--json"]) == 1
+    assert [v["rule"] for v in json.loads(capsys.readouterr().out)["violations"]] == ["HX821"]
+    assert run(["verify", str(file), "--portable"]) == 1
+    assert run(["verify", str(GOLDEN), "--target", "mscclpp"]) == 0
+
+
+def test_a_flush_does_as_many_channels_as_it_has_targets() -> None:
+    short = load_plan(FIXTURES / "flush_without_targets.json")
+    assert rules(short) == {"HX855"}
+    operations = exchange(0, "port")
+    for count, right in ((0, False), (1, True), (2, True), (9, False)):
+        flush = replace(operations[-1], dst=(LocalSlice("o", 0, 1),) * count)
+        assert (rules(pair([*operations[:-1], flush], "port")) == set()) == right, count
+
+
+def test_semaphores_are_limited_by_operation_not_by_gpu() -> None:
+    def several(count: int) -> Plan:
+        acquire, release = semaphore("sem_acquire", *range(count)), semaphore("sem_release", *range(count))
+        made = pair([*exchange(0), NOP, acquire, NOP, release])
+        return replace(made, gpus=(replace(made.gpus[0], semaphores=(1,) * 48), made.gpus[1]))
+
+    assert rules(several(16)) == set()
+    assert rules(several(17)) == {"HX806"}
+
+
+def test_a_remote_buffer_that_is_nowhere_is_a_finding_with_a_topology_too() -> None:
+    made = pair(exchange(0))
+    first = made.gpus[0]
+    lost = replace(first, blocks=(replace(first.blocks[0], memory_buffers=(0, 7)),))
+    far = put(LocalSlice("i", 0, 1), 0, to=1)
+    lost = replace(lost, blocks=(replace(lost.blocks[0], operations=(*lost.blocks[0].operations, far)),))
+    found = plan_violations(replace(made, gpus=(lost, made.gpus[1])), links={(0, 1), (1, 0)}, servers=["a", "a"])
+    assert {v.rule for v in found} == {"HX817"}
+
+
+def numbers(values: Any) -> list[tuple[Any, Any]]:
+    """(container, key) of every whole number in a document."""
+    found: list[tuple[Any, Any]] = []
+    pairs = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    for key, value in pairs:
+        found += [(values, key)] if type(value) is int else numbers(value)
+    return found
+
+
+def test_plans_with_a_wrong_number_are_judged_with_a_topology() -> None:
+    rng = random.Random(11)
+    for _ in range(400):
+        values = json.loads(GOLDEN.read_bytes())
+        for container, key in rng.sample(numbers(values), rng.randint(1, 3)):
+            container[key] = rng.choice([0, 1, 2, 3, 7, 15, 16, 17, 2**31, 2**40])
+        try:
+            plan_violations(read_plan_json(json.dumps(values).encode()), links={(0, 1)}, servers=["a", "b"])
+        except HetesynthError as error:
+            assert error.exit_code in (2, 3)
+
+
+EXPECTED = {
+    "17_flush_one_short": "HX855",
+    "flush_without_dst_buff": "HX855",
+    "single_node_alltoall_alltoall_ring": None,
+    "fuzz/remote_buffer_index": "HX817",
+}
+
+
+@pytest.mark.skipif(not (data() / "defects").is_dir(), reason="no conformance data")
+@pytest.mark.parametrize("name", EXPECTED)
+def test_plans_of_others(name: str) -> None:
+    read = load_plan(data() / "defects" / f"{name}.json")
+    links = {(a, b) for a in range(read.ranks) for b in range(read.ranks) if a != b}
+    found = {v.rule for v in plan_violations(read, links=links)}
+    assert EXPECTED[name] in found if EXPECTED[name] else not found
+
+
+@pytest.mark.skipif(not (data() / "defects").is_dir(), reason="no conformance data")
+def test_an_allgather_of_8_gib_that_an_earlier_version_let_in() -> None:
+    file = data() / "defects" / "allgather_8GiB.json"
+    assert [v.rule for v in open_range_violations(load_plan(file))] == ["HX821"]
+    assert run(["verify", str(file), "--target", "mscclpp"]) == 1
