@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +15,13 @@ import pytest
 from hetesynth.cli.main import run
 from hetesynth.emitter import folders
 from hetesynth.emitter.folders import write_folder
+from hetesynth.emitter.mscclpp_sizes import too_large
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.pipeline import ways
+from hetesynth.pipeline import atlas, ways
+from hetesynth.pipeline.synthesis import Clock, Request
+from hetesynth.synthesis.search import silent
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DGX1 = str(EXAMPLES / "dgx1" / "topo.dsl")
@@ -70,8 +75,10 @@ def test_every_runtime_picks_one_file_for_every_size(made: Path) -> None:
                 assert len(found) == len(wanted) == 1, (name, size, found)
                 assert f"-{wanted[0]}." in found[0]
     plans = [json.loads(p.read_text()) for p in sorted((made / "mscclpp").glob("*.inplace.json"))]
-    for size in sizes:
-        assert sum(p["min_message_size"] <= size <= p["max_message_size"] for p in plans) == 1
+    limit = ranges[-1]["mscclpp_max_bytes"]
+    assert 2**32 - 2**12 < limit < 2**32
+    for size in (*sizes, limit, limit + 1):
+        assert sum(p["min_message_size"] <= size <= p["max_message_size"] for p in plans) == (size <= limit)
 
 
 def test_ranges_tile_and_files_are_there(made: Path) -> None:
@@ -145,3 +152,49 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     write_folder(target, {"index.json": b"marked 3"}, mark)
     assert sorted(p.name for p in target.rglob("*")) == ["index.json"]
     assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
+
+
+@pytest.mark.parametrize(("name", "whole"), [("allgather", 1), ("scatter", 8)])
+def test_plans_end_where_mscclpp_can_no_longer_address(
+    name: str, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "CHUNKS", (1,))
+    folder = tmp_path / name
+    sizes = ["--sizes", "1MB,16GiB", "--time-budget", "20", "-o", str(folder)]
+    assert run(["atlas", DGX1, "--coll", name, *sizes, "--target", "mscclpp"]) == 0
+    ranges = index_of(folder)["ranges"]
+    last = ranges[-1]
+    assert 4 * 2**30 - 2**12 < last["high"] < 4 * 2**30
+    assert last["max_bytes"] * whole == last["high"]
+    assert last["max_bytes"] == last["mscclpp_max_bytes"]
+    plans = [json.loads((folder / f).read_text()) for f in last["files"] if "mscclpp" in f]
+    assert plans and {plan["max_message_size"] for plan in plans} == {last["high"]}
+
+
+def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def for_contender(request: Request, *_: object) -> list[str]:
+        if any(t.name == "mscclpp" for t in request.targets):
+            raise too_large(request.min_bytes, 2**32 - 1)
+        return [t.name for t in request.targets]
+
+    monkeypatch.setattr(atlas, "for_contender", for_contender)
+    chosen: Any = SimpleNamespace(
+        contenders=[None], members=[SimpleNamespace(pacing=None)], pace=lambda i, j: None
+    )
+    both = (TARGETS["portable"], TARGETS["mscclpp"])
+    asked = Request(Path(DGX1), "allgather", targets=both, min_bytes=2**33)
+    made: Any = atlas._files(asked, chosen, 0, 0, Clock(), silent)
+    assert made == ["portable"]
+    with pytest.raises(HetesynthError, match="cannot carry 8589934592 bytes"):
+        atlas._files(replace(asked, targets=both[1:]), chosen, 0, 0, Clock(), silent)
+
+
+def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "none"
+    asked = ["--coll", "allgather", "--target", "mscclpp", "--time-budget", "5", "-o", str(folder)]
+    assert run(["atlas", DGX1, *asked, "--sizes", "4GiB,16GiB"]) == 2
+    assert "HS509" in capsys.readouterr().err and not folder.exists()
+    assert run(["synth", DGX1, *asked, "--size", "8GiB"]) == 2
+    assert "HS509" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -204,7 +204,7 @@ SUM = add(local("o", 0), local("i", 0), local("s", 0))
         ([barrier(0, 2), barrier(0, 2)], [barrier(0, 2)], (), {"dependence"}),
         ([barrier(16, 2)], [barrier(16, 2)], (), {"limit"}),
         ([semaphore("sem_release", 1)], [semaphore("sem_acquire", 1)], (0,), {"range"}),
-        ([semaphore("sem_release", 0)], [semaphore("sem_acquire", 0), NOP], (0,) * 17, {"limit"}),
+        ([semaphore("sem_release", 0)], [semaphore("sem_acquire", 0), NOP], (0,) * 17, set()),
     ],
 )
 def test_thread_blocks_order_each_other(

@@ -90,7 +90,7 @@ def test_the_command_tells_the_rule_and_its_help_in_every_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.json"
-    file.write_bytes(write_plan_json(crowded(USUAL_SMS + 1)))
+    file.write_bytes(write_plan_json(replace(crowded(USUAL_SMS + 1), max_bytes=2**20)))
     assert run(["verify", str(file)]) == 1
     told = capsys.readouterr().out
     assert "limit: gpu 0: 109 thread blocks wait for each other on 108 multiprocessors" in told
