@@ -53,22 +53,24 @@ def plan_violations(
             help=f"use one of {', '.join(sorted(COLLECTIVES))}",
         )
     findings = PlanFindings(max_findings)
+    plan_structure(plan, findings, links, servers, sms)
+    if not findings.found:
+        _bounded(plan)
+        _run(plan, root, findings)
     if states_sizes(plan):
         size_violations(plan, findings)
-    plan_structure(plan, findings, links, servers, sms)
-    if findings.found:
-        return findings.found
-    _bounded(plan)
+    return findings.found
+
+
+def _run(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
     if plan.collective not in ROOTED:
         _execute(plan, None, findings)
-    elif root is None or not 0 <= root < plan.ranks:
-        if root is not None:
-            findings.add("plan-bad-root", f"root {root} is no rank: there are {plan.ranks}")
-        else:
-            _guess(plan, findings)
+    elif root is None:
+        _guess(plan, findings)
+    elif not 0 <= root < plan.ranks:
+        findings.add("plan-bad-root", f"root {root} is no rank: there are {plan.ranks}")
     else:
         _execute(plan, root, findings)
-    return findings.found
 
 
 def open_range_violations(plan: Plan) -> list[Violation]:

@@ -192,6 +192,10 @@ def _operation(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperat
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
+    single = op in _NOTIFIES or (op in _PUTS and operation.channel_type == "port")
+    entries = len(operation.channels) if single else len(operation.semaphores)
+    if 1 <= plan.threads < entries:
+        yield "plan-threads", f"`{op}` has {entries} entries, one for a thread each, and there are {plan.threads}"
     if op in ("barrier", "sem_acquire", "sem_release"):
         yield from _local_synchronization(gpu, operation)
         return

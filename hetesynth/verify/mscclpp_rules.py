@@ -16,7 +16,7 @@ _TABLE = (
     Rule("HX801", "plan-alignment", "attribute", "run",
          "buffer_alignment is no multiple of 16.", "Use 16."),
     Rule("HX802", "plan-threads", "limit", "run",
-         "num_threads_per_block is not 1 to 1024.", "Use 1024."),
+         "num_threads_per_block is not 1 to 1024, or fewer than an operation needs.", "Use 1024."),
     Rule("HX803", "plan-min-above-max", "attribute", "run",
          "min_message_size exceeds max_message_size.", "Swap them."),
     Rule("HX804", "plan-gpu-order", "attribute", "run",

@@ -90,6 +90,22 @@ def test_a_flush_does_as_many_channels_as_it_has_targets() -> None:
         assert (rules(pair([*operations[:-1], flush], "port")) == set()) == right, count
 
 
+def test_an_entry_without_a_thread_is_never_done() -> None:
+    """Thread i handles entry i."""
+    operations = exchange(0)
+    wide = replace(operations[0], channels=(0, 1))
+    made = pair([wide, *operations[1:]])
+    first = made.gpus[0]
+    both = replace(first, memory_peers=(1, 1), blocks=(replace(first.blocks[0], memory_channels=(0, 1)),))
+    assert "HX802" in rules(replace(made, gpus=(both, made.gpus[1]), threads=1))
+    assert "HX802" not in rules(replace(made, gpus=(both, made.gpus[1]), threads=2))
+    assert rules(replace(pair(exchange(0)), threads=1)) == set()
+
+
+def test_a_size_too_large_does_not_hide_what_else_is_wrong() -> None:
+    assert rules(replace(pair(exchange(0)[:-1]), max_bytes=8 * GIB)) >= {"HX821", "HX908"}
+
+
 def test_semaphores_are_limited_by_operation_not_by_gpu() -> None:
     def several(count: int) -> Plan:
         acquire, release = semaphore("sem_acquire", *range(count)), semaphore("sem_release", *range(count))
