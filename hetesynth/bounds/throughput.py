@@ -83,12 +83,14 @@ def _exchange_cuts(topology: Topology) -> list[TimeBound]:
     n = topology.ranks
     parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
     others = [tuple(r for r in range(n) if r not in part) for part in parts]
+    graph = WireGraph.of(topology)
     found = []
     for part in (*parts, *others):
-        side = narrowest(topology, part)[1]
-        outside = Fraction(sum(1 for r in range(n) if r not in side), n)
-        found.append(_cut_bound(topology, side, _everyone(n), outside, False))
-    return [max(found, key=lambda b: b.seconds_per_byte)]
+        width, side = narrowest(topology, part, graph)
+        if width is not None:
+            outside = Fraction(sum(1 for r in range(n) if r not in side), n)
+            found.append(_cut_bound(topology, side, _everyone(n), outside, False))
+    return [max(found, key=lambda b: b.seconds_per_byte)] if found else []
 
 
 def _everyone(ranks: int) -> dict[Rank, int]:
@@ -106,7 +108,11 @@ def _cuts(
     if worst is None:
         return []
     sides = [worst[1], *_server_sides(topology)] if topology.groups else [worst[1]]
-    bounds = [_cut_bound(topology, side, supply, unit, backwards) for side in sides if not side.issuperset(sinks)]
+    bounds = [
+        _cut_bound(topology, side, supply, unit, backwards)
+        for side in sides
+        if not side.issuperset(sinks) and not side.isdisjoint(supply)
+    ]
     return [max(bounds, key=lambda b: b.seconds_per_byte)]
 
 
@@ -123,9 +129,10 @@ def _hardest(topology: Topology, sinks: Sequence[Rank]) -> Sequence[Rank]:
 
 
 def _server_sides(topology: Topology) -> list[frozenset[int]]:
-    """For every server the narrowest way into it: all that lies before, the other ranks among it."""
+    """For every server that wires limit the way into: all that lies before, the other ranks among it."""
     servers = _servers(topology)
-    return [narrowest(topology, part)[1] for part in servers if len(servers) > 1]
+    cuts = [narrowest(topology, part) for part in servers if len(servers) > 1]
+    return [side for width, side in cuts if width is not None]
 
 
 def _cut_bound(

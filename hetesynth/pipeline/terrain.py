@@ -19,7 +19,7 @@ MAX_SPLITS = 64
 
 
 def features(topology: Topology, bounds: Bounds) -> dict[str, Any]:
-    """The features as JSON values."""
+    """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.bounds.wire_graph import narrowest
 
     widths = [narrowest(topology, part)[0] for part in halves(topology)]
@@ -30,7 +30,7 @@ def features(topology: Topology, bounds: Bounds) -> dict[str, Any]:
         "links": len(topology.links),
         "diameter_hops": diameter(topology),
         "diameter_us": float(max(b.latency for b in bounds.bounds)) * 1e6,
-        "inverse_bisection_us_per_MB": None if narrow is None else float(Fraction(10**12) / narrow),
+        "inverse_bisection_us_per_MB": float(Fraction(10**12) / narrow) if narrow else None,
         "least_us_per_MB": float(per_byte) * 1e12,
     }
 
