@@ -35,6 +35,7 @@ from hetesynth.pipeline.formats import (
     kind_of,
 )
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
+from hetesynth.pipeline.schedule_sizes import asked_collective
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ROOTS_TRIED = 64
-MAX_CHUNKS_OF_ONE_RANK = 65536
-MAX_TICKS = 4_000_000
 
 Header = Mapping[str, "JsonValue"]
 
@@ -130,7 +129,7 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     from hetesynth.emitter.schedule_json import read_schedule_json
 
     document = read_schedule_json(data, filename)
-    wanted = _asked(document, filename)
+    wanted = asked_collective(document, filename)
     if on is not None:
         _demand_links(document, on, filename)
         return replace(on, collective=wanted), document.schedule, document.header
@@ -141,33 +140,6 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     busiest = _busiest(schedule)
     arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
     return Problem(document.ranks, document.ranks, (), arcs, (), wanted), schedule, document.header
-
-
-def _asked(document: ScheduleDocument, filename: str) -> Collective:
-    """The collective; refused before it is built when the transfers cannot possibly deliver all its chunks."""
-    ranks, parts = document.ranks, document.chunks_per_rank
-    blocks = {
-        "broadcast": 1,
-        "reduce": 1,
-        "gather": ranks - 1,
-        "scatter": ranks - 1,
-        "alltoall": ranks * (ranks - 1),
-    }
-    moving = parts * blocks.get(document.collective, ranks) if ranks > 1 else 0
-    if len(document.schedule.transfers) < moving or (ranks == 1 and parts > MAX_CHUNKS_OF_ONE_RANK):
-        raise HetesynthError(
-            f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks",
-            code="HS520",
-            help="give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote",
-        )
-    ticks = max(document.schedule.makespan, sum(t.end - t.start for t in document.schedule.transfers))
-    if ticks > MAX_TICKS:
-        raise HetesynthError(
-            f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed",
-            code="HS520",
-            help="count time in steps, one for each transfer",
-        )
-    return collective(document.collective, ranks, parts, document.root)
 
 
 def _demand_links(document: ScheduleDocument, on: Problem, filename: str) -> None:

@@ -204,8 +204,8 @@ def file_clock(path: Path, topology: Topology, options: CostOptions) -> Schedule
 
 def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
     """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.collectives.library import collective
     from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.pipeline.schedule_sizes import asked_collective
     from hetesynth.verify.schedule import schedule_violations
 
     document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
@@ -216,7 +216,7 @@ def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sche
             code="HS561",
             help="give the topology it was synthesized for",
         )
-    asked = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+    asked = asked_collective(document, str(path))
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
     problem = Problem(topology.ranks, topology.ranks, (), arcs, (), asked)
