@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from hetesynth.errors import HetesynthError
@@ -80,7 +81,7 @@ class Chunking:
 
     def shared(self) -> list[Capacity]:
         """The capacities that several links draw from: wires and groups."""
-        crossing = Counter(w for link in self.topology.links for w in link.wires)
+        crossing = Counter(chain.from_iterable(link.wires for link in self.topology.links))
         wires = [c for w, c in enumerate(self.wires) if c is not None and crossing[w] > 1]
         return [*wires, *self.groups]
 

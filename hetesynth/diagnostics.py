@@ -1,4 +1,4 @@
-"""Where in a source text something stands, and how a finding about it is shown.
+"""Where in a source text something stands, how a finding about it is shown, which characters are shown escaped.
 
 In: spans and messages from the frontend. Out: text with the source line and a caret.
 Knows nothing of grammars or topologies.
@@ -6,6 +6,7 @@ Knows nothing of grammars or topologies.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,15 @@ from hetesynth.errors import HetesynthError
 Severity = Literal["error", "warning"]
 
 MAX_SHOWN_COLUMNS = 160
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What steers a terminal, turns the direction of writing around or is no character: C0 without tab and line feed,
+DEL, C1, line separators, bidirectional embeddings, overrides and isolates, halves of surrogate pairs."""
+
+
+def visible(text: str) -> str:
+    """``text`` with each of ``HIDDEN`` as ``\\u001b``: safe to show, and inside a JSON string the same value."""
+    return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from hetesynth.chunking import ROUNDINGS
 from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option
+from hetesynth.cli.terminal import show_lines
 
 
 @click.group(name="topo", short_help="Look at a topology.")
@@ -26,10 +26,10 @@ def command() -> None:
 def show(topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, every: bool, as_json: bool) -> None:
     """Print the GPUs, the links with C(u, v), the shared resources with C_g, and each one's rounding error."""
     from hetesynth.pipeline import synthesis as pipeline
-    from hetesynth.report.topology import graph_summary, topology_report
+    from hetesynth.report.topology import graph_document, topology_report
 
     chunking = pipeline.load_chunking(topology, chunking_options(chunk_size, tau_ref, rounding))
     if as_json:
-        click.echo(json.dumps(graph_summary(chunking), indent=2))
+        show_lines(graph_document(chunking))
     else:
-        click.echo(topology_report(chunking, every=every))
+        show_lines(topology_report(chunking, every=every))

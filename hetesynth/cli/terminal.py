@@ -1,0 +1,30 @@
+"""What commands print: the one place where text of any origin goes to standard output and standard error.
+
+Names come from files and command lines of others. They are data: what would steer a terminal is shown escaped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import islice
+
+import click
+
+from hetesynth.diagnostics import visible
+
+LINES_AT_ONCE = 10_000
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Print ``text`` and a line end, whatever characters are in it and whatever the stream can encode."""
+    stream = sys.stderr if err else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Print ``lines``, of which there may be millions, without holding all of them."""
+    rest = iter(lines)
+    while some := list(islice(rest, LINES_AT_ONCE)):
+        show("\n".join(some))
