@@ -23,6 +23,7 @@ from hetesynth.cli.options import (
     targets_option,
 )
 from hetesynth.cli.progress import watching
+from hetesynth.cli.terminal import show
 
 
 @click.command(name="atlas", short_help="Write one schedule for each range of sizes.")
@@ -65,6 +66,6 @@ def command(
     write_folder(output, made, MARK)
     summary = index(found)
     if as_json:
-        click.echo(json.dumps({**summary, "directory": str(output), "files": sorted(made)}, indent=2))
+        show(json.dumps({**summary, "directory": str(output), "files": sorted(made)}, indent=2))
     else:
-        click.echo(atlas_report(summary, str(output), len(made)))
+        show(atlas_report(summary, str(output), len(made)))

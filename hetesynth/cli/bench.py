@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from hetesynth.cli.options import NewPath, json_option
+from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
 Progress = Callable[[int, int, str], None]
@@ -70,9 +71,9 @@ def command(
     if target is not None:
         write_atomically(target, text.encode())
     if as_json:
-        click.echo(json.dumps(plain(report), indent=2))
+        show(json.dumps(plain(report), indent=2))
     else:
-        click.echo(text if target is None else f"wrote {target}")
+        show(text if target is None else f"wrote {target}")
     if not report.complete:
         return 3
     return int(any(row.status == "failed" for row in report.rows))
@@ -92,7 +93,7 @@ def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None
     text = time_page(rows, rings, speeds)
     if target is not None:
         write_atomically(target, text.encode())
-    click.echo(text if target is None else f"wrote {target}")
+    show(text if target is None else f"wrote {target}")
     return int(any([*(r.error for r in rows), *(r.error for r in rings), *(r.error for r in speeds)]))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, request
+from hetesynth.cli.terminal import show
 
 
 @click.command(name="bounds", short_help="Print the lower bounds and how each is proved.")
@@ -25,7 +26,7 @@ def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     asked, found = pipeline.bounds(wanted)
     rechecks = [pipeline.recheck_bound(asked, bound) for bound in found] if check else None
     if as_json:
-        click.echo(json.dumps(bounds_summary(asked, found, rechecks), indent=2))
+        show(json.dumps(bounds_summary(asked, found, rechecks), indent=2))
     else:
-        click.echo(bounds_report(asked, found, rechecks))
+        show(bounds_report(asked, found, rechecks))
     return int(any(recheck.violations for recheck in rechecks or ()))

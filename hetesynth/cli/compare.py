@@ -20,6 +20,7 @@ from hetesynth.cli.options import (
     sizes_option,
 )
 from hetesynth.cli.progress import watching
+from hetesynth.cli.terminal import show
 
 
 @click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
@@ -60,8 +61,8 @@ def command(
         title = f"{found.topology.name}: {asked.collective}, {found.topology.ranks} GPUs"
         write_atomically(plot, size_plot(title, curves(found)).encode())
     if as_json:
-        click.echo(json.dumps(found.figures(), indent=2))
+        show(json.dumps(found.figures(), indent=2))
     else:
-        click.echo(comparison_report(found))
+        show(comparison_report(found))
         if plot is not None:
-            click.echo(f"  wrote {plot}")
+            show(f"  wrote {plot}")

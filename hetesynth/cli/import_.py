@@ -18,6 +18,7 @@ from hetesynth.cli.options import (
     targets_of,
     targets_option,
 )
+from hetesynth.cli.terminal import show
 
 
 @click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
@@ -70,9 +71,9 @@ def command(
     stem = named_stem(output, list(made.files)) or stem
     paths = importing.write(made, stem)
     if as_json:
-        click.echo(json.dumps(import_summary(made, paths), indent=2))
+        show(json.dumps(import_summary(made, paths), indent=2))
     else:
-        click.echo(import_report(made, paths))
+        show(import_report(made, paths))
 
 
 def _bare(file: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hetesynth.cli.options import json_option
+from hetesynth.cli.terminal import show
 
 
 @click.command(name="install-hint", short_help="Say how a runtime is made to use a file.")
@@ -32,4 +33,4 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
             v = finding.violation
             warnings.append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
     hint = install_hint(wanted, None if file is None else file.resolve(), warnings)
-    click.echo(json.dumps(hint, indent=2) if as_json else hint_text(hint))
+    show(json.dumps(hint, indent=2) if as_json else hint_text(hint))

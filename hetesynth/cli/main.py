@@ -7,6 +7,7 @@ docs/errors.md has the table of the error codes.
 from __future__ import annotations
 
 import gc
+import io
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ import click
 
 from hetesynth import __version__
 from hetesynth.cli.streams import endure_leaving_readers
+from hetesynth.cli.terminal import show
 from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError, InternalError
 
@@ -77,7 +79,8 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line ``arguments``; the exit code.
 
-    A failure is told on standard error and, with ``--json`` among the arguments, as JSON on standard output.
+    A failure is told on standard error and, with ``--json`` or ``--sarif`` among the arguments, on standard output
+    in that form.
     """
     gc.set_threshold(100_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
@@ -86,26 +89,33 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (Exception, KeyboardInterrupt) as error:
-        wanted = itertools.takewhile(lambda argument: argument != "--", arguments)
-        return _fail(error, as_json="--json" in wanted)
+        wanted = set(itertools.takewhile(lambda argument: argument != "--", arguments))
+        return _fail(error, as_json="--json" in wanted, as_sarif="--sarif" in wanted)
 
 
-def _fail(error: BaseException, *, as_json: bool) -> int:
+def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
     """Say what went wrong; the exit code."""
     known = _known(error)
     with suppress(OSError):  # a full disk behind standard error
         if isinstance(error, click.ClickException):
-            error.show()
+            show(_usage(error), err=True)
         elif isinstance(error, HetesynthError):
-            click.echo(error.render(), err=True)
+            show(error.render(), err=True)
         else:
-            click.echo(_shown(known), err=True)
-    if as_json:
+            show(_shown(known), err=True)
+    if as_json or as_sarif:
         with suppress(OSError):
-            click.echo(json.dumps(_document(known), indent=2))
+            show(json.dumps(_document(known) if as_json else _sarif(known), indent=2))
     if known.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
         raise error
     return known.exit_code
+
+
+def _usage(error: click.ClickException) -> str:
+    """What click says of a wrong command line."""
+    said = io.StringIO()
+    error.show(said)
+    return said.getvalue().removesuffix("\n")
 
 
 def _shown(error: HetesynthError) -> str:
@@ -157,6 +167,20 @@ def _document(error: HetesynthError) -> dict[str, Any]:
             for d in error.diagnostics
         ]
     return {"error": told}
+
+
+def _sarif(error: HetesynthError) -> dict[str, Any]:
+    """What ``--sarif`` prints of a failure: a log of a run that did not succeed."""
+    from hetesynth.report.sarif import SarifNotification, sarif_failure
+
+    if isinstance(error, SourceError):
+        told = [
+            SarifNotification(d.code, d.message, d.span.file, d.span.line, d.span.column)
+            for d in error.diagnostics
+        ]
+    else:
+        told = [SarifNotification(error.code, error.message)]
+    return sarif_failure(told, error.exit_code, __version__)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hetesynth.diagnostics import visible
+
 Progress = Callable[[str, int | None], None]
 
 
@@ -16,6 +18,7 @@ def watching(*, quiet: bool) -> Iterator[Progress]:
         yield lambda what, steps: None
         return
     from rich.console import Console
+    from rich.markup import escape
 
     with Console(stderr=True).status("reading") as status:
         best: list[int] = []
@@ -24,6 +27,6 @@ def watching(*, quiet: bool) -> Iterator[Progress]:
             if steps is not None:
                 best[:] = [steps]
             so_far = f", best so far {best[0]} steps (Ctrl-C keeps it)" if best else ""
-            status.update(f"{what}{so_far}")
+            status.update(escape(visible(f"{what}{so_far}")))
 
         yield show

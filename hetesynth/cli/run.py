@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth.cli.terminal import show
+
 if TYPE_CHECKING:
     from hetesynth.pipeline.running import Report
 
@@ -85,7 +87,7 @@ def command(
         raise
     if report is None:
         return 0
-    click.echo(json.dumps(_plain(report), indent=2) if as_json else "\n".join(_lines(report)))
+    show(json.dumps(_plain(report), indent=2) if as_json else "\n".join(_lines(report)))
     return int(not report.correct)
 
 

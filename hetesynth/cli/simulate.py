@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, report_options, sizes_option
+from hetesynth.cli.terminal import show
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
 
@@ -61,6 +62,6 @@ def command(
         written = write_reports(report_of_file(file, topology, wanted, CostOptions(**options)), page, trace)
     found = simulate_file(file, topology, wanted, CostOptions(**options))
     if as_json:
-        click.echo(json.dumps(simulation_summary(found), indent=2))
+        show(json.dumps(simulation_summary(found), indent=2))
     else:
-        click.echo("\n".join([simulation_report(found), *(f"  wrote {path}" for path in written)]))
+        show("\n".join([simulation_report(found), *(f"  wrote {path}" for path in written)]))

@@ -27,6 +27,7 @@ from hetesynth.cli.options import (
     targets_option,
 )
 from hetesynth.cli.progress import watching
+from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
 
@@ -129,9 +130,9 @@ def command(
                 exit_code=3,
             ) from error
     if as_json:
-        click.echo(json.dumps(synthesis_summary(made, paths), indent=2))
+        show(json.dumps(synthesis_summary(made, paths), indent=2))
     else:
-        click.echo(synthesis_report(made, paths))
+        show(synthesis_report(made, paths))
 
 
 def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetesynth.cli.options import TOPOLOGY, json_option, root_option, targets_of, targets_option
+from hetesynth.cli.terminal import show
 
 if TYPE_CHECKING:
     from hetesynth.model.verdict import Violation
@@ -62,9 +63,9 @@ def command(
     judged = judging.judge_file(program, judging.Question(topology, root, asked, sms))
     bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
     if as_sarif:
-        click.echo(json.dumps(judging.sarif(program, judged), indent=2))
+        show(json.dumps(judging.sarif(program, judged), indent=2))
     elif as_json:
-        click.echo(json.dumps(_document(program, judged, ok=not bad), indent=2))
+        show(json.dumps(_document(program, judged, ok=not bad), indent=2))
     else:
         _print(program, judged)
     return int(bad) if judged.readable else 2
@@ -106,17 +107,17 @@ def _print(program: Path, judged: Judged) -> None:
             alike[finding.violation.rule, finding.targets] += 1
             if alike[finding.violation.rule, finding.targets] > SHOWN_ALIKE:
                 continue
-            click.echo(_line(program, label, finding, several=len(judged.acceptance) > 1))
+            show(_line(program, label, finding, several=len(judged.acceptance) > 1))
             if finding.help and finding.help not in helped:
                 helped.add(finding.help)
-                click.echo(f"  help: {finding.help}")
+                show(f"  help: {finding.help}")
         for (rule, _), count in alike.items():
             if count > SHOWN_ALIKE:
-                click.echo(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
+                show(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
-        click.echo(f"{program}: {target}: {_fate(acceptance, wrong)}")
-    click.echo(_verdict(program, judged))
+        show(f"{program}: {target}: {_fate(acceptance, wrong)}")
+    show(_verdict(program, judged))
 
 
 def _line(program: Path, label: str, finding: Finding, *, several: bool) -> str:

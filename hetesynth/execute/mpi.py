@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.diagnostics import visible
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.conductor import CONTROL, Conductor
 from hetesynth.execute.job import Job, Part
@@ -54,7 +55,7 @@ def run_over_mpi(
         raise
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt):
-            sys.stderr.write(f"rank {world.rank}: {type(error).__name__}: {error}\n")
+            sys.stderr.write(visible(f"rank {world.rank}: {type(error).__name__}: {error}\n"))
             sys.stderr.flush()
         world.abort()
         raise

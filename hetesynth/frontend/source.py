@@ -1,6 +1,7 @@
 """Reads a source file and refuses what cannot be a topology before any parsing.
 
-In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes and the pairing of brackets.
+In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes, the pairing of brackets
+and that no string holds characters that cannot be seen.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
+MAX_HIDDEN = 10
 
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
@@ -47,9 +49,9 @@ def checked_source(text: str, name: str) -> Source:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {line}")
     source = Source(name, text)
-    unpaired = list(_bracket_findings(source))
-    if unpaired:
-        raise SourceError(unpaired, {name: text})
+    found = [*_hidden_characters(source), *_bracket_findings(source)]
+    if found:
+        raise SourceError(found, {name: text})
     return source
 
 
@@ -96,6 +98,22 @@ def _too_large(name: str, size: int | None) -> HetesynthError:
 def _binary(name: str, evidence: str) -> HetesynthError:
     help_ = "give a topology written in the DSL, as UTF-8 text"
     return HetesynthError(f"{name} is not a text file: {evidence}", code="HS103", help=help_)
+
+
+def _hidden_characters(source: Source) -> list[Diagnostic]:
+    """Strings that would steer a terminal or turn the direction of writing around; the first findings."""
+    found: list[Diagnostic] = []
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if HIDDEN.search(line) is None:
+            continue
+        for token in _TOKENS.finditer(line):
+            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
+            if hidden is not None and len(found) < MAX_HIDDEN:
+                span = Span(source.name, number, token.start() + hidden.start() + 1)
+                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
+                help_ = "remove it: names are shown on terminals and in reports"
+                found.append(Diagnostic("HS106", span, message, help_))
+    return found
 
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:

@@ -60,6 +60,43 @@ def sarif_log(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class SarifNotification:
+    """Why a run ended without results: a stable code, a message, and where, if that is a place in a file."""
+
+    code: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def sarif_failure(notifications: Sequence[SarifNotification], exit_code: int, version: str) -> dict[str, Any]:
+    """A log with one run that could not be carried out (section 3.20.21: toolExecutionNotifications)."""
+    log = sarif_log("", (), (), version)
+    invocation = {
+        "executionSuccessful": False,
+        "exitCode": exit_code,
+        "toolExecutionNotifications": [_notification(n) for n in notifications],
+    }
+    log["runs"][0]["invocations"] = [invocation]
+    return log
+
+
+def _notification(told: SarifNotification) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "descriptor": {"id": told.code},
+        "level": "error",
+        "message": {"text": told.message},
+    }
+    if told.path is not None:
+        region = {"startLine": told.line, "startColumn": told.column}
+        known = {name: number for name, number in region.items() if number is not None}
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(told.path)}}
+        plain["locations"] = [{"physicalLocation": {**physical, **({"region": known} if known else {})}}]
+    return plain
+
+
 def _rule(rule: SarifRule) -> dict[str, Any]:
     return {
         "id": rule.id,
@@ -90,5 +127,5 @@ def _result(path: str, result: SarifResult, index: int) -> dict[str, Any]:
 
 def _uri(path: str) -> str:
     """A URI reference: relative stays relative, absolute becomes a file URI."""
-    quoted = quote(path.replace("\\", "/"), safe="/~")
+    quoted = quote(path.replace("\\", "/").encode("utf-8", "surrogateescape"), safe="/~")
     return f"file://{quoted}" if quoted.startswith("/") else quoted

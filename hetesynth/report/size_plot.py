@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from hetesynth.diagnostics import visible
+
 WIDTH, HEIGHT = 800, 440
 LEFT, RIGHT, TOP, BOTTOM = 70, 230, 56, 50
 COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#2176a8", "#6a4fa3", "#5f5f5f")
@@ -31,9 +33,9 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{_text(title)}</title>",
         f"<style>{_style()}</style>",
-        f'<text class="t" x="{LEFT}" y="22" font-size="14">{escape(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="22" font-size="14">{_text(title)}</text>',
         *_grid(x_axis, y_axis),
         *(
             f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
@@ -113,12 +115,16 @@ def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> lis
             f' stroke-dasharray="{dash}"' if dash else ""
         )
     return [
-        f'<path fill="none" {style} d="{path}"><title>{escape(name)}</title></path>',
+        f'<path fill="none" {style} d="{path}"><title>{_text(name)}</title></path>',
         f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
-        f'<text class="t" x="{x + 30}" y="{y}">{escape(name[:32])}</text>',
+        f'<text class="t" x="{x + 30}" y="{y}">{_text(name[:32])}</text>',
     ]
 
 
 def _bytes(size: float) -> str:
     unit = min(len(_UNITS) - 1, max(0, round(math.log10(size)) // 3))
     return f"{size / 1000**unit:g} {_UNITS[unit]}"
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

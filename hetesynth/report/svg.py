@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from xml.sax.saxutils import escape
 
+from hetesynth.diagnostics import visible
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
@@ -139,8 +140,8 @@ def _n(value: float) -> str:
 
 
 def _clean(text: str) -> str:
-    """``text`` as XML; characters that XML does not allow become a question mark."""
-    return escape("".join(c if _allowed(c) else "?" for c in text))
+    """``text`` as XML; control characters are shown escaped, others that XML does not allow as a question mark."""
+    return escape("".join(c if _allowed(c) else "?" for c in visible(text)))
 
 
 def _allowed(c: str) -> bool:

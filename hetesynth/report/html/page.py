@@ -14,6 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from hetesynth.diagnostics import visible
 from hetesynth.report.contents import Report
 from hetesynth.report.html.values import page_values
 
@@ -86,5 +87,5 @@ def _source(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """``text`` as markup; lone surrogates, which no encoding has, become question marks."""
-    return escape(text.encode("utf-8", "replace").decode("utf-8"))
+    """``text`` as markup; control characters and lone surrogates are shown escaped."""
+    return escape(visible(text))

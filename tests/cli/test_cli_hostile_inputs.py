@@ -1,0 +1,157 @@
+"""Inputs that are legal or nearly so, but that nobody would write: each command says what it made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.model.collective import COLLECTIVE_NAMES
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
+COMMANDS = (
+    ("synth",),
+    ("synth", "--size", "1MB"),
+    ("bounds", "--check"),
+    ("compare", "--sizes", "1MB"),
+    ("atlas", "--sizes", "1MB"),
+)
+ONE_WAY = {
+    "chain": """
+        node n { gpus 2
+          mesh gpu* { bandwidth 50 GB/s } }
+        cluster c { chunk 1 MB
+          instance a = n
+          instance b = n
+          link a.gpu1 -> b.gpu0 { bandwidth 10 GB/s }
+          shared s 5 GB/s { a.gpu1 -> b.gpu0 } }
+    """,
+    "out": "node n { gpus 3; link gpu0 -> gpu[1-2] { bandwidth 9 GB/s } } cluster c { instance a = n }",
+    "in": "node n { gpus 3; link gpu[1-2] -> gpu0 { bandwidth 9 GB/s } } cluster c { instance a = n }",
+}
+SPREADING, COLLECTING = ("broadcast", "scatter"), ("gather", "reduce")
+
+
+def outcome(command: tuple[str, ...], topology: Path, name: str, tmp_path: Path) -> int:
+    budget = [] if command[0] == "bounds" else ["--time-budget", "1"]
+    output = ["-o", str(tmp_path / "made")] if command[0] in ("synth", "atlas") else []
+    return run([command[0], str(topology), "--coll", name, *command[1:], *budget, *output])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("graph", ONE_WAY)
+def test_links_of_one_direction_lead_where_they_lead(
+    graph: str, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rank 0 reaches every other, or every other reaches it: the collectives that need no more have schedules."""
+    topology = tmp_path / "one_way.dsl"
+    topology.write_text(ONE_WAY[graph])
+    possible = COLLECTING if graph == "in" else SPREADING
+    for name in COLLECTIVE_NAMES:
+        code = outcome(command, topology, name, tmp_path / name)
+        said = capsys.readouterr().err
+        assert code == (0 if name in possible else 1), (name, said)
+        assert code == 0 or "no path leads" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_wires_without_a_limit_make_no_cut(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several GPUs attached to one NIC: as a graph of wires, which bounds look at, nothing limits them there."""
+    for name in COLLECTIVE_NAMES:
+        topology = FIXTURES / "nics_without_peers.dsl"
+        assert outcome(command, topology, name, tmp_path / name) == 0, capsys.readouterr().err
+
+
+def test_alltoall_where_gpus_share_a_nic(tmp_path: Path) -> None:
+    assert outcome(("synth",), FIXTURES / "nics_without_peers.dsl", "alltoall", tmp_path) == 0
+
+
+def test_a_broadcast_along_a_shared_one_way_link(tmp_path: Path) -> None:
+    topology = tmp_path / "chain.dsl"
+    topology.write_text(ONE_WAY["chain"])
+    assert outcome(("synth",), topology, "broadcast", tmp_path) == 0
+    assert outcome(("atlas", "--sizes", "1MB"), topology, "scatter", tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", ["schedule_long_transfers.json", "schedule_long_makespan.json"])
+@pytest.mark.parametrize(
+    "arguments",
+    [("simulate", FIG10), ("simulate", FIG10, "--trace", "t.json"), ("import",), ("import", "--topo", FIG10)],
+    ids=" ".join,
+)
+def test_a_schedule_of_endless_ticks_is_refused(
+    arguments: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run([arguments[0], str(FIXTURES / name), *arguments[1:]]) == 2
+    assert "HS520" in capsys.readouterr().err
+    assert not os.listdir(tmp_path)
+
+
+UNREADABLE = {
+    "no.json": b"x{",
+    "no.xml": b"x{",
+    "empty.json": b"",
+    "empty.xml": b"",
+    "binary.json": bytes(range(256)),
+    "binary.xml": bytes(range(256)),
+    "missing.json": None,
+    "missing.xml": None,
+    "large.json": 65 * 2**20,
+    "large.xml": 257 * 2**20,
+}
+
+
+def unreadable(name: str, folder: Path) -> Path:
+    """The file ``name`` of ``UNREADABLE``; large ones take no room on the disk."""
+    path, content = folder / name, UNREADABLE[name]
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, int):
+        with path.open("wb") as stream:
+            stream.truncate(content)
+    return path
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_told_in_sarif(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", str(unreadable(name, tmp_path)), "--sarif"]) == 2
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    failures = [n for i in told.get("invocations", []) for n in i["toolExecutionNotifications"]]
+    assert [x for x in (*told["results"], *failures) if x["level"] == "error" and x["message"]["text"]]
+    assert all(i["exitCode"] == 2 and not i["executionSuccessful"] for i in told.get("invocations", []))
+
+
+def test_a_wrong_topology_is_told_in_sarif_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, topology = tmp_path / "a.xml", tmp_path / "bad.dsl"
+    plan.write_text("<algo/>")
+    topology.write_text("cluster c {\n  instance a = nothing\n}\n")
+    assert run(["verify", str(plan), "--topo", str(topology), "--sarif"]) == 2
+    (failed,) = json.loads(capsys.readouterr().out)["runs"][0]["invocations"]
+    (told,) = failed["toolExecutionNotifications"]
+    assert told["descriptor"] == {"id": "HS201"}
+    assert told["locations"][0]["physicalLocation"]["region"] == {"startLine": 2, "startColumn": 16}
+
+
+@pytest.mark.parametrize("command", [("verify",), ("import",), ("simulate", FIG10), ("run", "--in-process")])
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_told_in_json(
+    name: str, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run([command[0], str(unreadable(name, tmp_path)), *command[1:], "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert code == 2
+    assert told["violations"] if command[0] == "verify" and "error" not in told else told["error"]["code"]
