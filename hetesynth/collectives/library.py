@@ -32,6 +32,10 @@ class _Shape:
     def everyone(self) -> Ranks:
         return frozenset(range(self.ranks))
 
+    def alone(self) -> list[Ranks]:
+        """For each rank the set of it alone, which all its chunks share: they may be millions."""
+        return [frozenset({rank}) for rank in range(self.ranks)]
+
     def blocks(self) -> Iterator[tuple[Rank, int]]:
         for rank in range(self.ranks):
             for part in range(self.parts):
@@ -39,15 +43,15 @@ class _Shape:
 
 
 def _allgather(s: _Shape) -> Iterator[Piece]:
-    everyone = s.everyone
+    everyone, alone = s.everyone, s.alone()
     for rank, part in s.blocks():
-        yield (rank,), part, frozenset({rank}), everyone
+        yield (rank,), part, alone[rank], everyone
 
 
 def _reducescatter(s: _Shape) -> Iterator[Piece]:
-    everyone = s.everyone
+    everyone, alone = s.everyone, s.alone()
     for rank, part in s.blocks():
-        yield (rank,), part, everyone, frozenset({rank})
+        yield (rank,), part, everyone, alone[rank]
 
 
 def _allreduce(s: _Shape) -> Iterator[Piece]:
@@ -70,20 +74,23 @@ def _reduce(s: _Shape) -> Iterator[Piece]:
 
 
 def _gather(s: _Shape) -> Iterator[Piece]:
+    alone = s.alone()
     for rank, part in s.blocks():
-        yield (rank,), part, frozenset({rank}), frozenset({s.root})
+        yield (rank,), part, alone[rank], alone[s.root]
 
 
 def _scatter(s: _Shape) -> Iterator[Piece]:
+    alone = s.alone()
     for rank, part in s.blocks():
-        yield (rank,), part, frozenset({s.root}), frozenset({rank})
+        yield (rank,), part, alone[s.root], alone[rank]
 
 
 def _alltoall(s: _Shape) -> Iterator[Piece]:
+    alone = s.alone()
     for src in range(s.ranks):
         for dst in range(s.ranks):
             for part in range(s.parts):
-                yield (src, dst), part, frozenset({src}), frozenset({dst})
+                yield (src, dst), part, alone[src], alone[dst]
 
 
 _BUILDERS: dict[CollectiveName, Callable[[_Shape], Iterator[Piece]]] = {

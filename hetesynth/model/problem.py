@@ -97,7 +97,12 @@ class Problem:
 
         Names are unique: parallel wires between the same two vertices become ``a->b``, ``a->b (2)``.
         """
-        found = [*self._segment_resources(), *self.groups, *self._arc_resources()]
+        return (*self._wide_resources, *map(self._arc_resource, range(len(self.arcs))))
+
+    @cached_property
+    def _wide_resources(self) -> tuple[Resource, ...]:
+        """Segments and groups: all laws but those of arcs alone, whose names no other has."""
+        found = [*self._segment_resources(), *self.groups]
         names = told_apart(resource.name for resource in found)
         return tuple(
             resource if name == resource.name else replace(resource, name=name)
@@ -115,19 +120,20 @@ class Problem:
             if len(crossing[s]) > 1 or segment.capacity < self.arcs[crossing[s][0]].capacity:
                 yield Resource(segment.name, tuple(crossing[s]), segment.capacity)
 
-    def _arc_resources(self) -> Iterator[Resource]:
-        for i, arc in enumerate(self.arcs):
-            yield Resource(f"link {i} ({arc.src}->{arc.dst})", (i,), arc.capacity)
+    def _arc_resource(self, index: int) -> Resource:
+        arc = self.arcs[index]
+        return Resource(f"link {index} ({arc.src}->{arc.dst})", (index,), arc.capacity)
 
     @cached_property
     def binding_resources(self) -> tuple[Resource, ...]:
         """``resources`` without the laws another one implies: a link at least as wide as a group it is in."""
-        shared = [r for r in self.resources if len(r.arcs) > 1]
+        shared = [r for r in self._wide_resources if len(r.arcs) > 1]
         tightest = [arc.capacity + 1 for arc in self.arcs]
         for resource in shared:
             for a in resource.arcs:
                 tightest[a] = min(tightest[a], resource.capacity)
-        alone = [r for r in self.resources if len(r.arcs) == 1 and r.capacity < tightest[r.arcs[0]]]
+        alone = [r for r in self._wide_resources if len(r.arcs) == 1 and r.capacity < tightest[r.arcs[0]]]
+        alone += [self._arc_resource(i) for i, arc in enumerate(self.arcs) if arc.capacity < tightest[i]]
         return tuple(shared + alone)
 
 
