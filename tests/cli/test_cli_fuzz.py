@@ -1,4 +1,4 @@
-"""Any command on any files: an exit code of ours, no traceback, no hang, no gigabytes, no raw escape characters."""
+"""Any command on any files: a known exit code, no traceback, no hang, no gigabytes, no raw escape characters."""
 
 from __future__ import annotations
 

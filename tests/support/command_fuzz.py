@@ -182,7 +182,8 @@ def command(seed: int, folder: Path, seeds: Seeds) -> list[str]:
     if name == "synth":
         more = [["--size", "1MB"], ["--report", str(folder / "r.html"), "--trace", str(folder / "r.trace")],
                 ["--rings", file("g.xml", some([RINGS], XML)), "--strategy", "ring"], [], [],
-                ["--target", "mscclpp"], ["--target", rng.choice(list(TARGETS))], ["--report", str(folder / "r.svg")]]  # fmt: skip
+                ["--target", "mscclpp"], ["--target", rng.choice(list(TARGETS))],
+                ["--report", str(folder / "r.svg")]]  # fmt: skip
         return ["synth", cluster(), *coll, *budget, *rng.choice(more), *form, "-o", str(folder / "made")]
     data = file(kind, some(*made[kind]))
     on = str(EXAMPLES / "fig10" / "topo.dsl") if rng.random() < 0.8 else cluster()
