@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,7 @@ SPREADING, COLLECTING = ("broadcast", "scatter"), ("gather", "reduce")
 
 
 def outcome(command: tuple[str, ...], topology: Path, name: str, tmp_path: Path) -> int:
+    tmp_path.mkdir(exist_ok=True)
     budget = [] if command[0] == "bounds" else ["--time-budget", "1"]
     output = ["-o", str(tmp_path / "made")] if command[0] in ("synth", "atlas") else []
     return run([command[0], str(topology), "--coll", name, *command[1:], *budget, *output])
@@ -155,3 +158,34 @@ def test_what_cannot_be_read_is_told_in_json(
     told = json.loads(capsys.readouterr().out)
     assert code == 2
     assert told["violations"] if command[0] == "verify" and "error" not in told else told["error"]["code"]
+
+
+LARGE = """
+node n { gpus 6
+  switch s { ports gpu*; bandwidth 450 GB/s }
+  nic nic0 { bandwidth 100 GB/s }
+  attach gpu* -> nic0 }
+cluster c { instance b = n x 100
+  fabric f { join *.nic* } }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["--json", "--all"])
+def test_the_links_of_a_large_cluster_are_printed_one_by_one(form: str, tmp_path: Path) -> None:
+    """360,000 links: as nodes and edges of a graph they took 1.1 GB."""
+    topology = tmp_path / "large.dsl"
+    topology.write_text(LARGE)
+    with (tmp_path / "shown").open("w") as shown:
+        command = [sys.executable, "-m", "hetesynth", "topo", "show", str(topology), form]
+        process = subprocess.Popen(command, stdout=shown)
+        _, status, used = os.wait4(process.pid, 0)
+    assert status == 0
+    assert used.ru_maxrss < 400 * 1024
+    said = (tmp_path / "shown").read_text()
+    if form == "--json":
+        links = json.loads(said)["links"]
+        assert len(links) == 600 * 599
+        assert links[-1]["src"] == 599 and links[-1]["kind"] == "switch"
+    else:
+        assert said.count("->") > 600 * 599
