@@ -144,9 +144,9 @@ def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_
         made = every_root.for_every_root(wanted, progress)
     paths = every_root.write(made, named or (output or Path()) / _name(made[0]))
     if as_json:
-        click.echo(json.dumps(every_root_summary(made, paths), indent=2))
+        show(json.dumps(every_root_summary(made, paths), indent=2))
     else:
-        click.echo(every_root_report(made, paths))
+        show(every_root_report(made, paths))
 
 
 def _name(made: Synthesis) -> str:
