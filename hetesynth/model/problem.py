@@ -6,11 +6,13 @@ wire that several links cross and a stated group (both eq. 5) are all resources.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hetesynth.model.collective import Collective
+from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.names import told_apart
 from hetesynth.model.topology import Rank
 
@@ -141,9 +143,16 @@ class Problem:
 class Budget:
     """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
 
-    ``punctual``: rather nothing in time than a first schedule late, as where others were found already.
+    ``punctual``: rather nothing in time than a first schedule late, as where others were found already. ``cuts``:
+    where it is noted what the seconds decided.
     """
 
     seconds: float | None = None
     seed: int = 0
     punctual: bool = False
+    cuts: Cuts = field(default_factory=Cuts, compare=False, repr=False)
+
+    def deadline(self, started: float | None = None) -> Deadline:
+        """When the seconds are over that began at ``started`` (of ``deadline.now``), or begin now."""
+        began = now() if started is None else started
+        return Deadline(math.inf if self.seconds is None else began + self.seconds, self.cuts)

@@ -18,6 +18,7 @@ from hetesynth import __version__
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.deadline import Cuts
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.addressing import addressable, carried, demand_addressable
 from hetesynth.pipeline.pool import Pool, pool
@@ -66,6 +67,11 @@ class Atlas:
     unfit: tuple[tuple[str, str], ...]
     clock: Clock
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether the clock or Ctrl-C decided anything."""
+        return self.pool.cut_short or bool(self.request.budget.cuts)
+
 
 def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -> Atlas:
     """Choose and make the schedules for ``sizes``.
@@ -79,6 +85,7 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
         demand_addressable(request, min(sizes))
     sizes = demanded
     clock = Clock()
+    request = replace(request, budget=replace(request.budget, cuts=Cuts()))
     with clock.phase("parse"):
         topology = load_topology(request.topology)
     with clock.phase("search"):
@@ -236,7 +243,9 @@ def index(found: Atlas) -> dict[str, Any]:
         "ranks": found.topology.ranks,
         "root": found.pool.contenders[0].problem.collective.root,
         "simulated": True,
-        "cut_short": found.pool.cut_short,
+        "cut_short": found.cut_short,
+        "ended_by": found.pool.ending,
+        "decided_by_clock": list(found.request.budget.cuts.told()),
         "targets": [t.name for t in found.request.targets],
         "warnings": [warned.plain() for warned in found.ranges[0].made.warnings],
         "topology": features(found.topology, found.pool.bounds),

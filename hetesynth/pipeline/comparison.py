@@ -13,12 +13,13 @@ from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import Cuts
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Pace
 from hetesynth.pipeline.pool import Pool, pool
 from hetesynth.pipeline.synthesis import Request
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
 INTERRUPTED = "interrupted before it was predicted"
 
@@ -45,6 +46,8 @@ class Comparison:
     strategies: tuple[str, ...]
     entries: tuple[Entry, ...]
     cut_short: bool
+    ending: Ending = "tried"
+    decided_by_clock: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, Any]:
         """What ``compare --json`` prints. Scripts depend on these names."""
@@ -54,6 +57,8 @@ class Comparison:
             "ranks": self.topology.ranks,
             "simulated": True,
             "cut_short": self.cut_short,
+            "ended_by": self.ending,
+            "decided_by_clock": list(self.decided_by_clock),
             "results": [
                 {"strategy": e.strategy, "way": e.way, "chunks": e.chunks, "refused": e.refusal or None}
                 | ({"size": e.size} if e.pace is None else e.pace.figures())
@@ -77,14 +82,16 @@ def compare(
         demand_strategy(name, sized=True)
     topology = load_topology(request.topology)
     seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
-    budget = Budget(seconds, request.budget.seed)
+    whole = Cuts()
     table: dict[str, list[Entry]] = {}
-    cut_short = interrupted = False
+    interrupted = False
+    endings: list[Ending] = []
     for name in names:
         if interrupted:
             table[name] = _refused(name, sizes, INTERRUPTED)
             continue
         rings = request.rings if name == "ring" else ()
+        budget = Budget(seconds, request.budget.seed, cuts=whole.inside(name))
         asked = replace(request, strategy=name, budget=budget, rings=rings)
         try:
             found = _searched(topology, asked, sizes, progress)
@@ -92,14 +99,17 @@ def compare(
             if not table:
                 raise
             found = INTERRUPTED
-            cut_short = interrupted = True
+            interrupted = True
         if isinstance(found, str):
             table[name] = _refused(name, sizes, found)
             continue
-        cut_short, interrupted = cut_short or found.cut_short, found.interrupted
+        interrupted = found.interrupted
+        endings.append(found.ending)
         table[name] = [_entry(name, found, j) for j in range(len(sizes))]
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
-    return Comparison(topology, request, tuple(sizes), names, entries, cut_short)
+    cut_short = interrupted or bool(whole)
+    ending = combined(endings, interrupted=interrupted, cut=bool(whole))
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told())
 
 
 def _searched(topology: Topology, asked: Request, sizes: Sequence[int], progress: Progress) -> Pool | str:

@@ -7,7 +7,6 @@ choose from one. With ``programs`` members stand by what their programs take.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +16,7 @@ from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes
+from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
@@ -26,7 +26,7 @@ from hetesynth.pipeline.program_choice import LOSS, MAX_TRANSFERS, Ranked
 from hetesynth.pipeline.simulation import ProgramClock
 from hetesynth.pipeline.sizing import Contender, Contest, contest
 from hetesynth.pipeline.synthesis import Request, ranked_programs, sparing, timed_target
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
 ANCHORS = 4  # sizes at which there is a contest
 LAST_SECONDS = 1.0  # for predictions after Ctrl-C
@@ -72,6 +72,7 @@ class Pool:
     cut_short: bool
     seconds: tuple[tuple[float, ...], ...] = field(repr=False)
     interrupted: bool = False
+    ending: Ending = "tried"
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
@@ -112,14 +113,16 @@ def pool(
     a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
-    deadline = None if request.budget.seconds is None else time.monotonic() + request.budget.seconds
+    request = replace(request, budget=replace(request.budget, cuts=request.budget.cuts.inside()))
+    deadline = request.budget.deadline()
     found: dict[tuple[str, int, str], Ranked] = {}
     bounds: Bounds | None = None
-    cut_short = interrupted = False
+    interrupted = False
+    endings: list[Ending] = []
     failure: HetesynthError | None = None
     chosen = anchors(sizes)
     for number, size in enumerate(chosen):
-        asked = replace(request, budget=_share(request.budget, deadline, len(chosen) - number), size=size)
+        asked = replace(request, budget=_share(request.budget, deadline, len(chosen) - number, size), size=size)
         try:
             held, ranked = _finalists(topology, asked, size, target, progress)
         except HetesynthError as error:
@@ -128,9 +131,10 @@ def pool(
         except KeyboardInterrupt:
             if not found:
                 raise
-            cut_short = interrupted = True
+            interrupted = True
             break
-        bounds, cut_short, interrupted = held.bounds, cut_short or held.cut_short, held.interrupted
+        bounds, interrupted = held.bounds, held.interrupted
+        endings.append(held.ending)
         for r in ranked[:1] if interrupted else ranked:
             paced = r.pacing.after if r.pacing else ""
             found.setdefault((r.contender.label, r.contender.chunking.chunk_bytes, paced), r)
@@ -138,19 +142,21 @@ def pool(
             break
     if bounds is None:
         raise failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
-    until = time.monotonic() + LAST_SECONDS if interrupted and not programs else math.inf
+    until = now() + LAST_SECONDS if interrupted and not programs else math.inf
     members = [_member(r, sizes, until) for r in found.values()]
     if target is not None and not interrupted:
         members = _timed(topology, target, members, sizes, deadline)
     seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
-    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds, interrupted)
+    cut_short = interrupted or bool(request.budget.cuts)
+    ending = combined(endings, interrupted=interrupted, cut=cut_short)
+    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds, interrupted, ending)
 
 
-def _share(budget: Budget, deadline: float | None, contests: int) -> Budget:
-    """What one of the ``contests`` that are left may spend."""
-    if deadline is None:
-        return budget
-    return Budget(max(0.05, deadline - time.monotonic()) / contests, budget.seed)
+def _share(budget: Budget, deadline: Deadline, contests: int, size: int) -> Budget:
+    """What one of the ``contests`` that are left, that for ``size`` bytes, may spend."""
+    cuts = budget.cuts.inside(f"{size} bytes")
+    left = deadline.left()
+    return Budget(None if math.isinf(left) else max(0.05, left) / contests, budget.seed, cuts=cuts)
 
 
 def _finalists(
@@ -160,21 +166,20 @@ def _finalists(
     if target is None:
         held = contest(topology, asked, size, progress, programs=False)
         return held, [Ranked(c) for c in held.contenders[:FINALISTS]]
-    seconds = asked.budget.seconds
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = asked.budget.deadline()
     held = contest(topology, sparing(asked), size, progress)
     best = ranked_programs(topology, asked, held.contenders, size, deadline)[:FINALISTS]
     return held, [*best, *(Ranked(r.contender) for r in best if r.pacing is not None)]
 
 
 def _member(found: Ranked, sizes: Sequence[int], until: float) -> Member:
-    """``until``: in seconds of ``time.monotonic``; what is not predicted by then takes forever."""
-    taken = (seconds_at(found.contender, s) if time.monotonic() < until else math.inf for s in sizes)
+    """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
+    taken = (seconds_at(found.contender, s) if now() < until else math.inf for s in sizes)
     return Member(found.contender, found.pacing, tuple(taken))
 
 
 def _timed(
-    topology: Topology, target: Target, members: Sequence[Member], sizes: Sequence[int], deadline: float | None
+    topology: Topology, target: Target, members: Sequence[Member], sizes: Sequence[int], deadline: Deadline
 ) -> list[Member]:  # fmt: skip
     """``members`` with the times of their programs, at the sizes where they may be needed and while time lasts."""
     losses: list[dict[int, float]] = [{} for _ in members]
@@ -195,10 +200,11 @@ def _timed(
             measure(i, j)
     for j in range(len(sizes)):
         for i in sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i)):
-            if deadline is not None and time.monotonic() > deadline:
+            if j not in near[i] or sizes[j] in losses[i]:
+                continue
+            if deadline.expired("programs left untimed"):
                 break
-            if j in near[i]:
-                measure(i, j)
+            measure(i, j)
     return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
 
 

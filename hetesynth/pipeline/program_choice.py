@@ -8,13 +8,13 @@ more so where NICs keep their peers (rings, rails), so the two rankings differ. 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import AFTERS, Pacing
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
@@ -42,12 +42,12 @@ class Ranked:
 
 def by_program(
     topology: Topology, contenders: Sequence[Contender], size: int, options: LoweringOptions,
-    deadline: float | None = None,
+    deadline: Deadline | None = None,
 ) -> list[Ranked]:  # fmt: skip
     """``contenders`` by the time of their programs for ``size`` bytes, with the pacing that is best for them.
 
-    ``options``: how they are lowered otherwise. ``deadline``, in seconds of ``time.monotonic``: no other program
-    is timed after it, but one is in any case. Programs that are not timed are taken to lose as much of their
+    ``options``: how they are lowered otherwise. After ``deadline`` no other program is timed,
+    but one is in any case. Programs that are not timed are taken to lose as much of their
     schedule's time as the worst of the others; those that do not fit the target come last.
     """
     timed: list[tuple[float, int, Pacing | None]] = []
@@ -89,8 +89,8 @@ def _promising(contenders: Sequence[Contender]) -> list[int]:
     return sorted(range(len(contenders)), key=lambda i: (i > 0, contenders[i].name not in STEADY, i))
 
 
-def _past(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() > deadline
+def _past(deadline: Deadline | None) -> bool:
+    return deadline is not None and deadline.expired("programs left untimed")
 
 
 def quickest(

@@ -8,7 +8,6 @@ tried stands in ``ways``; a direction in which more (or fewer) chunks made thing
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING
 from hetesynth.chunking import Chunking
 from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
+from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.synthesis import Request, no_schedule, problem_of
 from hetesynth.pipeline.ways import STEADY, Way, Ways, transfers
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Ending, Progress, silent
 from hetesynth.verify.schedule import schedule_violations
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Contender:
 class Contest:
     """The quickest contenders for one size, the best first. ``tried``: label and seconds of all, as they came.
 
-    ``cut_short``: time or Ctrl-C ended the contest before its list did.
+    ``cut_short``: the clock or Ctrl-C decided something, in the contest or in the search of one contender.
+    ``ending``: the bound was met, the list was tried, or what ended it before.
     """
 
     size: int
@@ -65,6 +66,7 @@ class Contest:
     tried: tuple[tuple[str, float], ...]
     cut_short: bool
     interrupted: bool = False
+    ending: Ending = "tried"
 
     def pace(self, contender: Contender) -> Pace:
         """The time of ``contender`` beside the bound."""
@@ -84,24 +86,29 @@ def contest(
         raise HetesynthError(
             "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
         )
-    started = time.monotonic()
+    cuts = request.budget.cuts.inside()
+    deadline = replace(request.budget, cuts=cuts).deadline()
     root = collective(request.collective, topology.ranks, 1, request.root).root
     _demand_paths(topology, request)
     bounds = rechecked_bounds(topology, request.collective, root)
-    run = _Run(topology, request, size, bounds, progress, started)
+    run = _Run(topology, request, size, bounds, progress, cuts, deadline)
     try:
         run.all(Ways(topology, request, size, bounds.bounds), programs)
     except KeyboardInterrupt:
         if not run.found:
             raise
-        run.cut_short = run.interrupted = True
+        run.interrupted = True
     if not run.found:
         alone = request.strategy != "auto" and run.refused
         raise HetesynthError(
-            run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found",
+            (run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found")
+            + (" in the time budget" if cuts else ""),
             code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
-    return Contest(size, bounds, _ranked(run.found), tuple(run.tried), run.cut_short, run.interrupted)
+    cut_short = run.interrupted or bool(cuts)
+    return Contest(
+        size, bounds, _ranked(run.found), tuple(run.tried), cut_short, run.interrupted, run.ending(cut_short)
+    )
 
 
 def _demand_paths(topology: Topology, request: Request) -> None:
@@ -130,14 +137,14 @@ class _Run:
     size: int
     bounds: Bounds
     progress: Progress
-    started: float  # time.monotonic()
+    cuts: Cuts  # what the clock decided
+    deadline: Deadline
     found: list[Contender] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)  # labels
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
     best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
-    cut_short: bool = False
     interrupted: bool = False
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
     simulated: int = 0  # transfers
@@ -166,16 +173,22 @@ class _Run:
     def _ended(self) -> bool:
         if not self.found:
             return False
-        if self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds:
-            return True
-        return self._late()
+        return self._meets_bound() or self._late()
+
+    def _meets_bound(self) -> bool:
+        return bool(self.found) and self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds
+
+    def ending(self, cut_short: bool) -> Ending:
+        """What ended the contest, which was ``cut_short`` or not."""
+        if self.interrupted:
+            return "interrupt"
+        if self._meets_bound():
+            return "bound"
+        return "time" if cut_short else "tried"
 
     def _late(self) -> bool:
         """Whether time or Ctrl-C ends the contest, now that something was found."""
-        left = self._left()
-        if self.found and (self.interrupted or (left is not None and left <= 0)):
-            self.cut_short = True
-        return self.cut_short
+        return bool(self.found) and (self.interrupted or self.deadline.expired("ways left untried"))
 
     def _promising(self, ways: Iterable[Way]) -> list[Way]:
         """What did best with other numbers of chunks first; not what fell far behind."""
@@ -191,28 +204,23 @@ class _Run:
             return False
         return way.name != self.found[0].name
 
-    def _left(self) -> float | None:
-        limit = self.request.budget.seconds
-        return None if limit is None else limit - (time.monotonic() - self.started)
-
     def _affordable(self, way: Way) -> bool:
         """Whether what comes after the search of ``way`` would end in time too."""
-        left = self._left()
-        if not self.found or left is None:
+        if not self.found:
             return True
         number = transfers(self.request.collective, self.topology.ranks, way.chunks)
-        fits = self.overhead * number <= left * max(1, self.simulated)
-        self.cut_short |= not fits
-        return fits
+        ahead = self.overhead * number / max(1, self.simulated)
+        return not self.deadline.expired("ways left untried", ahead)
 
     def _try(self, way: Way) -> None:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
         self.seen.add(way.label)
-        left = self._left()
-        seconds = None if left is None else way.share * max(left, 0.1)
-        budget = Budget(seconds, self.request.budget.seed, punctual=bool(self.found))
+        left = self.deadline.left()
+        seconds = None if math.isinf(left) else way.share * max(left, 0.1)
+        seed, cuts = self.request.budget.seed, self.cuts.inside(way.label)
+        budget = Budget(seconds, seed, punctual=bool(self.found), cuts=cuts)
         problem = problem_of(replace(self.request, chunks=way.chunks), way.chunking)
         try:
             outcome = Solver(way.strategy, budget, schedule_violations).solve(problem)
@@ -222,10 +230,10 @@ class _Run:
         if not isinstance(outcome, Solution):
             return
         self.interrupted |= outcome.ending == "interrupt"
-        began = time.monotonic()
+        began = now()
         clock = ScheduleClock(self.topology, problem, outcome.schedule)
         taken = clock.timeline(self.size).makespan
-        self.overhead += outcome.bound_seconds + time.monotonic() - began
+        self.overhead += outcome.bound_seconds + now() - began
         self.simulated += len(outcome.schedule.transfers)
         self.tried.append((way.label, taken))
         self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))

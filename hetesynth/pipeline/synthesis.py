@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank, Topology
@@ -30,7 +30,7 @@ from hetesynth.model.verdict import GaveUp, Infeasible, Violation
 from hetesynth.pipeline.addressing import demand_addressable, demand_carried
 from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective, forms
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Ending, Progress, silent
 
 if TYPE_CHECKING:
     from hetesynth.emitter.pacing import Pacing
@@ -98,11 +98,11 @@ class Clock:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time inside to phase ``name``."""
-        started = time.monotonic()
+        started = now()
         try:
             yield
         finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - started
+            self.phases[name] = self.phases.get(name, 0.0) + now() - started
 
     @property
     def total(self) -> float:
@@ -119,6 +119,7 @@ class Choice:
     tried: int
     cut_short: bool
     unfit: tuple[tuple[str, float, str], ...] = ()
+    ending: Ending = "tried"
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,9 @@ class Synthesis:
     pace: Pace
     choice: Choice | None = None  # for a size
     program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``pace``
+    cut_short: bool = False  # the clock or Ctrl-C decided something: another run may give other files
+    ending: Ending = "tried"
+    decided_by_clock: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
@@ -189,14 +193,22 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     return problem, bounds_of(problem)
 
 
-def recheck_bound(problem: Problem, bound: LowerBound, seconds: float = RECHECK_SECONDS) -> Recheck:
-    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``."""
+def recheck_bound(
+    problem: Problem, bound: LowerBound, seconds: float = RECHECK_SECONDS, cuts: Cuts | None = None
+) -> Recheck:  # fmt: skip
+    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
+
+    ``cuts``: is told where these were not enough.
+    """
     from hetesynth.verify.certificate import recheck
 
     def unsat(query: str) -> bool | None:
         from hetesynth.synthesis.requery import unsatisfiable
 
-        return unsatisfiable(query, seconds)
+        answer = unsatisfiable(query, seconds)
+        if answer is None and cuts is not None:
+            cuts.note("recheck of the bound")
+        return answer
 
     return recheck(problem, bound, unsat=unsat)
 
@@ -211,6 +223,7 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request)
     clock = Clock()
+    request = replace(request, budget=replace(request.budget, cuts=Cuts()))
     if request.size is not None:
         return _for_size(request, request.size, clock, progress)
     chunking, problem = load_problem(request, clock)
@@ -222,7 +235,8 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
             raise no_schedule(reason)
         case GaveUp(reason=reason):
             way_out = "raise --time-budget or --max-peers, or use --strategy auto"
-            raise HetesynthError(reason, code="HS602", exit_code=3, help=way_out)
+            late = " in the time budget" if request.budget.cuts else ""
+            raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
     clock.phases["bound"] = outcome.bound_seconds
     clock.phases["search"] -= outcome.bound_seconds
     return finished(request, chunking, problem, outcome, clock, progress)
@@ -241,7 +255,7 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     from hetesynth.pipeline.sizing import contest
     from hetesynth.synthesis.interrupts import finishing
 
-    started = time.monotonic()
+    started = now()
     demand_addressable(request, size)
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -251,12 +265,13 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     with finishing(), clock.phase("predict"):
-        limit = request.budget.seconds
-        deadline = None if limit is None else max(started + limit, time.monotonic() + (1 - FOR_SCHEDULES) * limit)
+        deadline = _for_programs(request.budget, started)
         ranked = ranked_programs(topology, request, held.contenders, held.size, deadline)
     for found in ranked:
         contender, pacing = found.contender, found.pacing
-        choice = Choice(contender.label, len(held.tried), held.cut_short, tuple(unfit))
+        short = held.interrupted or bool(request.budget.cuts)
+        ending = "time" if short and not held.cut_short else held.ending
+        choice = Choice(contender.label, len(held.tried), short, tuple(unfit), ending)
         try:
             made = for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
             demand_carried(made, size)
@@ -267,6 +282,13 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
             refusal = refusal or error
             unfit.append((contender.label, contender.seconds, error.message))
     raise refusal or InternalError("a contest without contenders")
+
+
+def _for_programs(budget: Budget, started: float) -> Deadline:
+    """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
+    whole = budget.deadline(started)
+    last = now() + (1 - FOR_SCHEDULES) * (budget.seconds or 0.0)
+    return replace(whole, at=max(whole.at, last))
 
 
 def timed_target(request: Request) -> Target | None:
@@ -284,7 +306,7 @@ def sparing(request: Request) -> Request:
 
 
 def ranked_programs(
-    topology: Topology, request: Request, contenders: Sequence[Contender], size: int, deadline: float | None
+    topology: Topology, request: Request, contenders: Sequence[Contender], size: int, deadline: Deadline
 ) -> list[Ranked]:  # fmt: skip
     """The contenders by the time of their programs for ``timed_target``; as they are without one."""
     from hetesynth.emitter.lower import LoweringOptions
@@ -323,9 +345,8 @@ def finished(
     with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
         with clock.phase("verify"):
             _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
-            rechecked = recheck_bound(
-                problem, solution.bound, min(RECHECK_SECONDS, request.budget.seconds or math.inf)
-            )
+            seconds = min(RECHECK_SECONDS, request.budget.seconds or math.inf)
+            rechecked = recheck_bound(problem, solution.bound, seconds, request.budget.cuts)
             _demand_clean(list(rechecked.violations), "bound")
         with clock.phase("predict"):
             size = implied_size(problem, chunking.chunk_bytes)
@@ -343,8 +364,15 @@ def finished(
             taken = _program_seconds(chunking.topology, programs, timed.size) if told else None
         return Synthesis(
             request, chunking.topology, chunking, problem, solution, programs, files, clock, rechecked, timed,
-            choice, taken,
+            choice, taken, *_ended(request.budget, solution, choice),
         )  # fmt: skip
+
+
+def _ended(budget: Budget, solution: Solution, choice: Choice | None) -> tuple[bool, Ending, tuple[str, ...]]:
+    """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
+    ending = solution.ending if choice is None else choice.ending
+    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(budget.cuts)
+    return short, ending, budget.cuts.told()
 
 
 def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetesynth.report.words import counted, size_text
+from hetesynth.report.words import clock_line, counted, size_text
 
 
 def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
@@ -32,6 +32,8 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     lines += [f"  fits no file {row['way']}: {row['reason']}" for row in index["unfit"]]
     if index["cut_short"]:
         lines.append("  cut short    more time may find quicker ones")
+    if index["decided_by_clock"]:
+        lines.append(f"  clock        {clock_line(index['decided_by_clock'])}")
     lines.append(f"  wrote        {files} files into {folder}")
     for warned in index["warnings"]:
         lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]

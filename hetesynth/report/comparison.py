@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetesynth.report.words import size_text
+from hetesynth.report.words import clock_line, size_text
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.comparison import Comparison, Entry
@@ -31,6 +31,8 @@ def comparison_report(found: Comparison) -> str:
         lines.append("  " + "  ".join([*cells, row[-1]]).rstrip())
     if found.cut_short:
         lines.append("  cut short: more time may find quicker ones")
+    if found.decided_by_clock:
+        lines.append(f"  {clock_line(found.decided_by_clock)}")
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
-from hetesynth.report.words import counted, size_text
+from hetesynth.report.words import clock_line, counted, size_text
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.roots import Warned
@@ -46,8 +46,9 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "bound_proof": certificate.bound.proof,
         "bound_rechecked": made.recheck.complete,
         "bound_within_composition": solution.within,
-        "cut_short": solution.cut_short,
-        "ended_by": solution.ending,
+        "cut_short": made.cut_short,
+        "ended_by": made.ending,
+        "decided_by_clock": list(made.decided_by_clock),
         "transfers": len(solution.schedule.transfers),
         "hops": hops(solution.schedule, made.topology.links),
         "chunk_bytes": made.chunking.chunk_bytes,
@@ -120,6 +121,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         *(f"  {line}" for line in _programs(made)),
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
         f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
+        *([f"  clock        {clock_line(made.decided_by_clock)}"] if made.decided_by_clock else []),
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(made)),
         *warning_lines(made.warnings),

@@ -5,7 +5,17 @@ In: counts and sizes. Out: text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
+NAMED_CUTS = 3  # decisions of the clock that a text names
+
+
+def clock_line(places: Sequence[str]) -> str:
+    """What the clock decided, in one line."""
+    some = "; ".join(places[:NAMED_CUTS])
+    more = f"; and {len(places) - NAMED_CUTS} more (--json lists all)" if len(places) > NAMED_CUTS else ""
+    return f"decided by the clock, so another run may differ: {some}{more}"
 
 
 def counted(number: int, what: str) -> str:

@@ -46,6 +46,8 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         spend = max(1, left // FROZEN_SHARE if frozen else left)
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
+            if model.clauses.timed_out:
+                search.cuts.note("solver")
             frozen = frozen[: len(frozen) // 2]
         elif answer == "unsat":
             core = model.core()

@@ -20,11 +20,13 @@ POLL_SECONDS = 0.05
 
 
 class Clauses:
-    """A solver and what it was told. ``stop`` ends a check; ``spent``: solver resource units."""
+    """A solver and what it was told. ``stop`` ends a check; ``spent``: solver resource units; ``timed_out``:
+    whether the last check ended by its seconds, with units left."""
 
     def __init__(self, stop: threading.Event | None = None, options: Options | None = None) -> None:
         self.stop = stop or threading.Event()
         self.spent = 0
+        self.timed_out = False
         context = z3.Context()  # of its own: what else was ever stated in this process must not change the answer
         self._solver = z3.SolverFor("QF_FD", ctx=context)
         self._solver.set("ctrl_c", False)
@@ -73,7 +75,9 @@ class Clauses:
         if seconds is not None:
             self._solver.set("timeout", max(1, int(seconds * 1000)))
         answer = self._watched([self._literals[v] for v in assumed])
-        self.spent += rlimit if answer == "unknown" else self._resources_used() - before
+        used = self._resources_used() - before
+        self.timed_out = answer == "unknown" and seconds is not None and used < rlimit and not self.stop.is_set()
+        self.spent += rlimit if answer == "unknown" else used
         return answer
 
     def _watched(self, assumptions: list[z3.BoolRef]) -> Answer:

@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 MAX_WORK = 600_000  # chunks x steps; past it the programs take longer than they are worth
 MORE_STEPS = 2  # how far above the busiest resource to try
 SECONDS = 5.0  # of one program
+LIMITED = 1  # status of a program that a limit ended
 
 
 def refuses(problem: Problem) -> str | None:
@@ -105,7 +106,9 @@ class _Exchange:
                 return None
             remaining = search.remaining()
             seconds = SECONDS if remaining is None else max(1e-3, min(SECONDS, remaining))
-            taken = self._fill(left, load, steps - step - 1, seconds)
+            taken, in_time = self._fill(left, load, steps - step - 1, seconds)
+            if not in_time:
+                search.cuts.note("direct exchange")
             if taken is None:
                 return None
             for job in taken:
@@ -118,8 +121,11 @@ class _Exchange:
                 return Schedule.of(transfers)
         return None
 
-    def _fill(self, left: list[int], load: Ints, steps_after: int, seconds: float) -> list[int] | None:
-        """The chunks of one step: as many as fit, such that the rest fits into the steps after it."""
+    def _fill(
+        self, left: list[int], load: Ints, steps_after: int, seconds: float
+    ) -> tuple[list[int] | None, bool]:  # fmt: skip
+        """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether
+        the program ended by itself."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_matrix
 
@@ -134,4 +140,7 @@ class _Exchange:
             bounds=Bounds(0, 1),
             options={"time_limit": seconds},
         )
-        return None if found.x is None else [job for job, x in zip(left, found.x, strict=True) if x > 0.5]
+        in_time = found.status != LIMITED
+        if found.x is None:
+            return None, in_time
+        return [job for job, x in zip(left, found.x, strict=True) if x > 0.5], in_time

@@ -56,18 +56,18 @@ def exchange_strategy(rates: Rates) -> Strategy:
             return
         tables = Dissemination(search.problem)
         paths = Paths(tables, rates.clockwork(tables), search.budget.seed)
-        for sharpness in SHARPNESS:
+        for number, sharpness in enumerate(SHARPNESS):
+            if number and search.out_of_time():
+                break
             if not paths.sweep(sharpness):
                 return
-            if search.out_of_time():
-                break
         best: TimedRoutes | None = None
-        for pressure in PRESSURES:
+        for number, pressure in enumerate(PRESSURES):
+            if number and search.out_of_time():
+                break
             found = paths.listed(pressure)
             if best is None or found.seconds < best.seconds:
                 best = found
-            if search.out_of_time():
-                break
         if best is not None:
             search.offer(schedule_of(tables, best), "exchange")
 

@@ -92,7 +92,8 @@ def _deadline(search: Search) -> Iterator[Ints]:
         yield stop
     finally:
         watch.cancel()
-        search.cut_short = search.cut_short or bool(stop[0])
+        if stop[0]:
+            search.cuts.note("greedy round")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ def paced_strategy(rates: Rates) -> Strategy:
         share = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = share / routing.capacity.sum()
         for number in range(SWEEPS):
+            if best is not None and search.out_of_time():
+                break
             routing.target = target
             if not routing.sweep():
                 return
@@ -49,8 +51,6 @@ def paced_strategy(rates: Rates) -> Strategy:
             found = _Listing(tables, clock, routing.trees, routing.load).run()
             if best is None or found.seconds < best.seconds:
                 best = found
-            if search.out_of_time():
-                break
         if best is not None:
             search.offer(schedule_of(tables, best), "paced trees")
 

@@ -105,15 +105,16 @@ def _auto(search: Search) -> LowerBound | None:
         greedy.improve(search)
     if search.best is None or (_tied_to_few(search.problem) and not search.done and not search.out_of_time()):
         _by_design(search)
-    if not search.done and not search.out_of_time():
+    if not search.done and packed.refuses(search.problem) is None and not search.out_of_time():
         packed.improve(search)
     if not search.done:
         trees.improve(search)
     sends = _sends(search.problem, search.target)
-    if sends > FEW_SENDS and not search.done and not search.out_of_time() and _crowded(search.problem) is None:
+    large = sends > FEW_SENDS and _crowded(search.problem) is None
+    if large and not search.done and not search.out_of_time():
         share = AUTO_TIME_WINDOWS if sends <= MAX_SENDS else 1.0
         _windowed(search, AUTO_RLIMIT_WINDOWS, share)
-    if search.done or search.out_of_time() or sends > MAX_SENDS:
+    if search.done or sends > MAX_SENDS or search.out_of_time():
         return None
     return _exactly("cegis", rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
 

@@ -2,19 +2,19 @@
 
 A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
 survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
-the same seed gives the same schedule; the deadline only cuts a search short, and ``cut_short`` says so. ``ending``
+the same seed gives the same schedule; the deadline only cuts a search short, and ``cuts`` says where. ``ending``
 says which budget ended it.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
+from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
@@ -26,6 +26,13 @@ Progress = Callable[[str, int | None], None]  # what is being done; steps of the
 # what ended a search: the bound was met, nothing was left to try, the solver's resource units, time, Ctrl-C
 Ending = Literal["bound", "tried", "solver", "time", "interrupt"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)  # of two searches in a row, the later in this list counts
+
+
+def combined(endings: Iterable[Ending], *, interrupted: bool, cut: bool) -> Ending:
+    """What ended several searches: Ctrl-C or the clock if it decided anything, else the last in ``ENDINGS``."""
+    if interrupted:
+        return "interrupt"
+    return "time" if cut else max(endings, key=ENDINGS.index, default="tried")
 
 
 class OutOfTime(Exception):
@@ -46,11 +53,19 @@ class Search:
     oracle: Oracle
     progress: Progress = silent
     best: Schedule | None = None
-    cut_short: bool = False
     interrupted: bool = False
     solver_spent: bool = False  # the solver's budget ended before it had an answer
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=now)
     first_seconds: float | None = None
+    cuts: Cuts = field(init=False)  # what the clock decided in this search; the budget's record is told too
+
+    def __post_init__(self) -> None:
+        self.cuts = self.budget.cuts.inside()
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the clock or Ctrl-C decided anything, so that another run may find something else."""
+        return self.interrupted or bool(self.cuts)
 
     def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
         """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
@@ -84,7 +99,7 @@ class Search:
 
     def elapsed(self) -> float:
         """Seconds since the search began."""
-        return time.monotonic() - self.started
+        return now() - self.started
 
     def remaining(self) -> float | None:
         """Seconds left, or None without a limit."""
@@ -105,6 +120,6 @@ class Search:
         """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
         left = self.remaining()
         if left is not None and left <= seconds:
-            self.cut_short = True
+            self.cuts.note("search")
             return True
         return False

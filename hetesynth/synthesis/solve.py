@@ -6,7 +6,6 @@ In: a problem, a strategy, a budget, an oracle. Out: the best schedule found wit
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,6 +15,7 @@ from hetesynth.collectives.composition import split
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import Certificate, LowerBound
+from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
@@ -90,12 +90,12 @@ class Solver:
 
     def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         first, second, join = split(problem)
-        started = time.monotonic()
+        started = now()
         half = replace(self, budget=_share(self.budget, 0.5, 0.0))
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter
-        rest = replace(self, budget=_share(self.budget, 1.0, time.monotonic() - started))
+        rest = replace(self, budget=_share(self.budget, 1.0, now() - started))
         interrupted = False
         try:
             gather = rest.solve(second)
@@ -105,7 +105,7 @@ class Solver:
                 gather = replace(self, budget=replace(self.budget, seconds=MOMENT)).solve(second)
         if not isinstance(gather, Solution):
             return gather
-        before = time.monotonic()
+        before = now()
         with finishing() as asked:
             bound = _known_bound(problem)
         interrupted |= asked.is_set()
@@ -113,7 +113,7 @@ class Solver:
             schedule=join(scatter.schedule, gather.schedule),
             bound=bound,
             cut_short=scatter.cut_short or gather.cut_short or interrupted,
-            bound_seconds=scatter.bound_seconds + gather.bound_seconds + time.monotonic() - before,
+            bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
             first_seconds=scatter.first_seconds + gather.first_seconds,
             within=scatter.bound.steps + gather.bound.steps,
             ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
@@ -131,10 +131,10 @@ class Solver:
                 code="HS306",
                 help="use --strategy auto, or fewer chunks",
             )
-        started = time.monotonic()
+        started = now()
         self.progress("bound", None)
         bound = _known_bound(problem)
-        bound_seconds = time.monotonic() - started
+        bound_seconds = now() - started
         search = Search(problem, bound.steps, budget, self.oracle, self.progress)
         try:
             proved = self.strategy.improve(search)
@@ -142,7 +142,7 @@ class Solver:
             if search.best is None:
                 raise
             proved = None
-            search.cut_short = search.interrupted = True
+            search.interrupted = True
         if search.best is None:
             return GaveUp(f"strategy {self.strategy.name} found no schedule", search.elapsed())
         if proved is not None and proved.steps > bound.steps:

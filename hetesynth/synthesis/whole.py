@@ -42,6 +42,8 @@ def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
         return Synthesized(without_useless(search.problem, model.transfers(), model.steps))
     if answer == "unsat":
         return Infeasible("the whole step model is unsatisfiable", model.steps)
+    if model.clauses.timed_out:
+        search.cuts.note("solver")
     return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
 
 

@@ -70,7 +70,7 @@ class _Pane:
         """OutOfTime or KeyboardInterrupt when it is to end."""
         self.pause()
         if self.until is not None and self.search.elapsed() >= self.until:
-            self.search.cut_short = True
+            self.search.cuts.note("windows")
             raise OutOfTime
 
     def _seconds(self) -> float | None:
@@ -131,6 +131,8 @@ class _Pane:
             self._pause()
             answer = model.check(max(1, min(CHECK, self.rlimit - model.spent)), self._seconds())
             if answer == "unknown":
+                if model.clauses.timed_out:
+                    self.search.cuts.note("windows")
                 return None
             if answer == "unsat":
                 return model.core()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.emitter.lower import LoweringOptions
+from hetesynth.model.deadline import Cuts, Deadline
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
@@ -94,7 +95,8 @@ def test_a_program_that_was_not_timed_does_not_win_by_a_little() -> None:
     size = 64 << 20
     ring = contender("h20_4p8", 4, "ring", size)
     given = [ring, replace(ring, seconds=0.9 * ring.seconds)]
-    ranked = by_program(ring.chunking.topology, given, size, OPTIONS, deadline=0.0)
+    cuts = Cuts()
+    ranked = by_program(ring.chunking.topology, given, size, OPTIONS, deadline=Deadline(0.0, cuts))
     assert [r.contender for r in ranked] == given
     assert [r.seconds is None for r in ranked] == [False, True]
 

@@ -1,0 +1,66 @@
+"""Time limits, and a record of what they decided.
+
+In: seconds. Out: whether they are over. What a limit ends, or keeps from beginning, may come out differently on
+another machine or under another load, so every such decision is noted in ``Cuts``. Nothing else in the compiler
+may look at the clock to decide anything; ``now`` is the one place where the time comes from.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+source = time.monotonic  # a test may put another clock here
+
+
+def now() -> float:
+    """Seconds of a clock that only goes forward."""
+    return source()
+
+
+@dataclass
+class Cuts:
+    """What the clock decided, in the order of first occurrence: names of places, each with how often.
+
+    ``place`` stands before the names that parts of a command note in ``inside``.
+    """
+
+    places: dict[str, int] = field(default_factory=dict)
+    place: str = ""
+    above: Cuts | None = field(default=None, repr=False)
+
+    def note(self, where: str) -> None:
+        """The clock decided something in ``where``."""
+        self.places[where] = self.places.get(where, 0) + 1
+        if self.above is not None:
+            self.above.note(f"{self.place}: {where}" if self.place else where)
+
+    def inside(self, place: str = "") -> Cuts:
+        """A record of one part of the whole, which is told of all that the part notes."""
+        return Cuts(place=place, above=self)
+
+    def told(self) -> tuple[str, ...]:
+        """The places in words, the first first."""
+        return tuple(f"{where} ({n} times)" if n > 1 else where for where, n in self.places.items())
+
+    def __bool__(self) -> bool:
+        return bool(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment, in seconds of ``now``, after which nothing more is begun; ``at`` infinite: none."""
+
+    at: float
+    cuts: Cuts
+
+    def left(self) -> float:
+        """Seconds until then; negative after it."""
+        return self.at - now()
+
+    def expired(self, where: str, ahead: float = 0.0) -> bool:
+        """Whether it is less than ``ahead`` seconds away or past; notes ``where`` if so."""
+        if self.left() > ahead:
+            return False
+        self.cuts.note(where)
+        return True
