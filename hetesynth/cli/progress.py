@@ -6,9 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hetesynth.cli.terminal import show
 from hetesynth.diagnostics import visible
 
 Progress = Callable[[str, int | None], None]
+
+
+def warned(text: str) -> None:
+    """A warning on standard error."""
+    show(f"note: {text}", err=True)
 
 
 @contextmanager
@@ -23,10 +29,10 @@ def watching(*, quiet: bool) -> Iterator[Progress]:
     with Console(stderr=True).status("reading") as status:
         best: list[int] = []
 
-        def show(what: str, steps: int | None) -> None:
+        def update(what: str, steps: int | None) -> None:
             if steps is not None:
                 best[:] = [steps]
             so_far = f", best so far {best[0]} steps (Ctrl-C keeps it)" if best else ""
             status.update(escape(visible(f"{what}{so_far}")))
 
-        yield show
+        yield update

@@ -26,7 +26,7 @@ from hetesynth.cli.options import (
     targets_of,
     targets_option,
 )
-from hetesynth.cli.progress import watching
+from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
@@ -116,7 +116,7 @@ def command(
         _every_root(wanted, named, output, as_json=as_json)
         return
     with watching(quiet=as_json) as progress:
-        made = pipeline.synthesize(wanted, progress)
+        made = pipeline.synthesize(wanted, progress, warned)
     stem = named or (output or Path()) / _name(made)
     paths = pipeline.write(made, stem)
     if page is not None or trace is not None:

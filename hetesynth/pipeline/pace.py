@@ -95,10 +95,10 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
     return bytes_of_chunk * round(whole)
 
 
-def pace(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> Pace:
-    """The time of a schedule that was not made for a size; not simulated where that would take long."""
+def pace(topology: Topology, problem: Problem, schedule: Schedule, size: int, most: int = MAX_TRANSFERS) -> Pace:
+    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     asked = problem.collective
-    if len(schedule.transfers) > MAX_TRANSFERS:
+    if len(schedule.transfers) > most:
         return Pace(size, asked.name, asked.ranks, None, None)
     from hetesynth.pipeline.simulation import predict
 

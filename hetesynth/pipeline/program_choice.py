@@ -25,7 +25,9 @@ from hetesynth.pipeline.ways import STEADY
 if TYPE_CHECKING:
     from hetesynth.pipeline.sizing import Contender
 
-MAX_TRANSFERS = 33_000  # of a schedule whose program is tried: lowering takes a second for each 5,000 or so
+MAX_TRANSFERS = 33_000  # of a schedule whose program is tried
+PER_SECOND = 5_000  # transfers that are lowered and simulated in a second, or so
+ANYWAY = 5_000  # transfers of a first schedule whose program is timed even after the deadline
 MAX_ALL = 90_000  # of all of them
 MAX_PACED = 6_000  # of those that are also lowered with every kind of pacing
 LOSS = 1.5  # what a program that was not timed is taken to need for each second of its schedule, at least
@@ -46,17 +48,22 @@ def by_program(
 ) -> list[Ranked]:  # fmt: skip
     """``contenders`` by the time of their programs for ``size`` bytes, with the pacing that is best for them.
 
-    ``options``: how they are lowered otherwise. After ``deadline`` no other program is timed,
-    but one is in any case. Programs that are not timed are taken to lose as much of their
+    ``options``: how they are lowered otherwise. What would not be timed before
+    ``deadline`` is left, but for a small first one. Programs that are not timed are taken to lose as much of their
     schedule's time as the worst of the others; those that do not fit the target come last.
     """
     timed: list[tuple[float, int, Pacing | None]] = []
     unknown: list[int] = []
     spent = 0
+
+    def late(transfers: int) -> bool:
+        needed = timed or unknown or transfers > ANYWAY
+        return bool(needed) and _past(deadline, transfers / PER_SECOND)
+
     for place in _promising(contenders):
         c = contenders[place]
         transfers = len(c.solution.schedule.transfers)
-        if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL or (timed and _past(deadline)):
+        if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL or late(transfers):
             unknown.append(place)
             continue
         spent += transfers
@@ -68,7 +75,7 @@ def by_program(
     for i, (plain, place, _) in enumerate(timed):
         c = contenders[place]
         transfers = len(c.solution.schedule.transfers)
-        if c.seconds < least and spent + transfers <= MAX_PACED and not _past(deadline):
+        if c.seconds < least and spent + transfers <= MAX_PACED and not _past(deadline, transfers / PER_SECOND):
             spent += transfers
             pacing, taken = quickest(topology, c.problem, c.solution.schedule, size, options, plain)
             timed[i] = (taken, place, pacing)
@@ -89,8 +96,8 @@ def _promising(contenders: Sequence[Contender]) -> list[int]:
     return sorted(range(len(contenders)), key=lambda i: (i > 0, contenders[i].name not in STEADY, i))
 
 
-def _past(deadline: Deadline | None) -> bool:
-    return deadline is not None and deadline.expired("programs left untimed")
+def _past(deadline: Deadline | None, ahead: float) -> bool:
+    return deadline is not None and deadline.expired("programs left untimed", ahead)
 
 
 def quickest(

@@ -146,6 +146,7 @@ class _Run:
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
     best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
     interrupted: bool = False
+    fallen_back: bool = False  # whether fixed routes were tried because time was over
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
     simulated: int = 0  # transfers
 
@@ -154,7 +155,7 @@ class _Run:
         number of chunks, until the bound is met or time is out."""
         first, steady = (ways.rails(), ways.steady()) if programs else ((), ())
         for way in chain(first, ways.soonest(), steady):
-            if self._late():
+            if self._late(ways):
                 return
             behind = self.best_by.get(way.kind, 0.0) > STEADY_BEHIND * self._best()
             if not behind and way.label not in self.seen and self._affordable(way):
@@ -162,18 +163,15 @@ class _Run:
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = ways.counts()
         for chunks in counts:
+            if self._late(ways):
+                return
             if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
                 continue
             for way in self._promising(ways.of(chunks)):
-                if self._ended():
+                if self._meets_bound() or self._late(ways):
                     return
                 if not self._settled(way) and way.label not in self.seen and self._affordable(way):
                     self._try(way)
-
-    def _ended(self) -> bool:
-        if not self.found:
-            return False
-        return self._meets_bound() or self._late()
 
     def _meets_bound(self) -> bool:
         return bool(self.found) and self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds
@@ -186,8 +184,14 @@ class _Run:
             return "bound"
         return "time" if cut_short else "tried"
 
-    def _late(self) -> bool:
-        """Whether time or Ctrl-C ends the contest, now that something was found."""
+    def _late(self, ways: Ways) -> bool:
+        """Whether time or Ctrl-C ends the contest, now that something was found. Where time is over and nothing
+        was, fixed routes are tried first, which take the least time to find."""
+        if not self.found and not self.fallen_back and self.deadline.expired("ways left untried"):
+            self.fallen_back = True
+            for way in ways.fixed():
+                if not self.found and way.label not in self.seen:
+                    self._try(way)
         return bool(self.found) and (self.interrupted or self.deadline.expired("ways left untried"))
 
     def _promising(self, ways: Iterable[Way]) -> list[Way]:

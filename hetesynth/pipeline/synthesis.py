@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -35,6 +35,7 @@ from hetesynth.synthesis.search import Ending, Progress, silent
 if TYPE_CHECKING:
     from hetesynth.emitter.pacing import Pacing
     from hetesynth.frontend.nccl_graph import RingFile
+    from hetesynth.pipeline.least_time import LeastTime
     from hetesynth.pipeline.pace import Pace
     from hetesynth.pipeline.program_choice import Ranked
     from hetesynth.pipeline.sizing import Contender
@@ -51,6 +52,7 @@ RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a 
 
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
+Warn = Callable[[str], None]
 Exclusion = Literal["auto", "step", "program"]
 
 
@@ -91,9 +93,10 @@ class Request:
 
 @dataclass
 class Clock:
-    """Wall seconds by phase."""
+    """Wall seconds by phase, and what these were expected to be at least."""
 
     phases: dict[str, float] = field(default_factory=dict)
+    least: LeastTime | None = None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -108,6 +111,19 @@ class Clock:
     def total(self) -> float:
         """All phases together."""
         return sum(self.phases.values())
+
+    def beyond(self, budget: Budget) -> float:
+        """Seconds spent beyond ``budget``."""
+        return 0.0 if budget.seconds is None else max(0.0, self.total - budget.seconds)
+
+    def expect(self, request: Request, ranks: int, warn: Warn) -> None:
+        """Work out the least time of ``request``, and say so where the budget is less."""
+        from hetesynth.pipeline.least_time import least_time, warning
+
+        self.least = least_time(request, ranks)
+        text = warning(request, ranks, self.least)
+        if text is not None:
+            warn(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +229,15 @@ def recheck_bound(
     return recheck(problem, bound, unsat=unsat)
 
 
-def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
-    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3)."""
+def unheard(text: str) -> None:
+    """Nobody wants to be warned."""
+
+
+def synthesize(request: Request, progress: Progress = silent, warn: Warn = unheard) -> Synthesis:
+    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
+
+    ``warn`` is told before the search where the budget is less than the least time of the other phases.
+    """
     from hetesynth.pipeline.ways import strategy_of
     from hetesynth.synthesis.registry import demand_strategy
     from hetesynth.synthesis.solve import Solver
@@ -225,8 +248,9 @@ def synthesize(request: Request, progress: Progress = silent) -> Synthesis:
     clock = Clock()
     request = replace(request, budget=replace(request.budget, cuts=Cuts()))
     if request.size is not None:
-        return _for_size(request, request.size, clock, progress)
+        return _for_size(request, request.size, clock, progress, warn)
     chunking, problem = load_problem(request, clock)
+    clock.expect(request, problem.ranks, warn)
     chosen = strategy_of(request, chunking.topology)
     with clock.phase("search"):
         outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
@@ -250,7 +274,7 @@ def demand_callable(request: Request) -> None:
         demand_single_root(request.targets, request.collective, promised=request.single_root or request.every_root)
 
 
-def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> Synthesis:
+def _for_size(request: Request, size: int, clock: Clock, progress: Progress, warn: Warn) -> Synthesis:
     """The contender with the quickest program for ``size`` whose programs fit every target."""
     from hetesynth.pipeline.sizing import contest
     from hetesynth.synthesis.interrupts import finishing
@@ -259,6 +283,7 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress) -> 
     demand_addressable(request, size)
     with clock.phase("parse"):
         topology = load_topology(request.topology)
+    clock.expect(request, topology.ranks, warn)
     with clock.phase("search"):
         programs = timed_target(request) is not None
         held = contest(topology, sparing(request), size, progress, programs=programs)
@@ -338,6 +363,7 @@ def finished(
     pacing: Pacing | None = None,
 ) -> Synthesis:  # fmt: skip
     """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
+    from hetesynth.pipeline.least_time import told_unasked
     from hetesynth.pipeline.pace import implied_size, pace
     from hetesynth.synthesis.interrupts import finishing
     from hetesynth.verify.schedule import schedule_violations
@@ -350,7 +376,8 @@ def finished(
             _demand_clean(list(rechecked.violations), "bound")
         with clock.phase("predict"):
             size = implied_size(problem, chunking.chunk_bytes)
-            timed = known or pace(chunking.topology, problem, solution.schedule, size)
+            unasked = told_unasked(request.budget.seconds)
+            timed = known or pace(chunking.topology, problem, solution.schedule, size, unasked)
         progress("lowering", solution.schedule.makespan)
         programs: dict[str, Emitted] = {}
         if not request.schedule_only:

@@ -198,6 +198,21 @@ class Ways:
                 some = chunkings if known == "ring" else chunkings[:1]
                 yield from self._each(STRATEGIES[known], chunks, some)
 
+    def fixed(self) -> Iterator[Way]:
+        """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
+        from hetesynth.pipeline.synthesis import MANY_RANKS
+        from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
+
+        chunks, name = min(self.counts()), self.request.collective
+        exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
+        many = transfers(name, self.topology.ranks, chunks) > MAX_LISTED
+        if self.request.strategy != "auto" or many or exact < 1:
+            return
+        options = replace(self.request.chunking, chunk_bytes=int(exact))
+        chunking = [_quantized(self.topology, options)]
+        for known in FEW_PEERS if name in PERSONAL and self.topology.ranks > MANY_RANKS else ("ring",):
+            yield from self._each(STRATEGIES[known], chunks, chunking)
+
     def _steady_counts(self) -> Iterator[tuple[int, int]]:
         """Chunks per rank and the bytes of one; none where links share nothing: there programs keep their time."""
         name = self.request.collective

@@ -55,6 +55,9 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
+        "least_seconds": round(made.clock.least.seconds, 1) if made.clock.least else None,
+        "least_seconds_by_phase": {k: round(v, 1) for k, v in made.clock.least.phases} if made.clock.least else {},
+        "beyond_budget_seconds": round(made.clock.beyond(made.request.budget), 3),
         "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
         **made.pace.figures(),
         "program_predicted_us": None if made.program_seconds is None else made.program_seconds * 1e6,
@@ -120,6 +123,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"  capacities   {_capacities(made)}",
         *(f"  {line}" for line in _programs(made)),
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
+        *_beyond(made),
         f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
         *([f"  clock        {clock_line(made.decided_by_clock)}"] if made.decided_by_clock else []),
         *(f"  wrote        {path}" for path in paths),
@@ -269,6 +273,19 @@ def _install(made: Synthesis) -> Iterable[str]:
         variables = " ".join(f"{name}={value}" for name, value in wanted.environment)
         how = variables or "as the runtime asks"
         yield f"install      {wanted.name}: {how}  (hetesynth install-hint {wanted.name})"
+
+
+BEYOND = 1.0  # second beyond the budget, from which on it is told
+
+
+def _beyond(made: Synthesis) -> Iterable[str]:
+    """What was spent beyond the budget, and on what most."""
+    beyond = made.clock.beyond(made.request.budget)
+    if beyond >= BEYOND and made.clock.least:
+        longest = sorted(made.clock.phases.items(), key=lambda phase: -phase[1])[:3]
+        most = ", ".join(f"{name} {value:.1f}" for name, value in longest)
+        least = f"{made.clock.least.seconds:.1f} s were expected at least"
+        yield f"               {beyond:.1f} beyond the budget; most went into {most}; {least}"
 
 
 def _phases(made: Synthesis) -> str:

@@ -1,0 +1,93 @@
+"""The least time that a command takes whatever its budget: a cost model of the phases that cannot be left out.
+
+In: what is asked for and the number of ranks. Out: seconds by phase. The budget is for the search; before it the
+problem and its bound have to be there, with it comes at least one schedule, and after it stand the judges and the
+programs. Each of these grows with the transfers, of which there are about as many as there are deliveries.
+``PRICES`` holds all figures: CPU seconds on one core of an AMD EPYC (2 cores, otherwise idle). Expect a factor of
+1.5 either way, and more where other work shares the cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hetesynth.pipeline.ways import transfers
+
+if TYPE_CHECKING:
+    from hetesynth.pipeline.synthesis import Request
+
+WORTH_TELLING = 3.0  # seconds; less than that nobody waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Seconds for each unit of work.
+
+    ``start``: imports and parsing. ``problem``: capacities and bound, for each pair of ranks. ``schedule``: one
+    greedy round, for each transfer and 100 ranks. ``replay``: the judge of schedules, for each transfer.
+    ``lower``, ``judge``: one program, for each transfer. ``predict``: one simulation of the schedule, for each
+    transfer. ``write``: all files, for each transfer.
+    """
+
+    start: float = 0.7
+    problem: float = 3.0e-5
+    schedule: float = 2.0e-5
+    replay: float = 1.0e-5
+    lower: float = 1.5e-4
+    judge: float = 6.0e-5
+    predict: float = 4.0e-5
+
+
+PRICES = Prices()
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTime:
+    """Seconds by phase, named as in the report of what was spent."""
+
+    phases: tuple[tuple[str, float], ...]
+
+    @property
+    def seconds(self) -> float:
+        """All phases together."""
+        return sum(seconds for _, seconds in self.phases)
+
+
+def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTime:
+    """What ``request`` takes at least on a cluster of ``ranks`` GPUs."""
+    from hetesynth.pipeline.synthesis import variants
+
+    number = transfers(request.collective, ranks, request.chunks)
+    programs = 0 if request.schedule_only else sum(1 for _ in variants(request.targets, request.collective))
+    simulated = request.size is not None or number <= told_unasked(request.budget.seconds, prices)
+    return LeastTime((
+        ("parse", prices.start),
+        ("bound", prices.problem * ranks**2),
+        ("search", prices.schedule * number * ranks / 100),
+        ("predict", prices.predict * number * simulated),
+        ("verify", (prices.replay + prices.judge * programs) * number),
+        ("lower", prices.lower * programs * number),
+    ))  # fmt: skip
+
+
+def told_unasked(budget: float | None, prices: Prices = PRICES) -> int:
+    """Transfers up to which a schedule is simulated though nobody asked: that takes less than the budget."""
+    from hetesynth.pipeline.pace import MAX_TRANSFERS
+
+    return MAX_TRANSFERS if budget is None else min(MAX_TRANSFERS, int(max(budget, 1.0) / prices.predict))
+
+
+def warning(request: Request, ranks: int, least: LeastTime) -> str | None:
+    """What to say before the search where the budget is less than the least time; None where nothing is."""
+    budget = request.budget.seconds
+    if budget is None or least.seconds <= max(budget, WORTH_TELLING):
+        return None
+    said = (
+        f"{ranks} GPUs, {request.collective}: about {least.seconds:.0f} s are needed whatever the budget; "
+        f"{budget:g} s are for the search alone"
+    )
+    if request.schedule_only:
+        return said
+    bare = least_time(replace(request, schedule_only=True), ranks).seconds
+    return f"{said}; --schedule-only needs about {bare:.0f} s"

@@ -1,0 +1,82 @@
+"""The least time of a command is told before the search, and what was spent beyond the budget after it."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hetesynth.cli.main import cli
+from hetesynth.model.problem import Budget
+from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, warning
+from hetesynth.pipeline.synthesis import Clock, Request, synthesize
+from hetesynth.report.text import synthesis_summary
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+H20 = EXAMPLES / "h20_8x8" / "topo.dsl"
+LOADED = 8.0  # times slower than the machine whose prices these are: other work shares the cores
+
+
+def asked(budget: float, **options: object) -> Request:
+    return replace(Request(H20, "alltoall", budget=Budget(budget)), **options)
+
+
+def test_programs_cost_time_and_more_ranks_cost_more() -> None:
+    whole = least_time(asked(1.0), 64)
+    bare = least_time(asked(1.0, schedule_only=True), 64)
+    assert bare.seconds < whole.seconds < least_time(asked(1.0), 128).seconds
+    assert dict(bare.phases)["lower"] == 0.0
+
+
+def test_who_asks_for_less_than_the_least_time_is_told() -> None:
+    least = LeastTime((("search", 12.0), ("lower", 30.0)))
+    text = warning(asked(0.5), 256, least)
+    assert text is not None and "about 42 s" in text and "--schedule-only" in text and "0.5 s" in text
+    assert warning(asked(60.0), 256, least) is None
+    assert warning(Request(H20, "alltoall"), 256, least) is None
+    assert warning(asked(0.1), 4, LeastTime((("parse", WORTH_TELLING),))) is None
+
+
+def test_what_is_beyond_the_budget_is_told() -> None:
+    clock = Clock({"parse": 1.0, "search": 2.0, "lower": 4.0})
+    assert clock.beyond(Budget(3.0)) == 4.0
+    assert clock.beyond(Budget(10.0)) == clock.beyond(Budget()) == 0.0
+
+
+def test_json_says_what_was_expected(tmp_path: Path) -> None:
+    made = synthesize(Request(EXAMPLES / "ring8" / "topo.dsl", "allgather", budget=Budget(5.0)))
+    told = synthesis_summary(made, [])
+    assert told["least_seconds"] == round(sum(s for _, s in least_time(made.request, 8).phases), 1)
+    assert set(told["least_seconds_by_phase"]) >= {"parse", "bound", "search", "verify", "lower"}
+    assert told["beyond_budget_seconds"] == max(0.0, round(made.clock.total - 5.0, 3))
+
+
+def test_the_note_stands_on_standard_error(tmp_path: Path) -> None:
+    arguments = [
+        "synth",
+        str(H20),
+        "--coll",
+        "alltoall",
+        "--time-budget",
+        "0.1",
+        "--json",
+        "-o",
+        str(tmp_path / "x"),
+    ]
+    found = CliRunner().invoke(cli, arguments)
+    assert found.exit_code == 0, found.output
+    assert "are needed whatever the budget" in found.stderr and "whatever" not in found.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce", "scatter"])
+@pytest.mark.parametrize("size", [None, 64 << 20])
+def test_a_command_takes_its_budget_and_the_least_time(name: str, size: int | None) -> None:
+    """Generous: other work may share the cores of the machine that tests this."""
+    wanted = replace(asked(1.0, size=size), collective=name)  # type: ignore[arg-type]
+    began = time.process_time()
+    made = synthesize(wanted)
+    assert made.clock.least is not None
+    assert time.process_time() - began <= 1.0 + 2.5 * made.clock.least.seconds
+    assert made.clock.total <= LOADED * (1.0 + made.clock.least.seconds)
