@@ -27,16 +27,16 @@ class Prices:
     ``start``: imports and parsing. ``problem``: capacities and bound, for each pair of ranks. ``schedule``: one
     greedy round, for each transfer and 100 ranks. ``replay``: the judge of schedules, for each transfer.
     ``lower``, ``judge``: one program, for each transfer. ``predict``: one simulation of the schedule, for each
-    transfer. ``write``: all files, for each transfer.
+    transfer.
     """
 
     start: float = 0.7
-    problem: float = 3.0e-5
+    problem: float = 6.0e-5
     schedule: float = 2.0e-5
     replay: float = 1.0e-5
-    lower: float = 1.5e-4
-    judge: float = 6.0e-5
-    predict: float = 4.0e-5
+    lower: float = 7.5e-5
+    judge: float = 6.5e-5
+    predict: float = 1.9e-4
 
 
 PRICES = Prices()

@@ -19,6 +19,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
+from hetesynth.pipeline.least_time import least_time
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.synthesis import Request, no_schedule, problem_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
+LAST_RESORT = 20.0  # seconds past the budget, beyond the least time, after which nothing else is tried at first
 ALIKE = 0.003  # what a simpler schedule may take longer
 BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
 STEADY_BEHIND = 2.0  # the same for what keeps its time as a program
@@ -186,13 +188,17 @@ class _Run:
 
     def _late(self, ways: Ways) -> bool:
         """Whether time or Ctrl-C ends the contest, now that something was found. Where time is over and nothing
-        was, fixed routes are tried first, which take the least time to find."""
+        was, fixed routes are tried first, which take the least time to find; without success the others go on for ``LAST_RESORT`` and the least
+        time."""
         if not self.found and not self.fallen_back and self.deadline.expired("ways left untried"):
             self.fallen_back = True
             for way in ways.fixed():
                 if not self.found and way.label not in self.seen:
                     self._try(way)
-        return bool(self.found) and (self.interrupted or self.deadline.expired("ways left untried"))
+        if not self.found:
+            grace = LAST_RESORT + least_time(self.request, self.topology.ranks).seconds
+            return self.fallen_back and self.deadline.expired("ways left untried", -grace)
+        return self.interrupted or self.deadline.expired("ways left untried")
 
     def _promising(self, ways: Iterable[Way]) -> list[Way]:
         """What did best with other numbers of chunks first; not what fell far behind."""

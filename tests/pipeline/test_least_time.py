@@ -8,9 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from hetesynth.cli.main import cli
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
+from hetesynth.pipeline import sizing
 from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, warning
 from hetesynth.pipeline.synthesis import Clock, Request, synthesize
+from hetesynth.pipeline.ways import Way
 from hetesynth.report.text import synthesis_summary
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -80,3 +85,21 @@ def test_a_command_takes_its_budget_and_the_least_time(name: str, size: int | No
     assert made.clock.least is not None
     assert time.process_time() - began <= 1.0 + 2.5 * made.clock.least.seconds
     assert made.clock.total <= LOADED * (1.0 + made.clock.least.seconds)
+
+
+def test_without_success_the_ways_are_left_soon_after_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixed routes come as soon as time is over; where they fail too, the list is not tried to its end."""
+    seconds, tried = [0.0], []
+
+    def fails(run: object, way: Way) -> None:
+        tried.append(way.name)
+        seconds[0] += 6.0
+
+    monkeypatch.setattr(deadline, "source", lambda: seconds[0])
+    monkeypatch.setattr(sizing._Run, "_try", fails)
+    ring = EXAMPLES / "ring8" / "topo.dsl"
+    wanted = Request(ring, "allgather", budget=Budget(1.0), size=1 << 20)
+    with pytest.raises(HetesynthError, match="in the time budget") as found:
+        sizing.contest(load_topology(ring), wanted, 1 << 20)
+    assert found.value.code == "HS610" and found.value.exit_code == 3
+    assert tried[1] == "ring" and len(tried) <= 6
