@@ -188,8 +188,8 @@ class _Run:
 
     def _late(self, ways: Ways) -> bool:
         """Whether time or Ctrl-C ends the contest, now that something was found. Where time is over and nothing
-        was, fixed routes are tried first, which take the least time to find; without success the others go on for ``LAST_RESORT`` and the least
-        time."""
+        was, fixed routes are tried first, which take the least time to find; without success the others go on for
+        ``LAST_RESORT`` and the least time."""
         if not self.found and not self.fallen_back and self.deadline.expired("ways left untried"):
             self.fallen_back = True
             for way in ways.fixed():
