@@ -6,12 +6,12 @@ selects programs sees the root of a call, as selectors of MSCCL++ do.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import now
 from hetesynth.pipeline.roots import demand_single_root
 from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
 from hetesynth.synthesis.search import Progress, silent
@@ -27,14 +27,14 @@ def for_every_root(request: Request, progress: Progress = silent) -> list[Synthe
     """
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
-    ranks, started, stopped = load_topology(request.topology).ranks, time.monotonic(), False
+    ranks, started, stopped = load_topology(request.topology).ranks, now(), False
     made: list[Synthesis] = []
     for root in range(ranks):
         budget = request.budget
         if stopped:
             budget = replace(budget, seconds=LEAST_SECONDS)
         elif budget.seconds is not None:
-            left = started + budget.seconds - time.monotonic()
+            left = started + budget.seconds - now()
             budget = replace(budget, seconds=max(LEAST_SECONDS, left / (ranks - root)))
         made.append(synthesize(replace(request, root=root, budget=budget, every_root=True), progress))
         stopped = stopped or made[-1].solution.ending == "interrupt"
