@@ -153,10 +153,11 @@ class _Run:
     simulated: int = 0  # transfers
 
     def all(self, ways: Ways, programs: bool) -> None:
-        """Rails, which take no time; what is near the bound at once; what keeps its time as a program; then every
-        number of chunks, until the bound is met or time is out."""
+        """Rails and, on large clusters, other fixed routes, which take little time; what is near the bound at
+        once; what keeps its time as a program; then every number of chunks, until the bound is met or time is
+        out."""
         first, steady = (ways.rails(), ways.steady()) if programs else ((), ())
-        for way in chain(first, ways.soonest(), steady):
+        for way in chain(first, ways.designs(), ways.soonest(), steady):
             if self._late(ways):
                 return
             behind = self.best_by.get(way.kind, 0.0) > STEADY_BEHIND * self._best()

@@ -180,6 +180,20 @@ class Ways:
             yield from islice(self._timed(chunks, chunkings[0], exact), 1)
             yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
 
+    def designs(self) -> Iterator[Way]:
+        """Fixed routes of few peers, for collectives too large for most searches: there is a schedule soon."""
+        from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
+
+        chunks = self.counts()[0]
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if self.request.strategy == "auto" and number > MAX_LISTED:
+            exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+            if exact < 1:
+                raise self._too_small(chunks)
+            options = replace(self.request.chunking, chunk_bytes=int(exact))
+            for name in FEW_PEERS:
+                yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
+
     def rails(self) -> Iterator[Way]:
         """Rings of servers with every number of chunks; nothing where bytes weigh little."""
         from hetesynth.synthesis.registry import STRATEGIES

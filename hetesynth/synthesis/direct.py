@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.dissemination import Dissemination, most_peers
+from hetesynth.synthesis.dissemination import Dissemination, excess
 from hetesynth.synthesis.search import Search
 
 Ints = NDArray[np.int64]
@@ -36,10 +36,7 @@ def _obstacle(problem: Problem, jobs: list[tuple[int, int]]) -> str | None:
     """Why ``jobs`` are no way to solve the problem, or None."""
     if not jobs:
         return "some chunk has several targets, or no link leads to its target"
-    most = most_peers(problem, (a for _, a in jobs))
-    if problem.max_peers is not None and most > problem.max_peers:
-        return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
-    return None
+    return excess(problem, (a for _, a in jobs))
 
 
 def improve(search: Search) -> None:

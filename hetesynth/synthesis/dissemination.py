@@ -17,9 +17,15 @@ from hetesynth.model.schedule import Schedule, Transfer
 
 @dataclass(frozen=True)
 class Dissemination:
-    """Incidence tables of a copying problem."""
+    """Incidence tables of a copying problem. ``usable``: arcs that ``into`` and ``out_of`` list (None: all)."""
 
     problem: Problem
+    usable: frozenset[int] | None = None
+
+    @cached_property
+    def arcs(self) -> list[int]:
+        """The usable arcs in order."""
+        return list(range(len(self.problem.arcs))) if self.usable is None else sorted(self.usable)
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
@@ -37,18 +43,18 @@ class Dissemination:
 
     @cached_property
     def into(self) -> list[list[int]]:
-        """For each rank, the arcs that end there."""
+        """For each rank, the usable arcs that end there."""
         table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
-        for a, arc in enumerate(self.problem.arcs):
-            table[arc.dst].append(a)
+        for a in self.arcs:
+            table[self.problem.arcs[a].dst].append(a)
         return table
 
     @cached_property
     def out_of(self) -> list[list[int]]:
-        """For each rank, the arcs that start there."""
+        """For each rank, the usable arcs that start there."""
         table: list[list[int]] = [[] for _ in range(self.problem.ranks)]
-        for a, arc in enumerate(self.problem.arcs):
-            table[arc.src].append(a)
+        for a in self.arcs:
+            table[self.problem.arcs[a].src].append(a)
         return table
 
     @cached_property
@@ -80,6 +86,16 @@ def most_peers(problem: Problem, links: Iterable[int]) -> int:
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in links}
     receivers, senders = Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)
     return max((*receivers.values(), *senders.values()), default=0)
+
+
+def excess(problem: Problem, links: Iterable[int]) -> str | None:
+    """Why no schedule may use all of ``links``, or None."""
+    if problem.max_peers is None:
+        return None
+    most = most_peers(problem, links)
+    if most <= problem.max_peers:
+        return None
+    return f"a rank would send to, or receive from, {most} others, and may only {problem.max_peers}"
 
 
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:

@@ -24,6 +24,8 @@ from hetesynth.synthesis.exchange_kernel import (
     run_listing,
     run_sweep,
 )
+from hetesynth.synthesis.listing import listed
+from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, rows, schedule_of
@@ -32,7 +34,9 @@ SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)  # of prices, sweep by sweep
 WEIGHT = 8.0  # seconds that a second of the busiest resource costs on a path
 PRESSURES = (0.0, 0.05, 1.0)  # seconds of tail that a second of work left counts
 ALIKE = 1e-3  # of a chunk's shortest stay: starts that differ by less are the same
-MAX_CHUNKS = 20_000
+MAX_CHUNKS = 20_000  # where ranks exchange several chunks
+MAX_SINGLE_CHUNKS = 70_000  # where they exchange one
+MAX_SCANNED = 20_000  # chunks that are listed by looking at all that wait each time
 
 
 def refuses(problem: Problem) -> str | None:
@@ -41,20 +45,18 @@ def refuses(problem: Problem) -> str | None:
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
         return "some chunk has several origins or targets"
-    if len(collective.chunks) > MAX_CHUNKS:
+    if len(collective.chunks) > (MAX_CHUNKS if collective.chunks_per_rank > 1 else MAX_SINGLE_CHUNKS):
         return "it is too large"
-    if problem.max_peers is not None and problem.max_peers < problem.ranks - 1:
-        return "ranks may not send to all others"
-    return None
+    return stranded(problem)
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
     """A strategy that offers the quickest of a few listings of balanced paths, in its own reckoning."""
 
     def improve(search: Search) -> None:
-        if refuses(search.problem) is not None:
+        tables = within_peers(search.problem)
+        if tables is None or refuses(search.problem) is not None:
             return
-        tables = Dissemination(search.problem)
         paths = Paths(tables, rates.clockwork(tables), search.budget.seed)
         for number, sharpness in enumerate(SHARPNESS):
             if number and search.out_of_time():
@@ -120,6 +122,10 @@ class Paths:
 
     def listed(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
+        if len(self.chunk) > MAX_SCANNED:
+            moves = zip(self.chunk.tolist(), self.length.tolist(), self.paths, strict=True)
+            order = [(k, a) for k, n, path in moves for a in path[:n].tolist()]
+            return listed(self.tables, self.clock, order, pressure)
         kernel = compiled_listing() if self.large else run_listing
         tail = self._tails()
         begins = np.zeros(self.paths.shape)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.listing import listed
+from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, earliest_arrival, schedule_of, seats
@@ -30,7 +31,9 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     """A strategy that offers the quickest listing of a few rounds, in its own reckoning."""
 
     def improve(search: Search) -> None:
-        tables = Dissemination(search.problem)
+        tables = within_peers(search.problem)
+        if tables is None:
+            return
         clock = rates.clockwork(tables)
         found = sorted(_rounds(search, tables, clock), key=_busiest)
         best = min(found, key=lambda timed: timed.seconds)
@@ -44,7 +47,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         apart = all(len(resource.arcs) == 1 for resource in tables.resources)
         search.offer(schedule_of(tables, best, seats(tables, clock) if apart else None), "negotiated")
 
-    return Strategy("negotiated", "balanced loads in seconds, listed", improve)
+    return Strategy("negotiated", "balanced loads in seconds, listed", improve, stranded)
 
 
 def _rounds(search: Search, tables: Dissemination, clock: Clockwork) -> list[TimedRoutes]:

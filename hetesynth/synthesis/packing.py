@@ -93,9 +93,10 @@ def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
         for rank in post - pre:
             lacks[rank] += 1
-    resources = Dissemination(problem).resources
+    tables = Dissemination(problem)
+    resources = tables.resources
     for rank in range(problem.ranks):
-        into = [uses[a] for a, arc in enumerate(problem.arcs) if arc.dst == rank]
+        into = [uses[a] for a in tables.into[rank]]
         shared = Counter(r for used in into for r in used)
         gates = {max(used, key=lambda r: (shared[r], -r)) for used in into}
         doors[rank] = sum(resources[r].capacity for r in gates)

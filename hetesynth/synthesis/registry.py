@@ -7,7 +7,6 @@ problems, and CEGIS where the model is small enough.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
@@ -129,9 +128,8 @@ def _by_design(search: Search) -> None:
     """A baseline that needs few peers; greedy rounds may run out of them."""
     for found in (s for name in FEW_PEERS for s in BASELINES if s.name == name):
         if found.refuses(search.problem) is None:
-            with suppress(HetesynthError):  # it takes more peers than are allowed
-                found.improve(search)
-                return
+            found.improve(search)
+            return
 
 
 def _sends(problem: Problem, steps: int) -> int:

@@ -18,6 +18,7 @@ from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
+from hetesynth.synthesis.dissemination import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
@@ -55,6 +56,7 @@ class Search:
     best: Schedule | None = None
     interrupted: bool = False
     solver_spent: bool = False  # the solver's budget ended before it had an answer
+    crowded: str | None = None  # why a schedule with too many peers was not kept
     started: float = field(default_factory=now)
     first_seconds: float | None = None
     cuts: Cuts = field(init=False)  # what the clock decided in this search; the budget's record is told too
@@ -69,8 +71,12 @@ class Search:
 
     def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
         """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
-        was kept."""
+        was kept. One that needs more peers than the problem allows is no answer to it, and is not kept."""
         if self.best is not None and schedule.makespan >= self.best.makespan + ties:
+            return False
+        crowded = excess(self.problem, {t.link for t in schedule.transfers})
+        if crowded is not None:
+            self.crowded = f"{what}: {crowded}"
             return False
         found = self.oracle(self.problem, schedule)
         if found:

@@ -129,7 +129,7 @@ class Solver:
             raise HetesynthError(
                 f"strategy {self.strategy.name} does not take this problem: {refused}",
                 code="HS306",
-                help="use --strategy auto, or fewer chunks",
+                help="use --strategy auto, fewer chunks, or a larger --max-peers",
             )
         started = now()
         self.progress("bound", None)
@@ -144,7 +144,8 @@ class Solver:
             proved = None
             search.interrupted = True
         if search.best is None:
-            return GaveUp(f"strategy {self.strategy.name} found no schedule", search.elapsed())
+            reason = f"strategy {self.strategy.name} found no schedule"
+            return GaveUp(f"{reason} ({search.crowded})" if search.crowded else reason, search.elapsed())
         if proved is not None and proved.steps > bound.steps:
             bound = proved
         search.target = max(search.target, bound.steps)

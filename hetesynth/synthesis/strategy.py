@@ -2,7 +2,9 @@
 
 A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way. It
 declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
-strategies.
+strategies. Where the problem limits the peers of a rank, a strategy refuses it, or chooses among the arcs that
+``peers.within_peers`` leaves, or counts peers itself; should a schedule need more all the same, the search does
+not take it (``Search.offer``).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.dissemination import Dissemination, without_useless
+from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed_kernel import COMPILE_FROM, COMPILE_FROM_LOADED, Floats, Ints, compiled, run_round
@@ -135,8 +136,9 @@ def _distances(tables: Dissemination, flow: Sequence[float]) -> Floats:
     n = tables.problem.ranks
     distance = np.full((n, n), np.inf)
     np.fill_diagonal(distance, 0.0)
-    for arc, seconds in zip(tables.problem.arcs, flow, strict=True):
-        distance[arc.src, arc.dst] = min(distance[arc.src, arc.dst], seconds)
+    for a in tables.arcs:
+        arc = tables.problem.arcs[a]
+        distance[arc.src, arc.dst] = min(distance[arc.src, arc.dst], flow[a])
     for via in range(n):
         np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
     return distance
@@ -168,9 +170,11 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
     """A strategy that offers the quickest of a few rounds, in its own reckoning."""
 
     def improve(search: Search) -> None:
-        tables = Dissemination(search.problem)
+        tables = within_peers(search.problem)
+        if tables is None:
+            return
         found = rounds(tables, rates.clockwork(tables), weight, ROUNDS if weight else 1, search.out_of_time)
         best = min(found, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", "earliest arrival first", improve)
+    return Strategy("timed", "earliest arrival first", improve, stranded)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,7 @@ def refuses(problem: Problem) -> str | None:
     deliveries = len(collective.chunks) * problem.ranks
     if deliveries > MAX_DELIVERIES or problem.ranks > MAX_RANKS or len(problem.arcs) > MAX_ARCS:
         return "it is too large"
-    return None
+    return stranded(problem)
 
 
 def improve(search: Search, rounds: int = ROUNDS) -> None:
@@ -70,19 +71,20 @@ class TreeRouting:
     sharpness: float = SHARPNESS
 
     def __post_init__(self) -> None:
-        tables = Dissemination(self.problem)
+        tables = within_peers(self.problem)
+        if tables is None:
+            raise InternalError("trees for a problem that they refuse")
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
         self.load: Floats = np.zeros(len(self.capacity))
         self.scarcity: Floats = np.ones(len(self.capacity))  # how much dearer each resource is than its load says
-        self.src: Ints = np.array([a.src for a in self.problem.arcs], dtype=np.int64)
-        self.dst: Ints = np.array([a.dst for a in self.problem.arcs], dtype=np.int64)
-        counts = [len(used) for used in self.uses]
-        self.arc_of_use: Ints = np.repeat(np.arange(len(self.uses)), counts)
-        self.flat: Ints = np.array([r for used in self.uses for r in used], dtype=np.int64)
+        self.links: Ints = np.array(tables.arcs, dtype=np.int64)
+        self.src: Ints = np.array([self.problem.arcs[a].src for a in tables.arcs], dtype=np.int64)
+        self.dst: Ints = np.array([self.problem.arcs[a].dst for a in tables.arcs], dtype=np.int64)
+        uses = [self.uses[a] for a in tables.arcs]
+        self.link_of_use: Ints = np.repeat(np.arange(len(uses)), [len(used) for used in uses])
+        self.flat: Ints = np.array([r for used in uses for r in used], dtype=np.int64)
         self.trees: list[Tree] = [[] for _ in self.problem.collective.chunks]
-        self.receivers: list[dict[int, int]] = [{} for _ in range(self.problem.ranks)]
-        self.senders: list[dict[int, int]] = [{} for _ in range(self.problem.ranks)]
 
     @property
     def fullest(self) -> float:
@@ -90,7 +92,7 @@ class TreeRouting:
         return float((self.load / self.capacity).max(initial=0.0))
 
     def sweep(self, *, overfull_only: bool = False) -> bool:
-        """Reroute every chunk once, in random order; False when the limit of peers leaves no tree.
+        """Reroute every chunk once, in random order; False when some rank cannot be reached.
 
         ``overfull_only``: only chunks that cross a resource with more load than fits.
         """
@@ -110,42 +112,24 @@ class TreeRouting:
         return any(self.load[r] > self.capacity[r] * most for _, _, a in tree for r in self.uses[a])
 
     def _book(self, tree: Tree, times: int) -> None:
-        for u, v, a in tree:
+        for _, _, a in tree:
             for r in self.uses[a]:
                 self.load[r] += times
-            for met, other in ((self.receivers[u], v), (self.senders[v], u)):
-                met[other] = met.get(other, 0) + times
-                if not met[other]:
-                    del met[other]
 
     def _costs(self) -> tuple[Floats, Ints]:
         """The cheapest link of every pair of ranks and its cost, at the present load."""
         share = self.load / (self.capacity * self.target)
         price = self.scarcity * np.exp(self.sharpness * share) / self.capacity
         cost = np.zeros(len(self.src))
-        np.add.at(cost, self.arc_of_use, price[self.flat])
+        np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + 0.01 * self.rng.random(len(cost))
         ranks = self.problem.ranks
         dear_first = np.argsort(-cost, kind="stable")
         best: Floats = np.full((ranks, ranks), np.inf)
         arc: Ints = np.full((ranks, ranks), -1, dtype=np.int64)
         best[self.src[dear_first], self.dst[dear_first]] = cost[dear_first]
-        arc[self.src[dear_first], self.dst[dear_first]] = dear_first
-        self._forbid(best)
+        arc[self.src[dear_first], self.dst[dear_first]] = self.links[dear_first]
         return best, arc
-
-    def _forbid(self, best: Floats) -> None:
-        """Links to new peers of ranks that have as many as they may."""
-        limit = self.problem.max_peers
-        if limit is None:
-            return
-        for r in range(self.problem.ranks):
-            for met, line in ((self.receivers[r], best[r, :]), (self.senders[r], best[:, r])):
-                if len(met) >= limit:
-                    known = sorted(met)
-                    kept = line[known].copy()
-                    line[:] = np.inf
-                    line[known] = kept
 
     def _tree(self, root: int) -> Tree | None:
         """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""
@@ -171,19 +155,7 @@ class TreeRouting:
             closer = outside & (through < nearest)
             nearest[closer] = through[closer]
             parent[closer] = v
-        if self.problem.max_peers is not None and not self._keeps_peers(tree):
-            return None
         return tree
-
-    def _keeps_peers(self, tree: Tree) -> bool:
-        """A tree may bring several new peers to a rank at once."""
-        limit = self.problem.max_peers or 0
-        receivers: dict[int, set[int]] = {}
-        senders: dict[int, set[int]] = {}
-        for u, v, _ in tree:
-            receivers.setdefault(u, set(self.receivers[u])).add(v)
-            senders.setdefault(v, set(self.senders[v])).add(u)
-        return max(map(len, [*receivers.values(), *senders.values()])) <= limit
 
 
 def _listed(routing: TreeRouting, noise: float, rng: np.random.Generator) -> Schedule:

@@ -24,6 +24,7 @@ PARTS = {
     "interrupts", "requery", "clauses", "counting", "time_model", "window_model", "surroundings",
     "justify", "symmetry", "routing", "timed", "timed_kernel", "machine_code", "paced_trees", "exchange",
     "exchange_kernel", "filling", "listing", "listing_kernel", "negotiated", "packing",
+    "peers",
 }  # fmt: skip
 
 

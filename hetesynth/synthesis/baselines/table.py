@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rails import rail_routes
@@ -15,7 +14,7 @@ from hetesynth.synthesis.baselines.simple import (
     hierarchical_routes,
     shortest_path_routes,
 )
-from hetesynth.synthesis.dissemination import Dissemination, most_peers
+from hetesynth.synthesis.dissemination import Dissemination, excess
 from hetesynth.synthesis.routing import NoRoute, Routes, list_schedule
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -50,7 +49,7 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
             routed(problem)
         except NoRoute as missing:
             return str(missing)
-        return None
+        return excess(problem, (a for route in asked[id(problem)][1] for a in route))
 
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem)
@@ -58,13 +57,6 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
         schedule = list_schedule(tables, routes, lambda: search.budget.punctual and search.out_of_time())
         if schedule is None:
             return
-        peers = most_peers(search.problem, (t.link for t in schedule.transfers))
-        if peers > (search.problem.max_peers or search.problem.ranks):
-            raise HetesynthError(
-                f"strategy {name} sends to more ranks than the {search.problem.max_peers} allowed",
-                code="HS306",
-                help="use --schedule-only, another strategy, or a larger --max-peers",
-            )
         search.offer(schedule, name)
 
     return Strategy(name, source, improve, refuses)

@@ -1,0 +1,97 @@
+"""Links to few others: which arcs a strategy may use so that no rank exceeds its limit of peers.
+
+In: a problem with ``max_peers``. Out: incidence tables that list only arcs between chosen pairs of ranks. Every
+rank gets its neighbour in its own server and the rank with the same number in the next server first, so that rings
+of both kinds join everybody; then the rest of its server; then the same number in servers farther off, at
+distances 1, 2, 4 and so on before the others; at last whatever links there are. Routes over these arcs keep the
+limit however they are chosen. The choice knows nothing of loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank
+from hetesynth.synthesis.baselines.regions import servers
+from hetesynth.synthesis.dissemination import Dissemination, excess
+
+Pair = tuple[Rank, Rank]
+
+
+@lru_cache(maxsize=4)
+def within_peers(problem: Problem) -> Dissemination | None:
+    """Tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
+    if excess(problem, range(len(problem.arcs))) is None:
+        return Dissemination(problem)
+    pairs = _chosen(problem, problem.max_peers or problem.ranks)
+    if not _reaches(problem, pairs):
+        return None
+    return Dissemination(
+        problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs)
+    )
+
+
+def stranded(problem: Problem) -> str | None:
+    """Why ``within_peers`` has no tables, or None."""
+    return None if within_peers(problem) else f"{problem.max_peers} peers of a rank were not enough to join all"
+
+
+def _chosen(problem: Problem, limit: int) -> set[Pair]:
+    """Pairs of ranks, the most useful first, as long as both have room."""
+    joined = {(arc.src, arc.dst) for arc in problem.arcs}
+    receivers, senders = [0] * problem.ranks, [0] * problem.ranks
+    chosen: set[Pair] = set()
+    for u, v in _preferred(servers(Dissemination(problem)), problem.ranks):
+        if (u, v) in joined and (u, v) not in chosen and receivers[u] < limit and senders[v] < limit:
+            chosen.add((u, v))
+            receivers[u] += 1
+            senders[v] += 1
+    return chosen
+
+
+def _preferred(groups: Sequence[Sequence[Rank]], ranks: int) -> Iterator[Pair]:
+    """Every pair of ranks at least once, the most useful first."""
+    largest = max(len(group) for group in groups)
+    yield from _inside(groups, 1)
+    yield from _across(groups, 1)
+    for distance in range(2, largest):
+        yield from _inside(groups, distance)
+    doubled = [1 << i for i in range(1, len(groups).bit_length())]
+    for distance in [*doubled, *range(2, len(groups))]:
+        yield from _across(groups, distance)
+    for distance in range(1, ranks):
+        yield from ((u, (u + distance) % ranks) for u in range(ranks))
+
+
+def _inside(groups: Sequence[Sequence[Rank]], distance: int) -> Iterator[Pair]:
+    for group in groups:
+        if distance < len(group):
+            yield from ((u, group[(i + distance) % len(group)]) for i, u in enumerate(group))
+
+
+def _across(groups: Sequence[Sequence[Rank]], distance: int) -> Iterator[Pair]:
+    """The ranks with the same number; where servers differ in size, every rank of the larger one."""
+    if distance >= len(groups):
+        return
+    for s, here in enumerate(groups):
+        there = groups[(s + distance) % len(groups)]
+        for i in range(max(len(here), len(there))):
+            yield here[i % len(here)], there[i % len(there)]
+
+
+def _reaches(problem: Problem, pairs: Iterable[Pair]) -> bool:
+    """Whether every chunk can reach all its targets over ``pairs``."""
+    reached: NDArray[np.bool_] = np.eye(problem.ranks, dtype=np.bool_)
+    for u, v in pairs:
+        reached[u, v] = True
+    for _ in range(problem.ranks.bit_length()):
+        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
+    if reached.all():
+        return True
+    ends = zip(problem.collective.pre, problem.collective.post, strict=True)
+    return all(reached[sorted(pre)][:, sorted(post - pre)].any(axis=0).all() for pre, post in ends)

@@ -1,0 +1,142 @@
+"""Every registered strategy where ranks may have few peers: it verifies or declines, whatever the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, full, problem, servers
+from support.random_graphs import clusters
+from support.replay import complaint
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.synthesis.dissemination import Dissemination, excess, most_peers
+from hetesynth.synthesis.exchange import exchange_strategy
+from hetesynth.synthesis.negotiated import negotiated_strategy
+from hetesynth.synthesis.paced_trees import paced_strategy
+from hetesynth.synthesis.packed import pausing_strategy
+from hetesynth.synthesis.peers import within_peers
+from hetesynth.synthesis.registry import SIZED, STRATEGIES
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.synthesis.timed import Rates, timed_strategy
+from hetesynth.verify.schedule import schedule_violations
+
+COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
+SLOW = ("cegis", "whole", "windows", "auto")  # with a solver
+
+SIZED_BY_NAME: dict[str, Callable[[Rates], Strategy]] = {
+    "timed": lambda rates: timed_strategy(rates, 0.5),
+    "exchange": exchange_strategy,
+    "paced-trees": paced_strategy,
+    "negotiated": negotiated_strategy,
+}
+
+
+def every(wanted: Problem) -> dict[str, Strategy]:
+    """All strategies by name. For those that count seconds a step is one, and so is the latency of a link."""
+    tables = Dissemination(wanted)
+    rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
+    sized = {name: made(rates) for name, made in SIZED_BY_NAME.items()}
+    return {**STRATEGIES, **sized, "packed with a pause": pausing_strategy()}
+
+
+def test_no_strategy_is_missing() -> None:
+    assert set(SIZED_BY_NAME) == set(SIZED)
+
+
+def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
+    """Whether there is a schedule, which then verifies; an internal error is none of the answers."""
+    try:
+        outcome = Solver(found, Budget(0.5), schedule_violations).solve(wanted)
+    except HetesynthError as error:
+        assert error.code == "HS306", error
+        return False
+    if not isinstance(outcome, Solution):
+        return False
+    assert not schedule_violations(wanted, outcome.schedule)
+    assert complaint(wanted, outcome.schedule) is None
+    return True
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(3, 3), st.sampled_from(COLLECTIVES), st.integers(1, 6), st.integers(1, 2))
+def test_every_strategy_verifies_or_declines(graph: Graph, name: CollectiveName, most: int, chunks: int) -> None:
+    all_without_a_solver(replace(problem(graph, name, chunks), max_peers=most))
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(), st.sampled_from(COLLECTIVES), st.integers(1, 6), st.integers(1, 2))
+def test_many_clusters_with_few_peers(graph: Graph, name: CollectiveName, most: int, chunks: int) -> None:
+    all_without_a_solver(replace(problem(graph, name, chunks), max_peers=most))
+
+
+def all_without_a_solver(wanted: Problem) -> None:
+    for known, found in every(wanted).items():
+        if known not in SLOW:
+            solved_or_declined(wanted, found)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(3, 3), st.sampled_from(COLLECTIVES), st.integers(1, 6))
+def test_the_solvers_verify_or_decline(graph: Graph, name: CollectiveName, most: int) -> None:
+    wanted = replace(problem(graph, name), max_peers=most)
+    for known in SLOW:
+        solved_or_declined(wanted, STRATEGIES[known])
+
+
+@pytest.mark.parametrize("name", ["timed", "negotiated", "paced-trees", "trees", "packed"])
+def test_few_peers_are_enough_on_servers(name: str) -> None:
+    """Three servers of four: two peers make a ring of servers and a ring in each."""
+    for most in (2, 3, 5, 10):
+        wanted = replace(problem(servers([4, 4, 4]), "allgather"), max_peers=most)
+        assert solved_or_declined(wanted, every(wanted)[name])
+
+
+@pytest.mark.parametrize("name", ["alltoall", "gather", "scatter"])
+def test_an_exchange_relays_where_peers_are_few(name: CollectiveName) -> None:
+    for most in (2, 3, 5, 10):
+        wanted = replace(problem(servers([4, 4, 4]), name), max_peers=most)
+        assert solved_or_declined(wanted, every(wanted)["exchange"])
+
+
+def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
+    wanted = replace(problem(servers([4, 4, 2]), "allgather"), max_peers=3)
+    tables = within_peers(wanted)
+    assert tables is not None and tables.usable is not None
+    assert most_peers(wanted, tables.arcs) == 3
+    assert (
+        excess(wanted, range(len(wanted.arcs)))
+        == "a rank would send to, or receive from, 9 others, and may only 3"
+    )
+    assert all(hops < wanted.ranks for row in tables.hops for hops in row)
+    assert within_peers(replace(wanted, max_peers=9)) == Dissemination(replace(wanted, max_peers=9))
+
+
+def test_peers_that_join_nobody_are_no_choice() -> None:
+    """Out of a hub with one peer only one of three leaves is reached."""
+    graph = Graph(4)
+    for leaf in (1, 2, 3):
+        graph.link(0, leaf, 1)
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=1)) is None
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=3)) is not None
+
+
+def test_a_schedule_with_too_many_peers_is_not_taken() -> None:
+    """It is right otherwise, and the search goes on."""
+    free = problem(full(4), "allgather")
+    schedule = Schedule.of(Transfer(0, 1, arc.src, a) for a, arc in enumerate(free.arcs))
+    assert Search(free, 1, Budget(), schedule_violations).offer(schedule, "all at once")
+    search = Search(replace(free, max_peers=2), 1, Budget(), schedule_violations)
+    assert not search.offer(schedule, "all at once")
+    assert search.best is None and search.crowded is not None and "may only 2" in search.crowded
