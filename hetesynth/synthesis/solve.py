@@ -19,6 +19,7 @@ from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.synthesis.dissemination import excess
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy
@@ -105,12 +106,16 @@ class Solver:
                 gather = replace(self, budget=replace(self.budget, seconds=MOMENT)).solve(second)
         if not isinstance(gather, Solution):
             return gather
+        schedule = join(scatter.schedule, gather.schedule)
+        crowded = excess(problem, {t.link for t in schedule.transfers})
+        if crowded is not None:  # a limit of one peer is too little for two phases that use different links
+            return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
         with finishing() as asked:
             bound = _known_bound(problem)
         interrupted |= asked.is_set()
         return Solution(
-            schedule=join(scatter.schedule, gather.schedule),
+            schedule=schedule,
             bound=bound,
             cut_short=scatter.cut_short or gather.cut_short or interrupted,
             bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,

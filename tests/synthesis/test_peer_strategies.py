@@ -110,6 +110,14 @@ def test_an_exchange_relays_where_peers_are_few(name: CollectiveName) -> None:
         assert solved_or_declined(wanted, every(wanted)["exchange"])
 
 
+def test_both_phases_of_an_allreduce_count() -> None:
+    """With one peer each, a phase may use other links than the other: then the answer is no schedule."""
+    for graph in (servers([1, 1, 1]), servers([2, 2])):
+        for name in ("ring", "greedy", "trees"):
+            wanted = replace(problem(graph, "allreduce"), max_peers=1)
+            solved_or_declined(wanted, STRATEGIES[name])
+
+
 def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
     wanted = replace(problem(servers([4, 4, 2]), "allgather"), max_peers=3)
     tables = within_peers(wanted)
