@@ -191,7 +191,8 @@ class Ways:
             if exact < 1:
                 raise self._too_small(chunks)
             options = replace(self.request.chunking, chunk_bytes=int(exact))
-            for name in FEW_PEERS:
+            heavy = self.ratio >= PRICED  # load counts more than the way: rails first, as time may end after it
+            for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
                 yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
 
     def rails(self) -> Iterator[Way]:

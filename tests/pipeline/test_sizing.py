@@ -188,3 +188,22 @@ def test_the_implied_size_is_what_the_chunks_make(name: CollectiveName) -> None:
     problem = problem_of(request, chunk(topology, request.chunking))
     whole = 3 if name == "broadcast" else 18
     assert implied_size(problem, 1_000_000) == whole * 1_000_000
+
+
+def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
+    """Time may end after the first; rails come first where bytes weigh more than latency."""
+    from hetesynth.bench.clusters import source
+    from hetesynth.bounds.throughput import time_bounds
+
+    text = source("h20_8x16")
+    assert text is not None
+    path = tmp_path / "topo.dsl"
+    path.write_text(text)
+    topology = load_topology(path)
+    bounds = time_bounds(topology, "allreduce")
+    first = {}
+    for size in (64 * 10**6, 10**4):
+        listed = ways.Ways(topology, Request(path, "allreduce", size=size), size, bounds)
+        first[size] = [way.name for way in listed.designs()]
+    assert first[64 * 10**6] == ["rails", "hierarchical", "doubling", "ring"]
+    assert first[10**4] == ["hierarchical", "doubling", "rails", "ring"]
