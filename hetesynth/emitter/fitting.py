@@ -274,18 +274,33 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
 
 
 def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
-    """One channel less for every pair of crowded GPUs whose transfers fit into as many, dealt out evenly."""
+    """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
+    each, and again while a GPU has more connections in one direction than thread blocks."""
     used: dict[Pair, set[int]] = defaultdict(set)
     for m in draft.messages:
         if m.src in crowded or m.dst in crowded:
             used[m.src, m.dst].add(m.channel)
     steps = steps_of(job.problem, job.schedule, job.target)
     room = ROOM * job.target.max_steps
-    return {
-        pair: len(channels) - 1
-        for pair, channels in sorted(used.items())
-        if len(channels) > 1 and steps[pair] <= room * (len(channels) - 1)
-    }
+    channels = {pair: len(used[pair]) for pair in sorted(used)}
+    before = dict(channels)
+    while crowded:
+        narrower = {
+            pair: n - 1
+            for pair, n in channels.items()
+            if n > 1 and crowded & {*pair} and steps[pair] <= room * (n - 1)
+        }
+        if not narrower:
+            break
+        channels.update(narrower)
+        crowded = {rank for rank in crowded if _connections(rank, channels) > job.target.thread_blocks}
+    return {pair: n for pair, n in channels.items() if n < before[pair]}
+
+
+def _connections(rank: Rank, channels: dict[Pair, int]) -> int:
+    """Of ``rank``, in the direction in which it has more; each takes a thread block."""
+    sent = sum(n for (src, _), n in channels.items() if src == rank)
+    return max(sent, sum(n for (_, dst), n in channels.items() if dst == rank))
 
 
 def too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:

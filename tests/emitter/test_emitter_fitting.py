@@ -269,3 +269,15 @@ def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_tar
         with pytest.raises(HetesynthError) as caught:
             lower(*one_by_one(64), LoweringOptions("x", profile=replace(TARGETS[name], **short)))
         assert name in caught.value.message
+
+
+def test_many_channels_are_taken_away_in_a_few_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large program is drafted in seconds, so one channel less of each link at a time would take a minute."""
+    monkeypatch.setattr(lowering, "LARGE", 0)
+    drafts = []
+    of = fitting.Draft.of
+    monkeypatch.setattr(fitting.Draft, "of", lambda *given: drafts.append(given) or of(*given))
+    lowered = fitted(*direct(4, 20), max_thread_blocks=6)
+    assert max(len(gpu.thread_blocks) for gpu in lowered.program.gpus) <= 6
+    assert any("dealt out" in note for note in lowered.notes)
+    assert len(drafts) <= 6
