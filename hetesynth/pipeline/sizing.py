@@ -170,7 +170,7 @@ class _Run:
                 return
             if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
                 continue
-            for way in self._promising(ways.of(chunks)):
+            for way in self._promising(ways.of(chunks, hurry=self.fallen_back)):
                 if self._meets_bound() or self._late(ways):
                     return
                 if not self._settled(way) and way.label not in self.seen and self._affordable(way):

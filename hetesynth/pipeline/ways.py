@@ -115,14 +115,15 @@ class Ways:
             unit *= 2
         return [unit]
 
-    def of(self, chunks: int) -> Iterator[Way]:
-        """The ways with ``chunks`` chunks per rank, in order."""
+    def of(self, chunks: int, *, hurry: bool = False) -> Iterator[Way]:
+        """The ways with ``chunks`` chunks per rank, in order. ``hurry``: with the paper's capacities only, as the
+        others take seconds to find on large clusters."""
         from hetesynth.synthesis.registry import SIZED, STRATEGIES
 
         exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
         if exact < 1:
             raise self._too_small(chunks)
-        chunkings = self._chunkings(chunks, max(1, int(exact)))
+        chunkings = self._chunkings(chunks, max(1, int(exact)), closest=not hurry)
         if self.request.strategy in SIZED and not self.request.rings:
             yield from self._sized(chunks, chunkings, exact)
             return
@@ -310,11 +311,11 @@ class Ways:
         paid = costs(self.topology)
         return Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
 
-    def _chunkings(self, chunks: int, size: int) -> list[Chunking]:
-        """The paper's capacities for chunks of ``size`` bytes, and those that round less."""
+    def _chunkings(self, chunks: int, size: int, *, closest: bool = True) -> list[Chunking]:
+        """The paper's capacities for chunks of ``size`` bytes and, with ``closest``, those that round less."""
         options = replace(self.request.chunking, chunk_bytes=size)
         paper = _quantized(self.topology, options)
-        if self.request.chunking != ChunkingOptions():
+        if self.request.chunking != ChunkingOptions() or not closest:
             return [paper]
         found = [paper]
         for most in (FEW_MULTIPLES, MAX_MULTIPLE):
