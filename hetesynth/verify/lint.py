@@ -120,7 +120,7 @@ def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violat
     if read.program is None:
         return found
     findings = Findings(read.program, read.lines, UNBOUNDED)
-    limits(findings, target, read.numbers, sms)
+    limits(findings, target, read.numbers, sms, read.later)
     reader = reader_of(target)
     if reader.checks_peers:
         peers_refused(findings)

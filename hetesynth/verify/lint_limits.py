@@ -18,18 +18,22 @@ MAX_CHILDREN = 1024
 
 Numbers = Mapping[tuple[int, int, int], int]
 """What ``s`` says, by (position of the GPU, of the thread block, of the step), where it is not the position."""
+Later = Mapping[int | None, int]
+"""Elements of further <algo> elements, by the rank that stores them; None: all ranks do."""
 
 
-def limits(findings: Findings, target: Target, numbers: Numbers, sms: int | None = None) -> None:
+def limits(
+    findings: Findings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
+) -> None:
     """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
-    against them."""
+    against them. ``later``: what else of the file readers store."""
     program, reader = findings.program, reader_of(target)
     if program.channels > target.max_channel + 1:
         findings.add("channels-limit", f"nchannels={program.channels} exceeds {target.max_channel + 1}")
     if len(program.gpus) > MAX_CHILDREN:
         findings.add("child-limit", f"{len(program.gpus)} GPUs; readers have room for {MAX_CHILDREN} children")
     for g, gpu in enumerate(program.gpus):
-        _gpu(findings, g, target, sms)
+        _gpu(findings, g, target, sms, later or {})
         _peers(findings, g, target, reader, "send", SENDS)
         _peers(findings, g, target, reader, "receive", RECEIVES)
         for t, block in enumerate(gpu.thread_blocks):
@@ -37,12 +41,14 @@ def limits(findings: Findings, target: Target, numbers: Numbers, sms: int | None
             _channel(findings, Place(g, t), block, target, reader)
 
 
-def _gpu(findings: Findings, g: int, target: Target, sms: int | None) -> None:
+def _gpu(findings: Findings, g: int, target: Target, sms: int | None, later: Later) -> None:
     gpu = findings.program.gpus[g]
     blocks = len(gpu.thread_blocks)
     nodes = 1 + len(findings.program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
-    if nodes > target.max_nodes:
-        text = f"{nodes} stored nodes exceed the {target.max_nodes} that the readers keep"
+    more = later.get(None, 0) + later.get(gpu.rank, 0)
+    if nodes + more > target.max_nodes:
+        text = f"{nodes + more} stored nodes exceed the {target.max_nodes} that the readers keep"
+        text += f", {more} of them under further <algo> elements" if more else ""
         findings.add("node-limit", text, Place(g))
     if blocks > target.max_thread_blocks:
         text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {_who(target)} takes"

@@ -39,6 +39,7 @@ MAX_DEPTH = 64
 _OPS: frozenset[str] = frozenset(get_args(Op))
 _WARNINGS = frozenset({RULES["second-root"].id})
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+_ABOVE = {"algo": [], "gpu": ["algo"], "tb": ["algo", "gpu"], "step": ["algo", "gpu", "tb"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ class ReadResult:
 
     ``algo``: the attributes of the root element as they stand there, and its line. ``numbers``: what ``s`` says,
     by (position of the GPU, of the thread block, of the step), where it differs from the position of the step.
+
+    ``later``: elements of further <algo> elements, which readers store too: by the rank that stores them, None for
+    those that all ranks do.
 
     For a ``coll`` outside the eight collectives (``custom`` and the like) the program carries that word as its
     collective: it can be executed, but nothing says what its final data must be.
@@ -61,6 +65,7 @@ class ReadResult:
     algo_line: int | None = None
     numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
     warnings: tuple[Violation, ...] = ()
+    later: dict[int | None, int] = field(default_factory=dict)
 
 
 def read_program(source: bytes, filename: str) -> ReadResult:
@@ -85,7 +90,7 @@ def read_program(source: bytes, filename: str) -> ReadResult:
     warnings = tuple(v for v in minor if v.rule in _WARNINGS)
     return ReadResult(
         program, tuple(fatal), portability, reader.lines, filename, reader.algo, reader.algo_line, reader.numbers,
-        warnings,
+        warnings, reader.later,
     )  # fmt: skip
 
 
@@ -141,6 +146,8 @@ class _Reader:
         self._ignored = 0
         self._elements = 0
         self._seen_root = False
+        self.later: dict[int | None, int] = {}
+        self._later_rank: int | None = None
         self.algo: dict[str, str] = {}
         self.algo_line: int | None = None
         self._gpus: list[GpuProgram] = []
@@ -198,9 +205,21 @@ class _Reader:
         elif self._stack == ["algo"] and tag.name == "gpu" and "id" not in (tag.attributes or ()):
             text = "attribute `id` is missing on a <gpu> of the second <algo>; readers look for it there too"
             self.values.report("missing-attribute", text, tag.line)
+        self._count_later(tag)
         if not tag.empty:
             self._ignored += 1
             self._stack.append(tag.name)
+
+    def _count_later(self, tag: Tag) -> None:
+        """An element of a further <algo>: stored, not executed. What is under <gpu> only its rank stores."""
+        if self._stack != _ABOVE.get(tag.name):
+            return
+        if tag.name == "gpu":
+            number = (tag.attributes or {}).get("id", "")
+            self._later_rank = int(number) if number.isdecimal() and len(number) < 10 else None
+        rank = self._later_rank if tag.name in ("tb", "step") else None
+        if rank is not None or tag.name in ("algo", "gpu"):
+            self.later[rank] = self.later.get(rank, 0) + 1
 
     def _end(self, tag: Tag) -> bool:
         if not self._stack or self._stack[-1] != tag.name:

@@ -60,7 +60,10 @@ def program_violations(
     if program is None:
         return known[:max_findings]
     findings = Findings(program, lines, max_findings, found=known[:max_findings])
-    limits(findings, ANY, {} if isinstance(source, Program) else source.numbers, sms)
+    if isinstance(source, Program):
+        limits(findings, ANY, {}, sms)
+    else:
+        limits(findings, ANY, source.numbers, sms, source.later)
     before = len(findings.found)
     structure(findings, links)
     if len(findings.found) == before and not findings.full:
