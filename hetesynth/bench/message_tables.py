@@ -70,5 +70,5 @@ Read in the sources (RCCL from 5.5 to October 2024, the MSCCL executor, the rese
 Inside a node no proxy takes part in peer-to-peer and shared-memory connections (unless copies by the host's
 engines are switched on), and such programs run. LL and LL128 count one step on both sides, for all collectives:
 a file with LL in place of Simple in `proto` is not affected, at twice the bytes on the wire (`hetesynth verify`
-it again). `verify` tells of it (HX608) and so do `synth` and `install-hint`.
+it again). `verify` tells of it (HX608) and so do `synth`, `atlas`, `import` and `install-hint`.
 """

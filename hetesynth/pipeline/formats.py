@@ -32,7 +32,8 @@ HEAD = 1024  # bytes of a file that show which format it has
 @dataclass(frozen=True)
 class Emitted:
     """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
-    the largest call in bytes that it can be used for, None for no limit."""
+    the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
+    messages pass a NIC, empty for nothing."""
 
     target: Target
     in_place: bool
@@ -41,6 +42,7 @@ class Emitted:
     notes: tuple[str, ...] = ()
     savings: tuple[Saving, ...] = ()
     carries: int | None = None
+    over_nics: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,9 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
         options.in_place,
         write_msccl_xml(lowered.program, options.profile),
         program_summary(lowered.program),
-        (*lowered.notes, *(f"{v.message} (docs/targets.md)" for v in found)),
+        lowered.notes,
         lowered.savings,
+        over_nics=found[0].message if found else "",
     )
 
 

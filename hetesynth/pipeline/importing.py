@@ -34,6 +34,7 @@ from hetesynth.pipeline.formats import (
     demand_one_run,
     kind_of,
 )
+from hetesynth.pipeline.over_nics import network_warnings
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.pipeline.schedule_sizes import asked_collective
 from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
@@ -83,9 +84,12 @@ class Imported:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which calls run the programs that should not."""
+        """Where the programs hang, and which calls run them that should not."""
         asked = self.problem.collective
-        return call_warnings(self.request.targets, asked.name, asked.root) if self.programs else ()
+        if not self.programs:
+            return ()
+        hangs = network_warnings(self.programs.values())
+        return call_warnings(self.request.targets, asked.name, asked.root) + hangs
 
 
 def import_file(request: ImportRequest) -> Imported:

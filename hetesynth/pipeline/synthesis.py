@@ -29,6 +29,7 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
 from hetesynth.pipeline.addressing import demand_addressable, demand_carried
 from hetesynth.pipeline.formats import FORMATS, Emitted, demand_collective, forms
+from hetesynth.pipeline.over_nics import network_warnings
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.synthesis.search import Ending, Progress, silent
 
@@ -160,11 +161,12 @@ class Synthesis:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which calls run the programs that should not."""
+        """Where the programs hang, and which calls run them that should not."""
         if not self.programs:
             return ()
         asked, root = self.request, self.problem.collective.root
-        return call_warnings(asked.targets, asked.collective, root, every=asked.every_root)
+        hangs = network_warnings(self.programs.values())
+        return call_warnings(asked.targets, asked.collective, root, every=asked.every_root) + hangs
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
