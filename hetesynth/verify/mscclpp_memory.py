@@ -24,8 +24,11 @@ from hetesynth.verify.mscclpp_layout import PlanLayout
 from hetesynth.verify.program_layout import BROKEN, Value, named
 
 Clock = npt.NDArray[np.int32]
-MANY = -1
-"""In place of an operation's number: several operations of the segment."""
+Part = tuple[int, int]
+"""(operation of the thread block, position in its slice). Threads share out a slice by position, so that what two
+slices of one operation do to a cell is ordered where their positions are the same, and only there."""
+MANY: Part = (-1, -1)
+"""In place of a part: several of the segment."""
 
 
 @dataclass(slots=True)
@@ -42,10 +45,10 @@ class PlanAccess:
     place: PlanPlace
     before: int = 0
 
-    def knows(self, actor: int, stamp: int, operation: int) -> bool:
-        """Whether an access stamped so happened before this one, or is part of the same operation."""
+    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
+        """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
         if actor == self.block:
-            return stamp < self.segment or (actor == self.actor and operation == self.operation)
+            return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
         return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
 
 
@@ -53,8 +56,8 @@ class PlanAccess:
 class _Cell:
     writer: int = -1
     written: int = 0
-    wrote: int = 0
-    readers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    wrote: Part = MANY
+    readers: dict[int, tuple[int, Part]] = field(default_factory=dict)
 
 
 class PlanMemory:
@@ -80,17 +83,18 @@ class PlanMemory:
     def read(self, access: PlanAccess, first: int, count: int, name: str) -> list[Value]:
         """The values of ``count`` cells; undefined ones are reported and come back BROKEN."""
         values: list[Value] = []
-        for cell in range(first, first + count):
+        for position in range(count):
+            cell = first + position
             record = self._cells.get(cell)
             if record is None:
                 record = self._cells[cell] = _Cell()
-            elif record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote):
-                self._race(access, "reads", record.writer, "write", name)
+            elif record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
+                self._race(access, "reads", record.writer, "write", name, record.wrote)
             before = record.readers.get(access.actor)
-            operation = access.operation
-            if before is not None and before[0] == access.stamp and before[1] != operation:
-                operation = MANY
-            record.readers[access.actor] = access.stamp, operation
+            part = access.operation, position
+            if before is not None and before[0] == access.stamp and before[1] != part:
+                part = (access.operation, MANY[1]) if before[1][0] == access.operation else MANY
+            record.readers[access.actor] = access.stamp, part
             value = self.value(cell)
             if value is None:
                 self._findings.add(
@@ -102,26 +106,33 @@ class PlanMemory:
 
     def write(self, access: PlanAccess, first: int, values: list[Value], name: str) -> None:
         """Puts the values into consecutive cells."""
-        for cell, value in enumerate(values, first):
+        for position, value in enumerate(values):
+            cell = first + position
             record = self._cells.get(cell)
             if record is None:
                 record = self._cells[cell] = _Cell()
-            if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote):
-                self._race(access, "writes", record.writer, "write", name)
-            for reader, (stamp, operation) in record.readers.items():
-                if not access.knows(reader, stamp, operation):
-                    self._race(access, "writes", reader, "read", name)
-            record.writer, record.written, record.wrote = access.actor, access.stamp, access.operation
+            if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
+                self._race(access, "writes", record.writer, "write", name, record.wrote)
+            for reader, (stamp, part) in record.readers.items():
+                if not access.knows(reader, stamp, part, position):
+                    self._race(access, "writes", reader, "read", name, part)
+            record.writer, record.written = access.actor, access.stamp
+            record.wrote = access.operation, position
             record.readers = {}
             self._values[cell] = value
 
-    def _race(self, access: PlanAccess, does: str, other: int, did: str, name: str) -> None:
+    def _race(self, access: PlanAccess, does: str, other: int, did: str, name: str, part: Part) -> None:
         """One finding per pair of actors is enough."""
         pair = min(access.actor, other), max(access.actor, other)
         if pair in self._raced:
             return
         self._raced.add(pair)
-        if other == access.actor:
+        if other == access.actor == access.block and part[0] == access.operation:
+            text = (
+                f"{does} {name}, of which its other threads {did} parts: slices of an operation must not overlap"
+            )
+            self._findings.add("plan-missing-nop", text, access.place)
+        elif other == access.actor:
             text = f"{does} {name}, which an operation before it {did}s: a nop must stand between them"
             self._findings.add("plan-missing-nop", text, access.place)
         else:

@@ -384,3 +384,39 @@ def test_what_is_not_known_is_said() -> None:
 def test_findings_are_limited() -> None:
     many = [put(local("i", 5), 9) for _ in range(60)]
     assert len(plan_violations(pair(many), max_findings=7)) == 7
+
+
+def test_slices_of_one_operation_that_overlap_out_of_step_race() -> None:
+    """Threads share out each slice by position: the one that reads a chunk is not the one that overwrites it."""
+
+    def part(rank: int, *middle: PlanOperation) -> list[PlanOperation]:
+        return [*exchange(rank), NOP, *middle]
+
+    def rules(*middle: PlanOperation) -> set[str | None]:
+        blocks = [block(0, part(r, *middle)) for r in (0, 1)]
+        return {v.rule for v in plan_violations(plan(*(gpu(r, blocks[r], s=4) for r in (0, 1))))}
+
+    first = copy(local("o", 0, 2), local("s", 0, 2))
+    assert rules(first) == set()
+    assert rules(first, NOP, copy(local("s", 0, 2), local("s", 2, 2))) == set()
+    assert rules(first, NOP, copy(local("s", 0, 2), local("s", 0, 2))) == set()
+    assert rules(first, NOP, copy(local("s", 0, 2), local("s", 1, 2))) == {"HX903"}
+    found = plan_violations(pair([*exchange(0), NOP, first, NOP, copy(local("s", 0, 1), local("s", 1, 1))]))
+    assert found == []
+
+
+def test_a_put_that_writes_a_chunk_with_two_slices_out_of_step_races() -> None:
+    def judged(*indices: int) -> set[str | None]:
+        sent = put(local("i", 0, 2), 0)
+        sent = replace(
+            sent, src=(local("i", 0, 2),) * len(indices), dst=tuple(RemoteSlice(1, i, 2) for i in indices)
+        )
+        first = [*exchange(0)[:3], sent, put(local("i", 0, 2), 0), copy(local("i", 0, 2), local("o", 0, 2)), NOP]
+        opening, closing = [on("rlxsignal"), on("rlxwait"), NOP], [on("signal"), on("wait")]
+        other = [*opening, put(local("i", 0, 2), 2), copy(local("i", 0, 2), local("o", 2, 2)), NOP, *closing]
+        sizes = {"i": 2, "o": 4, "s": 4}
+        blocks = [block(0, [*first, *closing]), block(0, other)]
+        return {v.rule for v in plan_violations(plan(*(gpu(r, blocks[r], **sizes) for r in (0, 1))))}
+
+    assert judged(0, 2) == judged(0, 0) == set()
+    assert judged(0, 1) == {"HX903"}
