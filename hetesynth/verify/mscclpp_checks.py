@@ -192,6 +192,8 @@ def _operation(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperat
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
+    if op not in _SHAPES:
+        yield from _unmoved(block, operation)
     single = op in _NOTIFIES or (op in _PUTS and operation.channel_type == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:
@@ -284,6 +286,17 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
         yield "plan-put-one-buffer", text
     for part in (*operation.src, *operation.dst):
         yield from _range(plan, gpu, block, operation, part)
+
+
+def _unmoved(block: PlanBlock, operation: PlanOperation) -> Iterator[_Defect]:
+    """Slices of an operation that moves nothing: the loader looks their remote buffers up all the same."""
+    kind = operation.channel_type
+    known = () if kind is None else block.buffers(kind)
+    for part in (*operation.src, *operation.dst):
+        if isinstance(part, RemoteSlice) and part.buffer_id >= len(known):
+            text = f"buffer_id {part.buffer_id}: the thread block has {len(known)} over {kind or 'no'} channels"
+            yield "plan-buffer-id", f"{text}, and the loader looks it up though `{operation.op}` moves nothing"
+            return
 
 
 def _has_shape(parts: Sequence[Slice], wanted: str) -> bool:

@@ -420,3 +420,14 @@ def test_a_put_that_writes_a_chunk_with_two_slices_out_of_step_races() -> None:
 
     assert judged(0, 2) == judged(0, 0) == set()
     assert judged(0, 1) == {"HX903"}
+
+
+@pytest.mark.parametrize("op", ["flush", "signal", "wait"])
+def test_remote_buffers_that_the_loader_looks_up_for_nothing(op: PlanOp) -> None:
+    plain = pair(exchange(0, "port"), "port")
+    assert plan_violations(plain) == []
+    for remote, expected in ((1, set()), (9, {"HX850"})):
+        operations = [
+            replace(x, dst=(RemoteSlice(remote, 0, 1),)) if x.op == op else x for x in exchange(0, "port")
+        ]
+        assert {v.rule for v in plan_violations(pair(operations, "port"))} == expected
