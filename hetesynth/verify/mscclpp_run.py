@@ -216,7 +216,7 @@ class PlanExecution:
     def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
         sure = end.before_thread(block, thread)
         self._hint(block, end, thread, sure, "flushes")
-        block.await_puts(end.engine, sure)
+        block.await_puts(end, sure, thread)
 
     def _order(self, block: BlockState, end: ChannelEnd) -> Order:
         if block.index not in self._orders:

@@ -108,7 +108,8 @@ class BlockState:
     """A thread block while it runs.
 
     ``kernels``: where the entries of the GPUs begin in a clock. ``done``: operations finished. ``pending``: what
-    single threads have learned since the threads last met. ``arrived``: whether it stands at a barrier.
+    single threads have learned since the threads last met. ``flushed``: by engine, puts of this segment that the
+    thread which made them has flushed. ``arrived``: whether it stands at a barrier.
     """
 
     index: int
@@ -119,6 +120,7 @@ class BlockState:
     segment: int = 1
     done: int = 0
     pending: list[Event] = field(default_factory=list)
+    flushed: dict[int, set[int]] = field(default_factory=dict)
     arrived: bool = False
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
@@ -131,17 +133,33 @@ class BlockState:
             return put.segment < self.segment or now(put)
         return bool(self.clock[put.block] >= put.segment)
 
-    def await_puts(self, engine: int, number: int) -> None:
-        """A flush: the puts of a channel up to ``number`` are known to be done."""
+    def await_puts(self, end: ChannelEnd, number: int, thread: int) -> None:
+        """A flush by ``thread``: the puts of a channel up to ``number`` are known to be done, and its own."""
         nothing = np.zeros_like(self.clock)
-        self.pending.append(Event(nothing, self.place.gpu, self.index, 0, (engine, number)))
+        self.pending.append(Event(nothing, self.place.gpu, self.index, 0, (end.engine, number)))
+        own = self.flushed.setdefault(end.engine, set())
+        for n, put in enumerate(end.puts[number:], number + 1):
+            if (put.block, put.segment, put.thread) == (self.index, self.segment, thread):
+                own.add(n)
 
     def meet(self) -> None:
         """The threads of the block meet: what some learned all know, and what they did is done."""
         for event in self.pending:
             self._learn(event)
         self.pending.clear()
+        for engine, puts in self.flushed.items():
+            self._learn_flushed(engine, puts)
+        self.flushed.clear()
         self.segment += 1
+
+    def _learn_flushed(self, engine: int, puts: set[int]) -> None:
+        """Several threads each flushed what they put: all of it up to the first put that nobody flushed."""
+        known = int(self.clock[engine])
+        while known + 1 in puts:
+            known += 1
+        if known > self.clock[engine]:
+            self.clock = self.clock.copy()
+            self.clock[engine] = known
 
     def _learn(self, event: Event) -> None:
         if event.relaxed:

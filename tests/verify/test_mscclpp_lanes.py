@@ -125,3 +125,26 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_plans_of_earlier_versions(name: str) -> None:
     assert (plan_violations(load_plan(defects() / f"{name}.json")) == []) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("flush", ["pwsf", "flush"])
+def test_two_threads_that_flush_what_they_put_on_one_channel_need_no_nop(flush: PlanOp) -> None:
+    """Neither knows of the other's put, the block knows of both."""
+
+    def part(rank: int) -> list[PlanOperation]:
+        opening = [on("signal", kind="port"), on("wait", kind="port"), NOP]
+        own = PlanOperation("copy", src=(local("i", 0, 2),), dst=(local("o", 2 * rank, 2),))
+        to = tuple(replace(put(local("i", k), 0).dst[0], index=2 * rank + k) for k in (0, 1))  # type: ignore[arg-type]
+        sent = PlanOperation("pwsf", "port", (0, 0), (local("i", 0), local("i", 1)), to)
+        if flush == "flush":  # the second thread flushes nothing
+            sent = replace(sent, op="pws")
+        closing = [] if flush == "pwsf" else [on("flush", kind="port")]
+        return [*opening, own, sent, *[on("wait", kind="port")] * 2, *closing]
+
+    sizes = {"i": 2, "o": 4, "kind": "port"}
+    made = plan(*(gpu(r, block(0, part(r), "port"), **sizes) for r in (0, 1)))  # type: ignore[arg-type]
+    if flush == "pwsf":
+        assert rules(made) == set()
+        assert {outcome(made, None, seed) for seed in range(40)} == {"right"}
+    else:
+        assert rules(made) == {"HX906"}
