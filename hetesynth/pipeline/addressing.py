@@ -26,7 +26,7 @@ def demand_addressable(request: Request, size: int) -> None:
 
     plans = not request.schedule_only and any(t.format == "mscclpp-json" for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
-        raise too_large(size, MAX_BUFFER_BYTES)
+        raise too_large(size)
 
 
 def demand_carried(made: Synthesis, size: int) -> None:
@@ -36,7 +36,7 @@ def demand_carried(made: Synthesis, size: int) -> None:
     call = runtime_bytes(made.problem.collective.name, made.problem.ranks, size)
     limit = carried(made)
     if limit is not None and call > limit:
-        raise too_large(call, limit)
+        raise too_large(size, limit if call == size else limit * made.problem.ranks)
 
 
 def carried(made: Synthesis) -> int | None:

@@ -24,6 +24,7 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
         shares = [row["percent_of_bound"] for row in entry["sizes"]]
         share = f", {min(shares):.0f}-{max(shares):.0f} % of the bound" if shares else ""
         lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['way']}, {entry['steps']} steps{share}")
+        lines += _plans_end(index, entry)
     lines += [
         f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['way']}"
         f"{'' if row['in_atlas'] else ' (not needed)'}"
@@ -38,3 +39,16 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     for warned in index["warnings"]:
         lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
     return "\n".join(lines)
+
+
+def _plans_end(index: dict[str, Any], entry: dict[str, Any]) -> list[str]:
+    """Where plans for MSCCL++ end before their range does, or before all sizes are covered."""
+    limit, most = entry["mscclpp_max_bytes"], entry["max_bytes"]
+    last = entry is index["ranges"][-1]
+    if "mscclpp" not in index["targets"] or (limit == most and not last):
+        return []
+    if limit is None:
+        return ["               without plans for MSCCL++, whose offsets have 32 bits"]
+    blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
+    text = f"plans for MSCCL++ end at {size_text(limit)}{blocks}, as far as its 32-bit offsets reach"
+    return [f"               {text}"]

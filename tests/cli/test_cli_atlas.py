@@ -20,7 +20,9 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.pipeline import atlas, ways
+from hetesynth.pipeline.addressing import demand_carried
 from hetesynth.pipeline.synthesis import Clock, Request
+from hetesynth.report.atlas import atlas_report
 from hetesynth.synthesis.search import silent
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -156,12 +158,13 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(("name", "whole"), [("allgather", 1), ("scatter", 8)])
 def test_plans_end_where_mscclpp_can_no_longer_address(
-    name: str, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ways, "CHUNKS", (1,))
     folder = tmp_path / name
     sizes = ["--sizes", "1MB,16GiB", "--time-budget", "20", "-o", str(folder)]
     assert run(["atlas", DGX1, "--coll", name, *sizes, "--target", "mscclpp"]) == 0
+    said = capsys.readouterr().out
     ranges = index_of(folder)["ranges"]
     last = ranges[-1]
     assert 4 * 2**30 - 2**12 < last["high"] < 4 * 2**30
@@ -169,6 +172,8 @@ def test_plans_end_where_mscclpp_can_no_longer_address(
     assert last["max_bytes"] == last["mscclpp_max_bytes"]
     plans = [json.loads((folder / f).read_text()) for f in last["files"] if "mscclpp" in f]
     assert plans and {plan["max_message_size"] for plan in plans} == {last["high"]}
+    assert "plans for MSCCL++ end at 4.295 GB" in said or whole > 1
+    assert "plans for MSCCL++ end at 536.9 MB a rank" in said or whole == 1
 
 
 def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
@@ -197,4 +202,27 @@ def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.
     assert run(["atlas", DGX1, *asked, "--sizes", "4GiB,16GiB"]) == 2
     assert "HS509" in capsys.readouterr().err and not folder.exists()
     assert run(["synth", DGX1, *asked, "--size", "8GiB"]) == 2
-    assert "HS509" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    said = capsys.readouterr().err
+    assert "HS509" in said and "no schedule can" in said and "up to" not in said and not list(tmp_path.iterdir())
+
+
+def test_a_refusal_of_what_was_made_counts_sizes_as_they_were_asked_for() -> None:
+    def refused(name: str) -> str:
+        problem = SimpleNamespace(collective=SimpleNamespace(name=name), ranks=6)
+        made: Any = SimpleNamespace(problem=problem, programs={"": SimpleNamespace(carries=1200)})
+        with pytest.raises(HetesynthError) as caught:
+            demand_carried(made, 9000)
+        return caught.value.message
+
+    assert "carry 9000 bytes" in refused("gather") and "up to 7200 bytes" in refused("gather")
+    assert "carry 9000 bytes" in refused("allgather") and "up to 1200 bytes" in refused("allgather")
+
+
+def test_the_report_says_where_plans_end_beside_other_targets(made: Path) -> None:
+    index = index_of(made)
+    told = [line for line in atlas_report(index, "x", 1).splitlines() if "plans for MSCCL++" in line]
+    assert len(told) == 1 and "end at 4.295 GB" in told[0]
+    index["ranges"][0]["mscclpp_max_bytes"] = None
+    assert "without plans for MSCCL++" in atlas_report(index, "x", 1)
+    index["targets"].remove("mscclpp")
+    assert "MSCCL++" not in atlas_report(index, "x", 1)
