@@ -112,16 +112,35 @@ def recover(targets: Collection[Path], *, alone: bool) -> None:
 
 
 def _end(journal: Journal) -> None:
+    """Every journal of the set goes before the first temporary that was not renamed: a journal that outlives one
+    of them says that renames were made, and whoever ends those mixes the set."""
     if is_ours(journal.path) and journal.is_mixed():
         for entry in journal.entries:
             if is_ours(entry.part) and digest_of(entry.part) == entry.sha256:
                 with suppress(OSError):
                     os.replace(entry.part, entry.target)
-        for folder in {entry.target.parent for entry in journal.entries}:
-            sync(folder)
-    for path in (*(entry.part for entry in journal.entries), journal.path):
+        _sync_all(journal)
+    for path in [path for folder in _folders(journal) for path in _alike(journal, folder)]:
         with suppress(OSError):
             path.unlink()
+    _sync_all(journal)
+    for entry in journal.entries:
+        with suppress(OSError):
+            entry.part.unlink()
+
+
+def _folders(journal: Journal) -> list[Path]:
+    return sorted({entry.target.parent for entry in journal.entries})
+
+
+def _alike(journal: Journal, folder: Path) -> list[Path]:
+    """The journals in ``folder`` of the same run: its temporaries are of no other."""
+    return [other.path for other in journals(folder) if set(other.entries) == set(journal.entries)]
+
+
+def _sync_all(journal: Journal) -> None:
+    for folder in _folders(journal):
+        sync(folder)
 
 
 def journals(folder: Path) -> list[Journal]:

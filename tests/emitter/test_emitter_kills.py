@@ -104,6 +104,33 @@ def test_a_kill_while_the_next_run_repairs(tmp_path: Path) -> None:
         assert contents(tmp_path) == {**named(new), "ar.xml": b"third"}
 
 
+@pytest.mark.parametrize(
+    "places", [["ar.xml", "ar.inplace.xml", "ar.json"], ["one/page.html", "other/trace.json"]]
+)
+def test_a_kill_while_the_next_run_drops_what_was_not_begun(tmp_path: Path, places: list[str]) -> None:
+    old = {tmp_path / place: b"old" for place in places}
+    third = {next(iter(old)): b"third"}
+
+    def before() -> None:
+        emptied(tmp_path)
+        for path in old:
+            path.parent.mkdir(exist_ok=True)
+        write_all(old)
+        for _ in at_every_call(lambda: write_all(dict.fromkeys(old, b"new")), signal.SIGKILL, lambda: None):
+            if all(journal.journals(path.parent) for path in old):
+                break
+        assert all(path.read_bytes() == b"old" for path in old)
+
+    for _ in at_every_call(lambda: write_all(third), signal.SIGKILL, before):
+        if old.keys() - third.keys() == {path for path in old if path.read_bytes() == b"old"}:
+            continue  # the rename was made
+        assert not any(journal.cut_off(path) for path in old)
+        write_all(third)
+        assert all(path.read_bytes() == third.get(path, b"old") for path in old)
+        write_all(old)
+        assert [path for folder in {p.parent for p in old} for path in folder.glob(".*")] == []
+
+
 def test_files_in_two_folders_are_one_set_too(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     files = {one / "page.html": b"new page", other / "trace.json": b"new trace"}
