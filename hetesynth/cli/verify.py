@@ -98,7 +98,8 @@ def _plain(finding: Finding) -> dict[str, Any]:
     return {**fields, "targets": list(finding.targets)} if finding.targets else fields
 
 
-def _print(program: Path, judged: Judged) -> None:
+def _print(file: Path, judged: Judged) -> None:
+    program = str(file).replace("\n", "\\u000a")  # a line of its own would pass for a verdict
     helped: set[str] = set()
     for label in ("error", "portability", "warning", "note"):
         findings = [f for f in judged.findings if f.level == label]
@@ -120,7 +121,7 @@ def _print(program: Path, judged: Judged) -> None:
     show(_verdict(program, judged))
 
 
-def _line(program: Path, label: str, finding: Finding, *, several: bool) -> str:
+def _line(program: str, label: str, finding: Finding, *, several: bool) -> str:
     v: Violation = finding.violation
     line = f":{v.line}" if v.line is not None else ""
     rule = f" [{v.rule}]" if v.rule is not None else ""
@@ -139,7 +140,7 @@ def _fate(acceptance: str, wrong: int) -> str:
     return f"{words[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}"
 
 
-def _verdict(program: Path, judged: Judged) -> str:
+def _verdict(program: str, judged: Judged) -> str:
     from hetesynth.report.words import counted
 
     stricter, warnings = judged.count("portability"), judged.count("warning")

@@ -112,3 +112,9 @@ def test_a_name_that_is_no_text_is_shown(form: str, tmp_path: Path, capsys: pyte
     Path(name).write_bytes(b"x")
     assert run(["verify", name, form]) == 2
     assert ("%FF%FE.xml" if form == "--sarif" else "\\udcff\\udcfe.xml") in capsys.readouterr().out
+
+
+def test_a_line_end_in_a_name_makes_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x\nright.xml: ok").write_bytes(b"<algo/>")
+    assert run(["verify", str(tmp_path / "x\nright.xml: ok")]) == 1
+    assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("right.xml")]
