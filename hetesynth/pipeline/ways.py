@@ -217,7 +217,7 @@ class Ways:
     def fixed(self) -> Iterator[Way]:
         """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
         from hetesynth.pipeline.synthesis import MANY_RANKS
-        from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
+        from hetesynth.synthesis.registry import FEW_PEERS, LAST, STRATEGIES
 
         chunks, name = min(self.counts()), self.request.collective
         exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
@@ -226,7 +226,8 @@ class Ways:
             return
         options = replace(self.request.chunking, chunk_bytes=int(exact))
         chunking = [_quantized(self.topology, options)]
-        for known in FEW_PEERS if name in PERSONAL and self.topology.ranks > MANY_RANKS else ("ring",):
+        relayed = name in PERSONAL and self.topology.ranks > MANY_RANKS
+        for known in (*(FEW_PEERS if relayed else ("ring",)), LAST):
             yield from self._each(STRATEGIES[known], chunks, chunking)
 
     def _steady_counts(self) -> Iterator[tuple[int, int]]:

@@ -3,14 +3,16 @@
 In: a problem with ``max_peers``. Out: incidence tables that list only arcs between chosen pairs of ranks. Every
 rank gets its neighbour in its own server and the rank with the same number in the next server first, so that rings
 of both kinds join everybody; then the rest of its server; then the same number in servers farther off, at
-distances 1, 2, 4 and so on before the others; at last whatever links there are. Routes over these arcs keep the
-limit however they are chosen. The choice knows nothing of loads.
+distances 1, 2, 4 and so on before the others; at last whatever links there are. Where this does not join all, as
+where few GPUs of a server have a NIC, a tree of links that lead both ways comes before everything else. Routes
+over these arcs keep the limit however they are chosen. The choice knows nothing of loads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,12 @@ def within_peers(problem: Problem) -> Dissemination | None:
     """Tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
     if excess(problem, range(len(problem.arcs))) is None:
         return Dissemination(problem)
-    pairs = _chosen(problem, problem.max_peers or problem.ranks)
+    limit = problem.max_peers or problem.ranks
+    pairs = _chosen(problem, limit)
     if not _reaches(problem, pairs):
-        return None
+        pairs = _chosen(problem, limit, _tree(problem, limit))
+        if not _reaches(problem, pairs):
+            return None
     return Dissemination(
         problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs)
     )
@@ -41,17 +46,36 @@ def stranded(problem: Problem) -> str | None:
     return None if within_peers(problem) else f"{problem.max_peers} peers of a rank were not enough to join all"
 
 
-def _chosen(problem: Problem, limit: int) -> set[Pair]:
-    """Pairs of ranks, the most useful first, as long as both have room."""
+def _chosen(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pair]:
+    """Pairs of ranks, those of ``first`` and then the most useful first, as long as both have room."""
     joined = {(arc.src, arc.dst) for arc in problem.arcs}
     receivers, senders = [0] * problem.ranks, [0] * problem.ranks
     chosen: set[Pair] = set()
-    for u, v in _preferred(servers(Dissemination(problem)), problem.ranks):
+    for u, v in chain(first, _preferred(servers(Dissemination(problem)), problem.ranks)):
         if (u, v) in joined and (u, v) not in chosen and receivers[u] < limit and senders[v] < limit:
             chosen.add((u, v))
             receivers[u] += 1
             senders[v] += 1
     return chosen
+
+
+def _tree(problem: Problem, limit: int) -> list[Pair]:
+    """Both directions of the links of a tree that joins as many ranks as it can. Next comes the rank that is
+    linked to most others, as such ranks join the rest; it is tied to the one that has fewest peers so far."""
+    joined = {(arc.src, arc.dst) for arc in problem.arcs}
+    linked = [sorted(v for v in range(problem.ranks) if {(u, v), (v, u)} <= joined) for u in range(problem.ranks)]
+    start = max(range(problem.ranks), key=lambda rank: (len(linked[rank]), -rank))
+    peers = {start: 0}
+    pairs: list[Pair] = []
+    while True:
+        open_to = {v for u, met in peers.items() if met < limit for v in linked[u] if v not in peers}
+        if not open_to:
+            return pairs
+        new = max(open_to, key=lambda rank: (len(linked[rank]), -rank))
+        old = min((u for u in linked[new] if peers.get(u, limit) < limit), key=lambda rank: (peers[rank], rank))
+        peers[old] += 1
+        peers[new] = 1
+        pairs += [(old, new), (new, old)]
 
 
 def _preferred(groups: Sequence[Sequence[Rank]], ranks: int) -> Iterator[Pair]:

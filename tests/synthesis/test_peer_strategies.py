@@ -110,6 +110,27 @@ def test_an_exchange_relays_where_peers_are_few(name: CollectiveName) -> None:
         assert solved_or_declined(wanted, every(wanted)["exchange"])
 
 
+def gateways(count: int) -> Graph:
+    """Servers of four: three GPUs at the first, and the first of every two servers joined."""
+    graph = Graph(4 * count)
+    for first in range(0, graph.ranks, 4):
+        for other in (1, 2, 3):
+            graph.both(first, first + other, 2)
+        for there in range(0, first, 4):
+            graph.both(first, there)
+    return graph
+
+
+@pytest.mark.parametrize("name", ["sph", "auto"])
+def test_servers_with_one_way_out_are_joined_by_few_peers(name: str) -> None:
+    """One GPU of each server has a NIC: pairs with the same number in the next server are no links there."""
+    collectives: tuple[CollectiveName, ...] = ("gather", "alltoall", "reduce")
+    for asked in collectives:
+        wanted = replace(problem(gateways(5), asked), max_peers=5)
+        assert solved_or_declined(wanted, STRATEGIES[name]), asked
+    assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5)) is not None
+
+
 def test_both_phases_of_an_allreduce_count() -> None:
     """With one peer each, a phase may use other links than the other: then the answer is no schedule."""
     for graph in (servers([1, 1, 1]), servers([2, 2])):

@@ -15,6 +15,7 @@ from hetesynth.synthesis.baselines.simple import (
     shortest_path_routes,
 )
 from hetesynth.synthesis.dissemination import Dissemination, excess
+from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.routing import NoRoute, Routes, list_schedule
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -31,6 +32,15 @@ def _nccl_ring(tables: Dissemination) -> Routes:
 
 def _nccl_tree(tables: Dissemination) -> Routes:
     return (all_pairs_routes if tables.problem.collective.name in PERSONAL else double_tree_routes)(tables)
+
+
+def _shortest(tables: Dissemination) -> Routes:
+    """Shortest paths; where these take too many peers, over links to few others."""
+    routes = shortest_path_routes(tables)
+    if excess(tables.problem, {a for route in routes for a in route}) is None:
+        return routes
+    few = within_peers(tables.problem)
+    return routes if few is None else shortest_path_routes(few)
 
 
 def baseline(name: str, source: str, router: Router) -> Strategy:
@@ -79,7 +89,7 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
 BASELINES: tuple[Strategy, ...] = (
     baseline("ring", "NCCL's rings, one a channel", _nccl_ring),
     baseline("double-tree", "NCCL's double binary trees", _nccl_tree),
-    baseline("sph", "shortest paths, whatever the load", shortest_path_routes),
+    baseline("sph", "shortest paths, whatever the load", _shortest),
     baseline("all-pairs", "everything straight to its receiver", all_pairs_routes),
     baseline("doubling", "recursive doubling and halving", doubling_routes),
     baseline("rails", "rings of servers whose NICs keep their peers", rail_routes),
