@@ -141,7 +141,7 @@ def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_
     from hetesynth.report.text import every_root_report, every_root_summary
 
     with watching(quiet=as_json) as progress:
-        made = every_root.for_every_root(wanted, progress)
+        made = every_root.for_every_root(wanted, progress, warned)
     paths = every_root.write(made, named or (output or Path()) / _name(made[0]))
     if as_json:
         show(json.dumps(every_root_summary(made, paths), indent=2))

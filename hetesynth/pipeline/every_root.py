@@ -12,22 +12,27 @@ from pathlib import Path
 
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
+from hetesynth.pipeline.least_time import of_all_roots, warning
 from hetesynth.pipeline.roots import demand_single_root
-from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
+from hetesynth.pipeline.synthesis import Request, Synthesis, Warn, synthesize, unheard
 from hetesynth.synthesis.search import Progress, silent
 
 LEAST_SECONDS = 0.01  # of a budget: a first schedule is found and verified all the same
 
 
-def for_every_root(request: Request, progress: Progress = silent) -> list[Synthesis]:
+def for_every_root(request: Request, progress: Progress = silent, warn: Warn = unheard) -> list[Synthesis]:
     """One synthesis a root, in order; the time budget is for all of them together.
 
+    ``warn`` is told before the search where the budget is less than the least time of all roots.
     After an interrupt the roots that are left get what a first schedule takes. HetesynthError: as ``synthesize``;
     HS303 where the collective has no root, HS514 where a target would take the first file for every root.
     """
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, started, stopped = load_topology(request.topology).ranks, now(), False
+    text = warning(request, ranks, of_all_roots(request, ranks), "all roots")
+    if text is not None:
+        warn(text)
     made: list[Synthesis] = []
     for root in range(ranks):
         budget = request.budget

@@ -73,6 +73,12 @@ def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTi
     ))  # fmt: skip
 
 
+def of_all_roots(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTime:
+    """What a rooted ``request`` takes at least for all roots, one after the other."""
+    one = least_time(request, ranks, prices)
+    return LeastTime(tuple((name, s if name == "parse" else ranks * s) for name, s in one.phases))
+
+
 def told_unasked(budget: float | None, prices: Prices = PRICES) -> int:
     """Transfers up to which a schedule is simulated though nobody asked: that takes less than the budget."""
     from hetesynth.pipeline.pace import MAX_TRANSFERS
@@ -80,16 +86,20 @@ def told_unasked(budget: float | None, prices: Prices = PRICES) -> int:
     return MAX_TRANSFERS if budget is None else min(MAX_TRANSFERS, int(max(budget, 1.0) / prices.predict))
 
 
-def warning(request: Request, ranks: int, least: LeastTime) -> str | None:
-    """What to say before the search where the budget is less than the least time; None where nothing is."""
+def warning(request: Request, ranks: int, least: LeastTime, what: str = "") -> str | None:
+    """What to say before the search where the budget is less than the least time; None where nothing is.
+
+    ``what``: is made of the collective, where that is more than one schedule.
+    """
     budget = request.budget.seconds
     if budget is None or least.seconds <= max(budget, WORTH_TELLING):
         return None
+    of = f", {what}" if what else ""
     said = (
-        f"{ranks} GPUs, {request.collective}: about {least.seconds:.0f} s are needed whatever the budget; "
+        f"{ranks} GPUs, {request.collective}{of}: about {least.seconds:.0f} s are needed whatever the budget; "
         f"{budget:g} s are for the search alone"
     )
-    if request.schedule_only:
+    if request.schedule_only or what:
         return said
     bare = least_time(replace(request, schedule_only=True), ranks).seconds
     return f"{said}; --schedule-only needs about {bare:.0f} s"

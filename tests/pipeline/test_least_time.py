@@ -12,8 +12,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline import sizing
-from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, warning
+from hetesynth.pipeline import every_root, sizing
+from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
 from hetesynth.pipeline.synthesis import Clock, Request, synthesize
 from hetesynth.pipeline.ways import Way
 from hetesynth.report.text import synthesis_summary
@@ -72,6 +72,22 @@ def test_the_note_stands_on_standard_error(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, arguments)
     assert found.exit_code == 0, found.output
     assert "are needed whatever the budget" in found.stderr and "whatever" not in found.stdout
+
+
+def test_all_roots_are_told_of_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each root has phases of its own; that they all fit a budget of one does not help."""
+    wanted = replace(asked(1.0, schedule_only=True, every_root=True), collective="broadcast", root=0)
+    monkeypatch.setattr(every_root, "synthesize", _unwilling)
+    said: list[str] = []
+    with pytest.raises(HetesynthError, match="not now"):
+        every_root.for_every_root(wanted, warn=said.append)
+    one, every = least_time(wanted, 64), of_all_roots(wanted, 64)
+    assert dict(every.phases)["bound"] == 64 * dict(one.phases)["bound"]
+    assert said and "all roots" in said[0] and f"about {every.seconds:.0f} s" in said[0]
+
+
+def _unwilling(*_: object) -> None:
+    raise HetesynthError("not now", code="HS602", help="later")
 
 
 @pytest.mark.slow
