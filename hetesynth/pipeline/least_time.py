@@ -4,9 +4,10 @@ In: what is asked for and the number of ranks. Out: seconds by phase. The budget
 problem and its bound have to be there, with it comes at least one schedule, and after it stand the judges and the
 programs. Each of these grows with the transfers, of which there are about as many as there are deliveries.
 ``PRICES`` holds all figures: seconds on one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of
-alltoall on 128 and 256 GPUs in servers of 8 H20. Expect a factor of 1.5 either way on such clusters, and more
-where other work shares the cores, where links share many groups, and with a size, for which several ways may be
-tried.
+alltoall on 128 and 256 GPUs in servers of 8 H20, and of allreduce and reduce-scatter on 64 and 128. Expect a
+factor of 1.5 either way on such clusters. It may be several times as much where other work shares the cores, where
+links share many groups, where programs fit the target only after many drafts (few NICs, servers of different
+sizes), and with a size, for which several ways may be tried.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hetesynth.model.collective import REDUCING
 from hetesynth.pipeline.ways import transfers
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ class Prices:
     ``start``: imports and parsing. ``problem``: capacities and bound, for each pair of ranks. ``schedule``: one
     greedy round, for each transfer and 100 ranks. ``replay``: the judge of schedules, for each transfer.
     ``lower``, ``judge``: one program, for each transfer. ``predict``: one simulation of the schedule, for each
-    transfer.
+    transfer. ``adding``: times as much for the programs of collectives that add. ``composed``: times as much for
+    the bound of allreduce, which is that of three problems.
     """
 
     start: float = 0.7
@@ -39,6 +42,8 @@ class Prices:
     lower: float = 6.1e-5
     judge: float = 5.8e-5
     predict: float = 1.9e-4
+    adding: float = 2.0
+    composed: float = 2.5
 
 
 PRICES = Prices()
@@ -61,11 +66,13 @@ def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTi
     from hetesynth.pipeline.synthesis import variants
 
     number = transfers(request.collective, ranks, request.chunks)
-    programs = 0 if request.schedule_only else sum(1 for _ in variants(request.targets, request.collective))
+    programs = 0.0 if request.schedule_only else float(len([*variants(request.targets, request.collective)]))
+    programs *= prices.adding if request.collective in REDUCING else 1.0
+    problems = prices.composed if request.collective == "allreduce" else 1.0
     simulated = request.size is not None or number <= told_unasked(request.budget.seconds, prices)
     return LeastTime((
         ("parse", prices.start),
-        ("bound", prices.problem * ranks**2),
+        ("bound", prices.problem * problems * ranks**2),
         ("search", prices.schedule * number * ranks / 100),
         ("predict", prices.predict * number * simulated),
         ("verify", (prices.replay + prices.judge * programs) * number),
