@@ -147,7 +147,7 @@ def test_a_strategy_refuses_what_is_too_large_for_it(method: str) -> None:
     assert caught.value.exit_code == 2 and "auto" in caught.value.help
 
 
-@pytest.mark.parametrize(("peers", "steps"), [(3, None), (5, 12), (7, 12), (11, 8)])
+@pytest.mark.parametrize(("peers", "steps"), [(1, None), (2, 12), (3, 12), (5, 12), (7, 12), (11, 8)])
 def test_ranks_that_may_not_send_to_all_others(peers: int, steps: int | None) -> None:
     """Greedy rounds run out of peers, direct exchange needs too many; by a rank of each server it goes."""
     limited = replace(problem(servers([4, 4, 4]), "alltoall"), max_peers=peers)
