@@ -120,6 +120,7 @@ def test_a_wheel_carries_the_language(tmp_path: Path) -> None:
         pytest.skip(f"no wheel can be built here: {built.stderr[-200:]}")
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
+        assert "hetesynth/py.typed" in archive.namelist()  # PEP 561: the annotations are for users too
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
