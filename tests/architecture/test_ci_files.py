@@ -1,13 +1,18 @@
-"""What checks a change agrees: .ci/run, the workflow, pre-commit and pyproject.toml."""
+"""What checks a change agrees: .ci/run, the pinned versions, the workflow, pre-commit and pyproject.toml."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,6 +31,17 @@ TESTED = [
 
 def parsed(path: str) -> Any:
     return yaml.safe_load((ROOT / path).read_text())
+
+
+def pins(version: str) -> dict[str, list[Requirement]]:
+    """The lines of the constraints file that hold on ``version`` of Python, by name."""
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    environment = {**default_environment(), "python_version": version, "python_full_version": f"{version}.0"}
+    held: dict[str, list[Requirement]] = {}
+    for requirement in (Requirement(line) for line in lines if line and not line.startswith("#")):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            held.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return held
 
 
 def test_pre_commit_runs_what_ci_runs() -> None:
@@ -53,3 +69,26 @@ def test_the_workflow_is_bounded_and_may_only_read() -> None:
     assert workflow["concurrency"]["cancel-in-progress"] is True
     assert job["runs-on"] == "ubuntu-latest" and 0 < job["timeout-minutes"] <= 120
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step)
+
+
+@pytest.mark.parametrize("version", TESTED)
+def test_ci_pins_one_version_of_every_dependency(version: str) -> None:
+    held = pins(version)
+    assert {name: lines for name, lines in held.items() if len(lines) > 1} == {}
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
+    for wanted in map(Requirement, declared):
+        if wanted.marker is not None and not wanted.marker.evaluate(
+            {**default_environment(), "python_version": version}
+        ):
+            continue
+        (pin,) = held[canonicalize_name(wanted.name)]
+        (exact,) = pin.specifier
+        assert exact.operator == "==" and wanted.specifier.contains(exact.version), f"{pin} is not {wanted}"
+
+
+def test_ci_hands_its_pins_to_the_command_of_the_readme(tmp_path: Path) -> None:
+    assert SCRIPT.index("PIP_CONSTRAINT=") < SCRIPT.index('bash -euo pipefail -c "$command"')
+    lines = [line for line in SCRIPT.splitlines() if re.match(r"cp \.ci/constraints|export PIP_CONSTRAINT=", line)]
+    code = "\n".join([f"work={tmp_path}", *lines, 'cat "$PIP_CONSTRAINT"'])
+    done = subprocess.run(["bash", "-euc", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == (ROOT / ".ci" / "constraints.txt").read_text()
