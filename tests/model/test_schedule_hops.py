@@ -11,6 +11,8 @@ from hetesynth.model.schedule import Schedule, Transfer, hops
 
 @dataclass(frozen=True)
 class Ends:
+    """A link as far as hops need it: its two GPUs."""
+
     src: int
     dst: int
 

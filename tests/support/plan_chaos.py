@@ -25,6 +25,8 @@ Task = Callable[[], bool]
 
 @dataclass
 class Block:
+    """A thread block under way: where it stands, and what its threads still have to do."""
+
     gpu: int
     code: PlanBlock
     at: int = 0
@@ -41,6 +43,8 @@ class Block:
 
 
 class Chaos:
+    """A run of ``plan`` in an order that ``seed`` draws."""
+
     def __init__(self, plan: Plan, root: int | None, seed: int) -> None:
         self.plan, self.root, self.rng = plan, root, random.Random(seed)
         self.haste = self.rng.choice((0.02, 0.2))  # how soon port channels do what was pushed
