@@ -21,6 +21,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (ROOT / ".ci" / "run").read_text()
+LINT = SCRIPT.split('echo "+ ruff, mypy, import-linter"\n')[1].split("echo ")[0].splitlines()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TESTED = [
     classifier.rpartition(" ")[2]
@@ -45,10 +46,20 @@ def pins(version: str) -> dict[str, list[Requirement]]:
 
 
 def test_pre_commit_runs_what_ci_runs() -> None:
-    block = SCRIPT.split('echo "+ ruff, mypy, import-linter"\n')[1].split("echo ")[0]
     hooks = [hook for repo in parsed(".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
-    assert [hook["entry"] for hook in hooks] == block.splitlines()
+    assert [hook["entry"] for hook in hooks] == LINT
     assert all(hook["language"] == "system" and hook["pass_filenames"] is False for hook in hooks)
+
+
+def test_contributing_names_the_checks_the_tiers_and_the_pythons() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    tiers = [marker.partition(":")[0] for marker in markers]
+    named = [*LINT, *(f"| `{tier}` | `pytest -m {tier}" for tier in tiers)]
+    assert [name for name in named if name not in page] == []
+    assert f"Python {TESTED[0]} to {TESTED[-1]}" in page
+    links = re.findall(r"\]\(([^)#]+)\)", page)
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_the_workflow_runs_the_script_on_every_supported_python() -> None:
