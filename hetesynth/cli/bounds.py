@@ -19,12 +19,12 @@ from hetesynth.cli.terminal import show
 @json_option
 def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
-    from hetesynth.pipeline import synthesis as pipeline
+    from hetesynth.pipeline.synthesis import bounds, recheck_bound
     from hetesynth.report.text import bounds_report, bounds_summary
 
     wanted = request(topology, **problem)
-    asked, found = pipeline.bounds(wanted)
-    rechecks = [pipeline.recheck_bound(asked, bound) for bound in found] if check else None
+    asked, found = bounds(wanted)
+    rechecks = [recheck_bound(asked, bound) for bound in found] if check else None
     if as_json:
         show(json.dumps(bounds_summary(asked, found, rechecks), indent=2))
     else:

@@ -84,7 +84,7 @@ def command(
     many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
     there are files for each root, NAME-root0.xml and so on, within one time budget.
     """
-    from hetesynth.pipeline import synthesis as pipeline
+    from hetesynth.pipeline.synthesis import suffixes, synthesize, write
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
     every = problem["root"] == ALL_ROOTS
@@ -106,19 +106,19 @@ def command(
         **problem,
     )
     check_folder(output)
-    named = named_stem(output, pipeline.suffixes(wanted))
+    named = named_stem(output, suffixes(wanted))
     if page is not None or trace is not None:
         from hetesynth.pipeline.reporting import check_reports, report_of_synthesis, write_reports
 
         check_reports(page, trace)
-    _check_apart(named, pipeline.suffixes(wanted), page, trace)
+    _check_apart(named, suffixes(wanted), page, trace)
     if every:
         _every_root(wanted, named, output, as_json=as_json)
         return
     with watching(quiet=as_json) as progress:
-        made = pipeline.synthesize(wanted, progress, warned)
+        made = synthesize(wanted, progress, warned)
     stem = named or (output or Path()) / _name(made)
-    paths = pipeline.write(made, stem)
+    paths = write(made, stem)
     if page is not None or trace is not None:
         try:
             paths += write_reports(report_of_synthesis(made), page, trace)

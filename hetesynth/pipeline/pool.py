@@ -152,11 +152,11 @@ def pool(
     return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds, interrupted, ending)
 
 
-def _share(budget: Budget, deadline: Deadline, contests: int, size: int) -> Budget:
-    """What one of the ``contests`` that are left, that for ``size`` bytes, may spend."""
+def _share(budget: Budget, deadline: Deadline, runs_left: int, size: int) -> Budget:
+    """What one of the ``runs_left``, that for ``size`` bytes, may spend."""
     cuts = budget.cuts.inside(f"{size} bytes")
     left = deadline.left()
-    return Budget(None if math.isinf(left) else max(0.05, left) / contests, budget.seed, cuts=cuts)
+    return Budget(None if math.isinf(left) else max(0.05, left) / runs_left, budget.seed, cuts=cuts)
 
 
 def _finalists(

@@ -22,7 +22,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline.least_time import least_time
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.pipeline.synthesis import Request, no_schedule, problem_of
+from hetesynth.pipeline.synthesis import Request, demand_several_ranks, no_schedule, problem_of
 from hetesynth.pipeline.ways import STEADY, Way, Ways, transfers
 from hetesynth.synthesis.search import Ending, Progress, silent
 from hetesynth.verify.schedule import schedule_violations
@@ -84,10 +84,7 @@ def contest(
     ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
     Raises HetesynthError when the size is too small to be cut, there is no schedule, or no way found one.
     """
-    if topology.ranks == 1:
-        raise HetesynthError(
-            "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
-        )
+    demand_several_ranks(topology)
     cuts = request.budget.cuts.inside()
     deadline = replace(request.budget, cuts=cuts).deadline()
     root = collective(request.collective, topology.ranks, 1, request.root).root

@@ -180,12 +180,17 @@ def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
         topology = load_topology(request.topology)
     with clock.phase("chunking"):
         collective(request.collective, topology.ranks, request.chunks, request.root)  # does the root fit?
-        if topology.ranks == 1:
-            raise HetesynthError(
-                "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
-            )
+        demand_several_ranks(topology)
         chunking = chunk(topology, request.chunking)
         return chunking, problem_of(request, chunking)
+
+
+def demand_several_ranks(topology: Topology) -> None:
+    """HetesynthError HS404 for a cluster of one GPU."""
+    if topology.ranks == 1:
+        raise HetesynthError(
+            "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
+        )
 
 
 def problem_of(request: Request, chunking: Chunking) -> Problem:

@@ -7,6 +7,7 @@ problems, and CEGIS where the model is small enough.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
@@ -35,23 +36,35 @@ def _greedy(search: Search) -> LowerBound | None:
     return None
 
 
-def _exactly(module: str, **options: int) -> Callable[[Search], LowerBound | None]:
+def _cegis_module() -> ModuleType:
+    from hetesynth.synthesis import cegis
+
+    return cegis
+
+
+def _monolithic_module() -> ModuleType:
+    from hetesynth.synthesis import whole
+
+    return whole
+
+
+def _exactly(
+    name: str, module: Callable[[], ModuleType], **options: int
+) -> Callable[[Search], LowerBound | None]:  # fmt: skip
     """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
 
     def improve(search: Search) -> LowerBound | None:
-        from importlib import import_module
-
         from hetesynth.synthesis.exact import raise_target
         from hetesynth.synthesis.step_model import StepModel
 
-        synthesize = import_module(f"hetesynth.synthesis.{module}").synthesize
+        synthesize = module().synthesize
 
         def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
             found: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
             outcome, model = found
             return outcome, lambda: model.smt2() if model is not None else ""
 
-        return raise_target(search, decide, module)
+        return raise_target(search, decide, name)
 
     return improve
 
@@ -59,7 +72,7 @@ def _exactly(module: str, **options: int) -> Callable[[Search], LowerBound | Non
 def _cegis(search: Search) -> LowerBound | None:
     """Algorithm 1: one greedy round as the seed, then CEGIS."""
     greedy.improve(search, rounds=1)
-    return None if search.done else _exactly("cegis")(search)
+    return None if search.done else _exactly("cegis", _cegis_module)(search)
 
 
 def _direct(search: Search) -> LowerBound | None:
@@ -116,7 +129,7 @@ def _auto(search: Search) -> LowerBound | None:
         _windowed(search, AUTO_RLIMIT_WINDOWS, share)
     if search.done or sends > MAX_SENDS or search.out_of_time():
         return None
-    return _exactly("cegis", rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
+    return _exactly("cegis", _cegis_module, rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
 
 
 def _tied_to_few(problem: Problem) -> bool:
@@ -160,14 +173,14 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),
-        Strategy("whole", "SCCL 3: the whole model at once", _exactly("whole"), _too_large),
+        Strategy("whole", "SCCL 3: the whole model at once", _exactly("monolithic", _monolithic_module), _too_large),
         *BASELINES,
     )
 }
 
 
 SIZED = ("timed", "exchange", "paced-trees", "negotiated")
-"""Strategies that count seconds instead of steps: they are made for the size of a buffer (``pipeline/ways``)."""
+"""Strategies that count seconds instead of steps: they are made for the size of a buffer."""
 
 
 def demand_strategy(name: str, *, sized: bool) -> None:
