@@ -17,6 +17,9 @@ from pathlib import Path
 
 from hetesynth.bench.message_tables import message_lines
 from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.emitter.assembly import STRAIGHTFORWARD
 from hetesynth.emitter.lower import LoweringOptions, fits, lower_with_notes, straightforward
 from hetesynth.emitter.outputs import write_atomically
@@ -27,7 +30,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.pipeline.formats import FORMATS, forms
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver

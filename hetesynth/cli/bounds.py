@@ -19,7 +19,7 @@ from hetesynth.cli.terminal import show
 @json_option
 def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
-    from hetesynth.pipeline.synthesis import bounds, recheck_bound
+    from hetesynth.compile.problem import bounds, recheck_bound
     from hetesynth.report.text import bounds_report, bounds_summary
 
     wanted = request(topology, **problem)

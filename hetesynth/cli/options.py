@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
+from hetesynth.compile.request import Exclusion, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
-from hetesynth.pipeline.synthesis import Exclusion, Request
 
 if TYPE_CHECKING:
     from hetesynth.frontend.nccl_graph import RingFile

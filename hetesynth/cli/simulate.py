@@ -50,7 +50,8 @@ def command(
     bus bandwidth that times the factor of the collective. Time is simulated, not measured.
     """
     wanted = buffer_sizes(sizes, "--size")
-    from hetesynth.pipeline.simulation import CostOptions, simulate_file
+    from hetesynth.commands.simulate import simulate_file
+    from hetesynth.pipeline.simulation import CostOptions
     from hetesynth.report.simulation import simulation_report, simulation_summary
 
     options: Any = {"calibration": calibration, "alpha": alpha, "steps": steps}

@@ -29,10 +29,11 @@ from hetesynth.cli.options import (
 from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
-from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX
+from hetesynth.pipeline.formats import SCHEDULE_SUFFIX
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.synthesis import Request, Synthesis
+    from hetesynth.compile.artifacts import Synthesis
+    from hetesynth.compile.request import Request
 
 
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
@@ -84,7 +85,9 @@ def command(
     many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
     there are files for each root, NAME-root0.xml and so on, within one time budget.
     """
-    from hetesynth.pipeline.synthesis import suffixes, synthesize, write
+    from hetesynth.commands.synth import synthesize
+    from hetesynth.compile.artifacts import write
+    from hetesynth.pipeline.formats import suffixes
     from hetesynth.report.text import synthesis_report, synthesis_summary
 
     every = problem["root"] == ALL_ROOTS

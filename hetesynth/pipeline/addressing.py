@@ -11,7 +11,8 @@ from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.plan import MAX_BUFFER_BYTES
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.synthesis import Request, Synthesis
+    from hetesynth.compile.artifacts import Synthesis
+    from hetesynth.compile.request import Request
 
 
 def addressable(request: Request, size: int) -> bool:

@@ -15,22 +15,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hetesynth import __version__
+from hetesynth.compile.artifacts import UNFIT, Synthesis, demand_callable
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.deadline import Cuts
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.addressing import addressable, carried, demand_addressable
+from hetesynth.pipeline.formats import SCHEDULE_SUFFIX
 from hetesynth.pipeline.pool import Pool, pool
-from hetesynth.pipeline.synthesis import (
-    SCHEDULE_SUFFIX,
-    UNFIT,
-    Clock,
-    Request,
-    Synthesis,
-    demand_callable,
-    for_contender,
-)
+from hetesynth.pipeline.program_choice import for_contender
 from hetesynth.pipeline.terrain import features
 from hetesynth.synthesis.search import Progress, silent
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import Cuts
@@ -18,7 +19,6 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import Pace
 from hetesynth.pipeline.pool import Pool, pool
-from hetesynth.pipeline.synthesis import Request
 from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
 INTERRUPTED = "interrupted before it was predicted"

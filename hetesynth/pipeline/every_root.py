@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.artifacts import Synthesis
+from hetesynth.compile.phases import Warn, unheard
+from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
 from hetesynth.pipeline.least_time import of_all_roots, warning
 from hetesynth.pipeline.roots import demand_single_root
-from hetesynth.pipeline.synthesis import Request, Synthesis, Warn, synthesize, unheard
 from hetesynth.synthesis.search import Progress, silent
 
 LEAST_SECONDS = 0.01  # of a budget: a first schedule is found and verified all the same

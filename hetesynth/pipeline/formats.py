@@ -6,7 +6,7 @@ of that format says of bytes. A new format is a new row of ``FORMATS``. Also wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,10 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.verdict import Violation
+
+if TYPE_CHECKING:
+    pass
+from hetesynth.compile.request import Request
 
 if TYPE_CHECKING:
     from hetesynth.emitter.assembly import Saving
@@ -214,3 +218,20 @@ def demand_collective(wanted: Target, collective: CollectiveName) -> None:
             code="HS513",
             help=f"targets with a {collective}: {others}",
         )
+
+
+SCHEDULE_SUFFIX = ".schedule.json"
+
+
+def suffixes(request: Request) -> list[str]:
+    """What follows the common part of the name of every file that ``request`` makes, programs first."""
+    programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
+    return [*programs, SCHEDULE_SUFFIX]
+
+
+def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
+    """(target, in place, suffix) of every program that the collective can have."""
+    for wanted in targets:
+        for in_place in forms(wanted, collective):
+            backend = FORMATS[wanted.format]
+            yield wanted, in_place, backend.suffix(wanted, in_place=in_place, several=len(targets) > 1)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from hetesynth import __version__
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.collectives.library import collective
+from hetesynth.compile.problem import recheck_bound
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.bound import Certificate
@@ -28,16 +29,17 @@ from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.pipeline.formats import (
     FORMATS,
+    SCHEDULE_SUFFIX,
     Emitted,
     demand_algorithm,
     demand_collective,
     demand_one_run,
     kind_of,
+    variants,
 )
 from hetesynth.pipeline.over_nics import network_warnings
 from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.pipeline.schedule_sizes import asked_collective
-from hetesynth.pipeline.synthesis import SCHEDULE_SUFFIX, recheck_bound, variants
 
 if TYPE_CHECKING:
     from hetesynth.emitter.schedule_json import JsonValue, ScheduleDocument

@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hetesynth.model.collective import REDUCING
-from hetesynth.pipeline.ways import transfers
+from hetesynth.model.collective import REDUCING, CollectiveName
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.synthesis import Request
+    from hetesynth.compile.request import Request
+
+if TYPE_CHECKING:
+    from hetesynth.compile.request import Request
 
 WORTH_TELLING = 3.0  # seconds; less than that nobody waits for
 
@@ -63,7 +65,7 @@ class LeastTime:
 
 def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTime:
     """What ``request`` takes at least on a cluster of ``ranks`` GPUs."""
-    from hetesynth.pipeline.synthesis import variants
+    from hetesynth.pipeline.formats import variants
 
     number = transfers(request.collective, ranks, request.chunks)
     programs = 0.0 if request.schedule_only else float(len([*variants(request.targets, request.collective)]))
@@ -110,3 +112,13 @@ def warning(request: Request, ranks: int, least: LeastTime, what: str = "") -> s
         return said
     bare = least_time(replace(request, schedule_only=True), ranks).seconds
     return f"{said}; --schedule-only needs about {bare:.0f} s"
+
+
+ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
+
+
+def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
+    """Deliveries of the collective, times two where each goes by another rank."""
+    if name in ROOTED_ALIKE:
+        return (ranks - 1) * chunks
+    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)

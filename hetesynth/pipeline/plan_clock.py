@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from hetesynth.errors import HetesynthError
@@ -61,30 +60,6 @@ class PlanClock:
         if self.collective in ROOTED or self._pieces % ranks:
             return None
         return collective(self.collective, ranks, self._pieces // ranks)
-
-
-def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanClock:
-    """The clock of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.verify.mscclpp import plan_violations
-    from hetesynth.verify.mscclpp_json import load_plan
-
-    plan = load_plan(path)
-    if plan.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {plan.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
-    links = {(link.src, link.dst) for link in topology.links}
-    wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
-    if wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
-    return PlanClock(topology, plan, options)
 
 
 def first_clock(

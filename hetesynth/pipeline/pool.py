@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import Pacing
 from hetesynth.errors import HetesynthError
@@ -22,10 +23,9 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.fused_receives import clock
 from hetesynth.pipeline.pace import Bounds, Pace
-from hetesynth.pipeline.program_choice import LOSS, MAX_TRANSFERS, Ranked
+from hetesynth.pipeline.program_choice import LOSS, MAX_TRANSFERS, Ranked, ranked_programs, sparing, timed_target
 from hetesynth.pipeline.simulation import ProgramClock
 from hetesynth.pipeline.sizing import Contender, Contest, contest
-from hetesynth.pipeline.synthesis import Request, ranked_programs, sparing, timed_target
 from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
 ANCHORS = 4  # sizes at which there is a contest

@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING
 
 from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.emitter.pacing import AFTERS, Pacing
-from hetesynth.model.deadline import Deadline
-from hetesynth.model.problem import Problem
+from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline import fused_receives
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.ways import STEADY
+from hetesynth.synthesis.search import Progress, silent
+
+if TYPE_CHECKING:
+    from hetesynth.emitter.pacing import Pacing
+    from hetesynth.pipeline.pace import Pace
+    from hetesynth.pipeline.sizing import Contender
+from hetesynth.compile.artifacts import Choice, Synthesis, finished
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.request import Request
 
 if TYPE_CHECKING:
     from hetesynth.pipeline.sizing import Contender
@@ -130,3 +140,53 @@ def pacings(
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Pacing.of(problem, schedule, begin, end, after)
+
+
+FOR_SCHEDULES = 0.75  # of the budget for a size; the rest is for their programs
+
+
+def _for_programs(budget: Budget, started: float) -> Deadline:
+    """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
+    whole = budget.deadline(started)
+    last = now() + (1 - FOR_SCHEDULES) * (budget.seconds or 0.0)
+    return replace(whole, at=max(whole.at, last))
+
+
+def timed_target(request: Request) -> Target | None:
+    """The target whose programs are timed: the first in MSCCL XML."""
+    found = (target for target in request.targets if target.format == "msccl-xml")
+    return None if request.schedule_only else next(found, None)
+
+
+def sparing(request: Request) -> Request:
+    """``request`` with the part of its budget that is for schedules where their programs are to be timed too."""
+    budget = request.budget
+    if budget.seconds is None or timed_target(request) is None:
+        return request
+    return replace(request, budget=replace(budget, seconds=FOR_SCHEDULES * budget.seconds))
+
+
+def ranked_programs(
+    topology: Topology, request: Request, contenders: Sequence[Contender], size: int, deadline: Deadline
+) -> list[Ranked]:  # fmt: skip
+    """The contenders by the time of their programs for ``timed_target``; as they are without one."""
+    from hetesynth.emitter.lower import LoweringOptions
+
+    target = timed_target(request)
+    if target is None:
+        return [Ranked(contender) for contender in contenders]
+    options = LoweringOptions("timed", profile=target, servers=topology.servers)
+    return by_program(topology, contenders, size, options, deadline)
+
+
+def for_contender(
+    request: Request, contender: Contender, pace: Pace, clock: Clock, choice: Choice | None = None,
+    progress: Progress = silent, pacing: Pacing | None = None,
+) -> Synthesis:  # fmt: skip
+    """What ``contender`` becomes. Raises HetesynthError with a code of ``UNFIT`` when it does not fit a target."""
+    stated = replace(
+        request, chunks=contender.chunks, strategy=contender.name, chunking=contender.chunking.options
+    )
+    return finished(
+        stated, contender.chunking, contender.problem, contender.solution, clock, progress, pace, choice, pacing
+    )

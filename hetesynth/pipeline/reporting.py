@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetesynth.commands.simulate import file_clock
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
@@ -19,14 +20,14 @@ from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.pace import implied_size
 from hetesynth.pipeline.plan_clock import PlanClock, first_clock
-from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock, file_clock, sizes_between
+from hetesynth.pipeline.simulation import CostOptions, ProgramClock, ScheduleClock, sizes_between
 from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
+    from hetesynth.compile.artifacts import Synthesis
     from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
-    from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
 
 SMALLEST, LARGEST = 1_000, 4_000_000_000

@@ -6,18 +6,15 @@ In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` pe
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costs
-from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
@@ -25,11 +22,9 @@ from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import ResourceUse, Timeline
-    from hetesynth.pipeline.plan_clock import PlanClock
     from hetesynth.simulate.graph_builder import SizedTasks
     from hetesynth.simulate.program import ProgramTasks
     from hetesynth.simulate.schedule import StepReading
-
 
 FileKind = Literal["schedule", "program", "plan"]
 
@@ -158,119 +153,6 @@ def predict(
 ) -> Prediction:  # fmt: skip
     """What ``schedule`` costs at one size; for several sizes use a ``ScheduleClock``."""
     return ScheduleClock(topology, problem, schedule, options).predict(size)
-
-
-@dataclass(frozen=True, slots=True)
-class FilePredictions:
-    """What the file at ``path`` costs on ``topology`` at every size asked for."""
-
-    path: Path
-    kind: FileKind
-    topology: Topology
-    options: CostOptions
-    predictions: tuple[Prediction, ...]
-    spent: Mapping[str, float]  # seconds to read the files, and to simulate
-
-
-def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> FilePredictions:
-    """Predict a schedule JSON, an MSCCL XML or an MSCCL++ plan at ``sizes``.
-
-    Raises HetesynthError for what cannot be simulated.
-    """
-    from hetesynth.frontend import load_topology
-
-    began = time.monotonic()
-    cluster = load_topology(topology)
-    clock = file_clock(path, cluster, options)
-    ready = time.monotonic()
-    found = tuple(clock.predict(size) for size in sizes)
-    spent = {"read": ready - began, "simulate": time.monotonic() - ready}
-    return FilePredictions(path, clock.kind, cluster, options, found, spent)
-
-
-def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
-    """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
-    from hetesynth.emitter.schedule_json import MAX_BYTES
-    from hetesynth.pipeline.formats import demand_one_run, format_of, kind_of
-    from hetesynth.pipeline.plan_clock import plan_clock
-
-    demand_one_run(path)
-    if format_of(path) == "msccl-xml":
-        return program_clock(path, topology, options)
-    if kind_of(_contents(path, MAX_BYTES), path) == "plan":
-        return plan_clock(path, topology, options)
-    return schedule_clock(path, topology, options)
-
-
-def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
-    """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
-    from hetesynth.pipeline.schedule_sizes import asked_collective
-    from hetesynth.verify.schedule import schedule_violations
-
-    document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
-    ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
-    if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
-        raise HetesynthError(
-            f"{path} is not a schedule for {topology.name}: their ranks or links differ",
-            code="HS561",
-            help="give the topology it was synthesized for",
-        )
-    asked = asked_collective(document, str(path))
-    room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
-    arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
-    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), asked)
-    wrong = schedule_violations(problem, document.schedule)
-    if wrong:
-        raise HetesynthError(
-            f"{path} is no schedule of its collective: {wrong[0].message}",
-            code="HS562",
-            help="give a schedule JSON as `hetesynth synth` wrote it",
-            exit_code=1,
-        )
-    try:
-        return ScheduleClock(topology, problem, document.schedule, options)
-    except ValueError as error:
-        raise _misfit(error) from error
-
-
-def program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
-    """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.pipeline.formats import demand_algorithm
-    from hetesynth.verify.msccl_xml import load_program
-    from hetesynth.verify.program import program_violations
-
-    read = load_program(path)
-    demand_algorithm(read, path)
-    if read.program is not None and read.program.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
-    links = {(link.src, link.dst) for link in topology.links}
-    wrong = program_violations(read, links=links, max_findings=1)
-    if read.program is None or wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
-    return ProgramClock(topology, read.program, options)
-
-
-def _contents(path: Path, most: int) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with path.open("rb") as file:
-            return file.read(most + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML"
-        ) from error
 
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:

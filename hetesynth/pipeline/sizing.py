@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking
 from hetesynth.collectives.library import collective
+from hetesynth.compile.problem import demand_several_ranks, no_schedule, problem_of
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.least_time import least_time
+from hetesynth.pipeline.least_time import least_time, transfers
 from hetesynth.pipeline.pace import Bounds, Pace, rechecked_bounds
 from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.pipeline.synthesis import Request, demand_several_ranks, no_schedule, problem_of
-from hetesynth.pipeline.ways import STEADY, Way, Ways, transfers
+from hetesynth.pipeline.ways import STEADY, Way, Ways
 from hetesynth.synthesis.search import Ending, Progress, silent
 from hetesynth.verify.schedule import schedule_violations
 

@@ -20,35 +20,55 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
+from hetesynth.pipeline.least_time import transfers
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.synthesis import Request
+    from hetesynth.compile.request import Request
     from hetesynth.synthesis.strategy import Strategy
     from hetesynth.synthesis.timed import Rates
 
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
+
 MAX_START = 16
+
 MAX_START_PERSONAL = 8  # there are as many chunks more as ranks
+
 MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
+
 QUICK_TRANSFERS = 9_000  # of the first contenders
+
 MAX_TIMED = 70_000  # of a contender routed by earliest arrival
+
 MAX_TREES = 20_000  # of a contender along balanced trees
+
 MAX_LISTED = 12_000  # of a contender with fixed routes
+
 MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a contender whose NICs keep their peers
+
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
+
 FEW_MULTIPLES = 4
+
 SHARE = 0.2  # of the remaining budget for one contender
+
 SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
+
 WEIGHTS = (0.0, 0.5, 1.0)
+
 PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
+
 PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
+
 HEAVY = 30.0  # seconds of bytes / seconds of latency, from which on packed trees come first of all
+
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
+
 SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
+
 PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+
 STEADY = ("rails", "ring", "double-tree")
 """Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
-ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")
 
 
 @dataclass(frozen=True)
@@ -216,7 +236,7 @@ class Ways:
 
     def fixed(self) -> Iterator[Way]:
         """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
-        from hetesynth.pipeline.synthesis import MANY_RANKS
+        from hetesynth.compile.problem import MANY_RANKS
         from hetesynth.synthesis.registry import FEW_PEERS, LAST, STRATEGIES
 
         chunks, name = min(self.counts()), self.request.collective
@@ -333,13 +353,6 @@ class Ways:
             code="HS611",
             help=f"use --size {least}B or more{fewer}",
         )
-
-
-def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
-    """Deliveries of the collective, times two where each goes by another rank."""
-    if name in ROOTED_ALIKE:
-        return (ranks - 1) * chunks
-    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)
 
 
 def strategy_of(request: Request, topology: Topology) -> Strategy:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.report.words import size_text
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.simulation import FilePredictions, Prediction
+    from hetesynth.commands.simulate import FilePredictions
+    from hetesynth.pipeline.simulation import Prediction
 
 _COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")
 

@@ -15,8 +15,8 @@ from hetesynth.model.schedule import hops
 from hetesynth.report.words import clock_line, counted, size_text
 
 if TYPE_CHECKING:
+    from hetesynth.compile.artifacts import Synthesis
     from hetesynth.pipeline.roots import Warned
-    from hetesynth.pipeline.synthesis import Synthesis
     from hetesynth.synthesis.search import Ending
     from hetesynth.verify.certificate import Recheck
 

@@ -173,7 +173,9 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
         Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
         Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),
-        Strategy("whole", "SCCL 3: the whole model at once", _exactly("monolithic", _monolithic_module), _too_large),
+        Strategy(
+            "whole", "SCCL 3: the whole model at once", _exactly("monolithic", _monolithic_module), _too_large
+        ),
         *BASELINES,
     )
 }

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
@@ -16,7 +19,6 @@ from hetesynth.model.target import TARGETS
 from hetesynth.pipeline.fused_receives import seconds
 from hetesynth.pipeline.pace import implied_size
 from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy

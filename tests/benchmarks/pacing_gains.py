@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget, Problem
@@ -18,7 +21,6 @@ from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.pipeline.program_choice import pacings
 from hetesynth.pipeline.simulation import ProgramClock, ScheduleClock
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 from hetesynth.bounds.lower import lower_bound
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import direct, greedy, windows
 from hetesynth.synthesis.registry import AUTO_RLIMIT_WINDOWS
 from hetesynth.synthesis.search import Search

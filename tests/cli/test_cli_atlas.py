@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.request import Request
 from hetesynth.emitter import folders
 from hetesynth.emitter.folders import write_folder
 from hetesynth.emitter.mscclpp_sizes import too_large
@@ -21,7 +23,6 @@ from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.pipeline import atlas, ways
 from hetesynth.pipeline.addressing import demand_carried
-from hetesynth.pipeline.synthesis import Clock, Request
 from hetesynth.report.atlas import atlas_report
 from hetesynth.synthesis.search import silent
 

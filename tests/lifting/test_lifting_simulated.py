@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.simulate import program_clock, schedule_clock
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.pipeline.importing import ImportRequest, import_file
 from hetesynth.pipeline.judging import Question, judge_file
-from hetesynth.pipeline.simulation import CostOptions, program_clock, schedule_clock
+from hetesynth.pipeline.simulation import CostOptions
 from hetesynth.verify.msccl_xml import load_program
 from hetesynth.verify.program import program_violations
 from hetesynth.verify.schedule import schedule_violations

@@ -8,6 +8,9 @@ from random import Random
 
 import pytest
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.artifacts import Synthesis
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
@@ -15,7 +18,6 @@ from hetesynth.model.problem import Budget
 from hetesynth.pipeline import atlas as atlases
 from hetesynth.pipeline.comparison import compare
 from hetesynth.pipeline.sizing import contest
-from hetesynth.pipeline.synthesis import Request, Synthesis, synthesize
 from hetesynth.synthesis.clauses import Clauses
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
@@ -20,7 +24,6 @@ from hetesynth.pipeline.formats import Emitted
 from hetesynth.pipeline.fused_receives import candidates, emitted, seconds
 from hetesynth.pipeline.pace import implied_size
 from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem, synthesize
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy

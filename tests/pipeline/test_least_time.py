@@ -8,13 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from hetesynth.cli.main import cli
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
 from hetesynth.pipeline import every_root, sizing
 from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
-from hetesynth.pipeline.synthesis import Clock, Request, synthesize
 from hetesynth.pipeline.ways import Way
 from hetesynth.report.text import synthesis_summary
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.plan_chaos import outcome
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
 from hetesynth.emitter.layout import in_place_supported
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import target
-from hetesynth.pipeline.synthesis import Request, synthesize
 from hetesynth.verify.mscclpp import plan_violations
 from hetesynth.verify.mscclpp_json import read_plan_json
 

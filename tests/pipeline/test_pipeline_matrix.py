@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
 from hetesynth.emitter.layout import in_place_supported
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline.synthesis import Request, synthesize
 from hetesynth.verify.msccl_xml import read_program
 from hetesynth.verify.program import profile_violations, program_violations
 from hetesynth.verify.schedule import schedule_violations

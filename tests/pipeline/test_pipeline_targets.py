@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from hetesynth.bench.programs import measured, page
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.pipeline.formats import FORMATS
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem, suffixes, synthesize
+from hetesynth.pipeline.formats import FORMATS, suffixes
 from hetesynth.verify.lint import lint
 from hetesynth.verify.msccl_xml import read_program
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
@@ -17,7 +18,6 @@ from hetesynth.pipeline import ways
 from hetesynth.pipeline.pool import Pool, anchors, pool, seconds_at
 from hetesynth.pipeline.program_choice import LOSS
 from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.pipeline.synthesis import Request
 
 TOPOLOGY = Path(__file__).resolve().parents[2] / "examples" / "h20_4p8" / "topo.dsl"
 TARGET = TARGETS["msccl-executor"]

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.emitter.lower import LoweringOptions
 from hetesynth.model.deadline import Cuts, Deadline
 from hetesynth.model.problem import Budget, Problem
@@ -16,7 +19,6 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline.program_choice import Ranked, by_program, quickest, seconds
 from hetesynth.pipeline.simulation import ScheduleClock
 from hetesynth.pipeline.sizing import Contender
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver

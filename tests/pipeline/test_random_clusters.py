@@ -12,10 +12,11 @@ from typing import get_args
 import pytest
 from support.random_sources import random_source
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline.synthesis import Request, synthesize
 
 SIZES = (None, 10**6, 64 * 10**6, 10**9)
 SECONDS = 3.0

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.problem import problem_of
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
@@ -21,7 +23,6 @@ from hetesynth.model.topology import Topology
 from hetesynth.pipeline import sizing, ways
 from hetesynth.pipeline.pace import implied_size, pace, rechecked_bounds
 from hetesynth.pipeline.sizing import contest
-from hetesynth.pipeline.synthesis import Request, problem_of
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule import schedule_violations

@@ -12,13 +12,13 @@ from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
 from hetesynth.collectives.library import collective
+from hetesynth.commands.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.pipeline.program_chunks import chunks_moved
 from hetesynth.pipeline.report_curves import baseline_curves
 from hetesynth.pipeline.reporting import check_reports, report_of_file, report_of_synthesis
 from hetesynth.pipeline.simulation import CostOptions
-from hetesynth.pipeline.synthesis import synthesize
 from hetesynth.report.contents import Report
 from hetesynth.verify.msccl_xml import read_program
 

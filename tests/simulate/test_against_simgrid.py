@@ -15,10 +15,11 @@ import pytest
 from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.timeline import TransferGraph
 from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.pipeline.synthesis import Request, synthesize
 from hetesynth.simulate.engine import simulate
 from hetesynth.verify.msccl_xml import read_program
 

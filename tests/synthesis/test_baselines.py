@@ -8,15 +8,17 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring
 from support.solving import solve
 
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis.baselines.binary_trees import parents
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import NoRoute
+from hetesynth.synthesis.routes import NoRoute
 from hetesynth.synthesis.search import Search
 from hetesynth.verify.schedule import schedule_violations
 

@@ -14,12 +14,13 @@ from support.replay import complaint
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.problem import problem_of
+from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
 from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.pipeline.synthesis import Request, problem_of
 from hetesynth.synthesis import exchange
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.exchange import Paths, exchange_strategy, refuses

@@ -13,11 +13,12 @@ from support.random_graphs import clusters
 from support.replay import complaint
 
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.problem import problem_of
+from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.pipeline.synthesis import Request, problem_of
 from hetesynth.synthesis import listing
 from hetesynth.synthesis.dissemination import Dissemination
 from hetesynth.synthesis.listing import listed

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from hetesynth.chunking import Chunking
+from hetesynth.compile.phases import Clock
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.pipeline.synthesis import Clock, Request, load_problem
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule import schedule_violations

@@ -13,7 +13,7 @@ from collections import defaultdict
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.baselines.regions import Ground
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import Routes
+from hetesynth.synthesis.routes import Routes
 
 Edge = tuple[Rank, Rank]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.baselines.regions import Ground
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import Load, NoRoute, Routes, arcs_between
+from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
 
 MAX_LANES = 8
 LESS = 0.999  # of the busiest resource's load: what a larger number of lanes must come down to

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hetesynth.bounds.regions import partitions
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import Load, NoRoute, arcs_between
+from hetesynth.synthesis.routes import Load, NoRoute, arcs_between
 
 MAX_TRIES = 20_000  # partial paths looked at before a path through all ranks is given up
 

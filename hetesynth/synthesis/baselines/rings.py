@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.baselines.regions import Ground
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import NoRoute, Routes
+from hetesynth.synthesis.routes import NoRoute, Routes
 
 MAX_RINGS = 32
 

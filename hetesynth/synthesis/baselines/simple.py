@@ -13,7 +13,7 @@ import heapq
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.baselines.regions import Ground
 from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.routing import NoRoute, Routes
+from hetesynth.synthesis.routes import NoRoute, Routes
 
 
 def all_pairs_routes(tables: Dissemination) -> Routes:

@@ -16,7 +16,8 @@ from hetesynth.synthesis.baselines.simple import (
 )
 from hetesynth.synthesis.dissemination import Dissemination, excess
 from hetesynth.synthesis.peers import within_peers
-from hetesynth.synthesis.routing import NoRoute, Routes, list_schedule
+from hetesynth.synthesis.routes import NoRoute, Routes
+from hetesynth.synthesis.routing import list_schedule
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 

@@ -1,0 +1,93 @@
+"""The main job: a topology and a collective to judged files.
+
+text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
+anything is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hetesynth.compile.artifacts import UNFIT, Choice, Synthesis, demand_callable, finished
+from hetesynth.compile.phases import Clock, Warn, unheard
+from hetesynth.compile.problem import load_problem, no_schedule
+from hetesynth.compile.request import Request
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import Cuts, now
+from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.pipeline.addressing import demand_addressable, demand_carried
+from hetesynth.pipeline.program_choice import _for_programs, for_contender, ranked_programs, sparing, timed_target
+from hetesynth.synthesis.search import Progress, silent
+
+if TYPE_CHECKING:
+    pass
+
+
+def synthesize(request: Request, progress: Progress = silent, warn: Warn = unheard) -> Synthesis:
+    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
+
+    ``warn`` is told before the search where the budget is less than the least time of the other phases.
+    """
+    from hetesynth.pipeline.ways import strategy_of
+    from hetesynth.synthesis.registry import demand_strategy
+    from hetesynth.synthesis.solve import Solver
+    from hetesynth.verify.schedule import schedule_violations
+
+    demand_strategy(request.strategy, sized=request.size is not None)
+    demand_callable(request)
+    clock = Clock()
+    request = replace(request, budget=replace(request.budget, cuts=Cuts()))
+    if request.size is not None:
+        return _for_size(request, request.size, clock, progress, warn)
+    chunking, problem = load_problem(request, clock)
+    clock.expect(request, problem.ranks, warn)
+    chosen = strategy_of(request, chunking.topology)
+    with clock.phase("search"):
+        outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
+    match outcome:
+        case Infeasible(reason=reason):
+            raise no_schedule(reason)
+        case GaveUp(reason=reason):
+            way_out = "raise --time-budget or --max-peers, or use --strategy auto"
+            late = " in the time budget" if request.budget.cuts else ""
+            raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
+    clock.phases["bound"] = outcome.bound_seconds
+    clock.phases["search"] -= outcome.bound_seconds
+    return finished(request, chunking, problem, outcome, clock, progress)
+
+
+def _for_size(request: Request, size: int, clock: Clock, progress: Progress, warn: Warn) -> Synthesis:
+    """The contender with the quickest program for ``size`` whose programs fit every target."""
+    from hetesynth.pipeline.sizing import contest
+    from hetesynth.synthesis.interrupts import finishing
+
+    started = now()
+    demand_addressable(request, size)
+    with clock.phase("parse"):
+        topology = load_topology(request.topology)
+    clock.expect(request, topology.ranks, warn)
+    with clock.phase("search"):
+        programs = timed_target(request) is not None
+        held = contest(topology, sparing(request), size, progress, programs=programs)
+    unfit: list[tuple[str, float, str]] = []
+    refusal: HetesynthError | None = None
+    with finishing(), clock.phase("predict"):
+        deadline = _for_programs(request.budget, started)
+        ranked = ranked_programs(topology, request, held.contenders, held.size, deadline)
+    for found in ranked:
+        contender, pacing = found.contender, found.pacing
+        short = held.interrupted or bool(request.budget.cuts)
+        ending = "time" if short and not held.cut_short else held.ending
+        choice = Choice(contender.label, len(held.tried), short, tuple(unfit), ending)
+        try:
+            made = for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
+            demand_carried(made, size)
+            return made if made.program_seconds else replace(made, program_seconds=found.seconds)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+            refusal = refusal or error
+            unfit.append((contender.label, contender.seconds, error.message))
+    raise refusal or InternalError("a contest without contenders")
