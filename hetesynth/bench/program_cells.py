@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hetesynth.emitter.lower import Lowered
-from hetesynth.emitter.outputs import write_atomically
-from hetesynth.emitter.summary import program_summary
+from hetesynth.files.atomic import write_atomically
+from hetesynth.lowering.msccl.lower import Lowered
+from hetesynth.lowering.msccl.summary import program_summary
 from hetesynth.model.collective import CollectiveName
 
 

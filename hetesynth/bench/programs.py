@@ -17,24 +17,24 @@ from pathlib import Path
 
 from hetesynth.bench.message_tables import message_lines
 from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
+from hetesynth.compile.formats import FORMATS, forms
 from hetesynth.compile.phases import Clock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
-from hetesynth.emitter.assembly import STRAIGHTFORWARD
-from hetesynth.emitter.lower import LoweringOptions, fits, lower_with_notes, straightforward
-from hetesynth.emitter.outputs import write_atomically
 from hetesynth.errors import HetesynthError
+from hetesynth.files.atomic import write_atomically
 from hetesynth.frontend import load_topology
+from hetesynth.lowering.msccl.assembly import STRAIGHTFORWARD
+from hetesynth.lowering.msccl.lower import LoweringOptions, fits, lower_with_notes, straightforward
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.pipeline.formats import FORMATS, forms
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them

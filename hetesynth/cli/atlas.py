@@ -51,9 +51,9 @@ def command(
     not at all.
     """
     wanted = buffer_sizes(sizes, "--sizes", factor=2)
-    from hetesynth.emitter.folders import check_replaceable, write_folder
-    from hetesynth.pipeline.atlas import MARK, atlas, files, index
-    from hetesynth.report.atlas import atlas_report
+    from hetesynth.cli.render.atlas import atlas_report
+    from hetesynth.commands.atlas import MARK, atlas, files, index
+    from hetesynth.files.folders import check_replaceable, write_folder
 
     check_replaceable(output, MARK)
     asked = request(

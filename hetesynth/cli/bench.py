@@ -51,7 +51,7 @@ def command(
     from hetesynth.bench.cases import chosen
     from hetesynth.bench.page import page, plain
     from hetesynth.bench.run import QUICK_SECONDS, Runner
-    from hetesynth.emitter.outputs import write_atomically
+    from hetesynth.files.atomic import write_atomically
 
     if times:
         return _times(patterns, _target(output, wanted=not patterns or write, page="benchmarks_time.md"), examples)
@@ -83,7 +83,7 @@ def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None
     """The tables of predicted time; 1 when a command failed."""
     from hetesynth.bench.time_page import time_page
     from hetesynth.bench.time_tables import ring_rows, speed_rows, time_rows
-    from hetesynth.emitter.outputs import write_atomically
+    from hetesynth.files.atomic import write_atomically
 
     folder = examples or ROOT / "examples"
     with _watching(quiet=False) as progress, _interruptible():
@@ -106,7 +106,7 @@ def _target(output: Path | None, *, wanted: bool, page: str = "benchmarks.md") -
         raise HetesynthError(
             f"{target.parent} is not a directory", code="HS903", help="choose another file with -o"
         )
-    from hetesynth.emitter.outputs import check_writable
+    from hetesynth.files.atomic import check_writable
 
     check_writable(target.parent)
     return target

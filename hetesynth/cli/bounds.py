@@ -19,8 +19,8 @@ from hetesynth.cli.terminal import show
 @json_option
 def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
+    from hetesynth.cli.render.synth import bounds_report, bounds_summary
     from hetesynth.compile.problem import bounds, recheck_bound
-    from hetesynth.report.text import bounds_report, bounds_summary
 
     wanted = request(topology, **problem)
     asked, found = bounds(wanted)

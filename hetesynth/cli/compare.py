@@ -48,14 +48,14 @@ def command(
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     if not names:
         raise click.BadParameter("name at least one", param_hint="--strategies")
-    from hetesynth.pipeline.comparison import compare, curves
-    from hetesynth.report.comparison import comparison_report
+    from hetesynth.cli.render.compare import comparison_report
+    from hetesynth.commands.compare import compare, curves
 
     asked = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
     with watching(quiet=as_json) as progress:
         found = compare(asked, wanted, names, progress)
     if plot is not None:
-        from hetesynth.emitter.outputs import write_atomically
+        from hetesynth.files.atomic import write_atomically
         from hetesynth.report.size_plot import size_plot
 
         title = f"{found.topology.name}: {asked.collective}, {found.topology.ranks} GPUs"

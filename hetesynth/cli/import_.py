@@ -53,9 +53,9 @@ def command(
     uses, as wide as it needs; with --topo they are the cluster's, the steps stretch to its capacities, and the
     report compares them with the lower bound. Exits 1 when the file is wrong or no schedule can say what it does.
     """
+    from hetesynth.cli.render.import_file import import_report, import_summary
     from hetesynth.cli.synth import check_folder, named_stem
-    from hetesynth.pipeline import importing
-    from hetesynth.report.importing import import_report, import_summary
+    from hetesynth.commands import import_file as importing
 
     request = importing.ImportRequest(
         path=file,

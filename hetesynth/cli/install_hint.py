@@ -21,13 +21,13 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
     With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or
     none does. TARGET is portable, rccl-6, rccl-5, msccl-executor, msccl or mscclpp.
     """
+    from hetesynth.cli.render.install import HintWarning, hint_text, install_hint
     from hetesynth.model.target import target
-    from hetesynth.report.install import HintWarning, hint_text, install_hint
 
     wanted = target(name)
     warnings: list[HintWarning] = []
     if file is not None:
-        from hetesynth.pipeline.judging import installed
+        from hetesynth.commands.verify import installed
 
         for finding in installed(file, wanted):
             v = finding.violation

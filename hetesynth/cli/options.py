@@ -228,7 +228,7 @@ def buffer_size(text: str, option: str) -> int:
 
 def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
     """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
-    from hetesynth.pipeline.simulation import sizes_between
+    from hetesynth.compile.predictors import sizes_between
 
     found: list[int] = []
     for part in text.split(",")[: MAX_SIZES + 1]:

@@ -15,7 +15,7 @@ import click
 from hetesynth.cli.terminal import show
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.running import Report
+    from hetesynth.commands.run import Report
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -69,9 +69,9 @@ def command(
     Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
     one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
+    from hetesynth.commands.run import Request, run_file
     from hetesynth.errors import HetesynthError
     from hetesynth.execute.job import Wishes
-    from hetesynth.pipeline.running import Request, run_file
 
     request = Request(
         program,

@@ -50,14 +50,14 @@ def command(
     bus bandwidth that times the factor of the collective. Time is simulated, not measured.
     """
     wanted = buffer_sizes(sizes, "--size")
+    from hetesynth.cli.render.simulate import simulation_report, simulation_summary
     from hetesynth.commands.simulate import simulate_file
-    from hetesynth.pipeline.simulation import CostOptions
-    from hetesynth.report.simulation import simulation_report, simulation_summary
+    from hetesynth.compile.predictors import CostOptions
 
     options: Any = {"calibration": calibration, "alpha": alpha, "steps": steps}
     written: list[Path] = []
     if page is not None or trace is not None:
-        from hetesynth.pipeline.reporting import check_reports, report_of_file, write_reports
+        from hetesynth.commands.report import check_reports, report_of_file, write_reports
 
         check_reports(page, trace)
         written = write_reports(report_of_file(file, topology, wanted, CostOptions(**options)), page, trace)

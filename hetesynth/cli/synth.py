@@ -28,8 +28,8 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import show
+from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError
-from hetesynth.pipeline.formats import SCHEDULE_SUFFIX
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
@@ -85,10 +85,10 @@ def command(
     many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
     there are files for each root, NAME-root0.xml and so on, within one time budget.
     """
+    from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.commands.synth import synthesize
     from hetesynth.compile.artifacts import write
-    from hetesynth.pipeline.formats import suffixes
-    from hetesynth.report.text import synthesis_report, synthesis_summary
+    from hetesynth.compile.formats import suffixes
 
     every = problem["root"] == ALL_ROOTS
     if every and (single_root or page is not None or trace is not None):
@@ -111,7 +111,7 @@ def command(
     check_folder(output)
     named = named_stem(output, suffixes(wanted))
     if page is not None or trace is not None:
-        from hetesynth.pipeline.reporting import check_reports, report_of_synthesis, write_reports
+        from hetesynth.commands.report import check_reports, report_of_synthesis, write_reports
 
         check_reports(page, trace)
     _check_apart(named, suffixes(wanted), page, trace)
@@ -140,8 +140,8 @@ def command(
 
 def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
     """The files of all roots, and one report."""
-    from hetesynth.pipeline import every_root
-    from hetesynth.report.text import every_root_report, every_root_summary
+    from hetesynth.cli.render.synth import every_root_report, every_root_summary
+    from hetesynth.commands import every_root
 
     with watching(quiet=as_json) as progress:
         made = every_root.for_every_root(wanted, progress, warned)
@@ -177,7 +177,7 @@ def check_folder(output: Path | None) -> None:
         raise HetesynthError(
             f"{directory} is not a directory", code="HS511", help="create it first, or choose another -o"
         )
-    from hetesynth.emitter.outputs import check_writable
+    from hetesynth.files.atomic import check_writable
 
     check_writable(directory)
 
@@ -186,7 +186,7 @@ def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
     """The common part that ``output`` names, None where it names a folder or nothing: all files can be written."""
     if output is None or output.is_dir():
         return None
-    from hetesynth.emitter.outputs import check_targets
+    from hetesynth.files.atomic import check_targets
 
     if output.exists() and not output.is_file():
         check_targets([output])  # a device or a pipe, and nobody means its name with an extension

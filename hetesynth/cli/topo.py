@@ -25,8 +25,8 @@ def command() -> None:
 @json_option
 def show(topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, every: bool, as_json: bool) -> None:
     """Print the GPUs, the links with C(u, v), the shared resources with C_g, and each one's rounding error."""
+    from hetesynth.cli.render.topo import graph_document, topology_report
     from hetesynth.compile.problem import load_chunking
-    from hetesynth.report.topology import graph_document, topology_report
 
     chunking = load_chunking(topology, chunking_options(chunk_size, tau_ref, rounding))
     if as_json:

@@ -14,8 +14,8 @@ from hetesynth.cli.options import TOPOLOGY, json_option, root_option, targets_of
 from hetesynth.cli.terminal import show
 
 if TYPE_CHECKING:
+    from hetesynth.commands.verify import Finding, Judged
     from hetesynth.model.verdict import Violation
-    from hetesynth.pipeline.judging import Finding, Judged
 
 SHOWN_ALIKE = 3  # findings of one rule
 
@@ -55,7 +55,7 @@ def command(
     only breaks the limits that all share is listed apart and does not fail the file unless --portable is given.
     docs/verify.md lists the rules.
     """
-    from hetesynth.pipeline import judging
+    from hetesynth.commands import verify as judging
 
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")

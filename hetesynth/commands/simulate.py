@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.errors import HetesynthError
-from hetesynth.model.problem import Arc, Problem
-from hetesynth.model.topology import Topology
-from hetesynth.pipeline.simulation import (
+from hetesynth.compile.predictors import (
     CostOptions,
     FileKind,
     Prediction,
@@ -22,13 +19,16 @@ from hetesynth.pipeline.simulation import (
     ScheduleClock,
     _misfit,
 )
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     pass
-from hetesynth.pipeline.plan_clock import PlanClock
+from hetesynth.compile.plan_predictor import PlanClock
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.plan_clock import PlanClock
+    from hetesynth.compile.plan_predictor import PlanClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 
 def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
     """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
-    from hetesynth.emitter.schedule_json import MAX_BYTES
-    from hetesynth.pipeline.formats import demand_one_run, format_of, kind_of
+    from hetesynth.compile.formats import demand_one_run, format_of, kind_of
+    from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
     if format_of(path) == "msccl-xml":
@@ -74,9 +74,9 @@ def file_clock(path: Path, topology: Topology, options: CostOptions) -> Schedule
 
 def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
     """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.emitter.schedule_json import MAX_BYTES, read_schedule_json
-    from hetesynth.pipeline.schedule_sizes import asked_collective
-    from hetesynth.verify.schedule import schedule_violations
+    from hetesynth.compile.schedule_sizes import asked_collective
+    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.verify.schedule.judge import schedule_violations
 
     document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
     ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
@@ -106,9 +106,9 @@ def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sche
 
 def program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
     """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.pipeline.formats import demand_algorithm
-    from hetesynth.verify.msccl_xml import load_program
-    from hetesynth.verify.program import program_violations
+    from hetesynth.compile.formats import demand_algorithm
+    from hetesynth.verify.msccl.judge import program_violations
+    from hetesynth.verify.msccl.reader import load_program
 
     read = load_program(path)
     demand_algorithm(read, path)
@@ -145,8 +145,8 @@ def _contents(path: Path, most: int) -> bytes:
 
 def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanClock:
     """The clock of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.verify.mscclpp import plan_violations
-    from hetesynth.verify.mscclpp_json import load_plan
+    from hetesynth.verify.mscclpp.judge import plan_violations
+    from hetesynth.verify.mscclpp.reader import load_plan
 
     plan = load_plan(path)
     if plan.ranks != topology.ranks:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hetesynth.autotune.program_ranking import _for_programs, for_contender, ranked_programs, sparing, timed_target
+from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import UNFIT, Choice, Synthesis, demand_callable, finished
 from hetesynth.compile.phases import Clock, Warn, unheard
 from hetesynth.compile.problem import load_problem, no_schedule
@@ -17,8 +19,6 @@ from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.pipeline.addressing import demand_addressable, demand_carried
-from hetesynth.pipeline.program_choice import _for_programs, for_contender, ranked_programs, sparing, timed_target
 from hetesynth.synthesis.search import Progress, silent
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
 
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
     """
-    from hetesynth.pipeline.ways import strategy_of
+    from hetesynth.autotune.candidates import strategy_of
     from hetesynth.synthesis.registry import demand_strategy
     from hetesynth.synthesis.solve import Solver
-    from hetesynth.verify.schedule import schedule_violations
+    from hetesynth.verify.schedule.judge import schedule_violations
 
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request)
@@ -60,7 +60,7 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
 
 def _for_size(request: Request, size: int, clock: Clock, progress: Progress, warn: Warn) -> Synthesis:
     """The contender with the quickest program for ``size`` whose programs fit every target."""
-    from hetesynth.pipeline.sizing import contest
+    from hetesynth.autotune.tuning import contest
     from hetesynth.synthesis.interrupts import finishing
 
     started = now()

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING
 
 from hetesynth import __version__
 from hetesynth.chunking import Chunking
+from hetesynth.compile.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.compile.over_nics import network_warnings
 from hetesynth.compile.phases import Clock
 from hetesynth.compile.problem import MANY_RANKS, RECHECK_SECONDS, recheck_bound
 from hetesynth.compile.request import Request
+from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.pipeline.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
-from hetesynth.pipeline.over_nics import network_warnings
-from hetesynth.pipeline.roots import Warned, call_warnings, demand_single_root
 from hetesynth.synthesis.search import Ending, Progress, silent
 
 if TYPE_CHECKING:
-    from hetesynth.emitter.pacing import Pacing
-    from hetesynth.pipeline.pace import Pace
+    from hetesynth.compile.time_optimality import Pace
+    from hetesynth.lowering.msccl.throttling import Pacing
     from hetesynth.synthesis.solve import Solution
-    from hetesynth.verify.certificate import Recheck
+    from hetesynth.verify.bounds.judge import Recheck
 
 PROGRAM_TRANSFERS = (150, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
 
@@ -93,10 +93,10 @@ def finished(
     pacing: Pacing | None = None,
 ) -> Synthesis:  # fmt: skip
     """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
-    from hetesynth.pipeline.least_time import told_unasked
-    from hetesynth.pipeline.pace import implied_size, pace
+    from hetesynth.compile.least_time import told_unasked
+    from hetesynth.compile.time_optimality import implied_size, pace
     from hetesynth.synthesis.interrupts import finishing
-    from hetesynth.verify.schedule import schedule_violations
+    from hetesynth.verify.schedule.judge import schedule_violations
 
     with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
         with clock.phase("verify"):
@@ -134,8 +134,8 @@ def _ended(budget: Budget, solution: Solution, choice: Choice | None) -> tuple[b
 
 def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:
     """What the first program takes, simulated from its bytes; None where there is none."""
-    from hetesynth.pipeline.plan_clock import first_clock
-    from hetesynth.pipeline.simulation import CostOptions
+    from hetesynth.compile.plan_predictor import first_clock
+    from hetesynth.compile.predictors import CostOptions
 
     found = first_clock(topology, programs, CostOptions())
     return None if found is None else found.timeline(size).makespan
@@ -147,8 +147,8 @@ def _programs(
 ) -> dict[str, Emitted]:  # fmt: skip
     """Lower, write to memory, read back and execute: every program, one after the other. ``size``: for which the
     quicker receives are taken."""
-    from hetesynth.emitter.lower import LoweringOptions
-    from hetesynth.pipeline.fused_receives import emitted
+    from hetesynth.compile.fused_receives import emitted
+    from hetesynth.lowering.msccl.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
     for wanted, in_place, suffix in variants(request.targets, problem.collective.name):
@@ -171,7 +171,7 @@ def _programs(
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
     """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
-    from hetesynth.emitter.msccl_xml import MAX_NAME
+    from hetesynth.lowering.msccl.xml_writer import MAX_NAME
 
     asked = problem.collective
     root = "" if asked.root is None else f"root{asked.root}"
@@ -186,7 +186,7 @@ def _demand_clean(found: list[Violation], what: str) -> None:
 
 
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
-    from hetesynth.emitter.schedule_json import write_schedule_json
+    from hetesynth.files.schedule_json import write_schedule_json
 
     header: dict[str, str | int | float | bool] = {
         "cluster": chunking.topology.name,
@@ -204,7 +204,7 @@ def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> 
 
 def write(synthesis: Synthesis, stem: Path) -> list[Path]:
     """Write every file of ``synthesis`` next to each other, all or none; the paths, XML first."""
-    from hetesynth.emitter.outputs import write_all
+    from hetesynth.files.atomic import write_all
 
     paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
     with synthesis.clock.phase("write"):

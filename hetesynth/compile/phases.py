@@ -12,7 +12,7 @@ from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget
 
 if TYPE_CHECKING:
-    from hetesynth.pipeline.least_time import LeastTime
+    from hetesynth.compile.least_time import LeastTime
 
 Warn = Callable[[str], None]
 
@@ -44,7 +44,7 @@ class Clock:
 
     def expect(self, request: Request, ranks: int, warn: Warn) -> None:
         """Work out the least time of ``request``, and say so where the budget is less."""
-        from hetesynth.pipeline.least_time import least_time, warning
+        from hetesynth.compile.least_time import least_time, warning
 
         self.least = least_time(request, ranks)
         text = warning(request, ranks, self.least)

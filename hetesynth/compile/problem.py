@@ -21,7 +21,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
-    from hetesynth.verify.certificate import Recheck
+    from hetesynth.verify.bounds.judge import Recheck
 
 MANY_RANKS = 64  # up to here a program has a thread block for every peer
 
@@ -84,10 +84,10 @@ def recheck_bound(
 
     ``cuts``: is told where these were not enough.
     """
-    from hetesynth.verify.certificate import recheck
+    from hetesynth.verify.bounds.judge import recheck
 
     def unsat(query: str) -> bool | None:
-        from hetesynth.synthesis.requery import unsatisfiable
+        from hetesynth.synthesis.smt.recheck import unsatisfiable
 
         answer = unsatisfiable(query, seconds)
         if answer is None and cuts is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
-from hetesynth.frontend.plant import Plant
+from hetesynth.frontend.hardware_graph import Plant
 from hetesynth.frontend.reachability import separate_parts
 from hetesynth.model.topology import Rank, Topology, Vertex, Wire
 

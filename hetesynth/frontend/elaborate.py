@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from hetesynth.frontend import checks
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.groups import shared_groups
+from hetesynth.frontend.hardware_graph import Plant
 from hetesynth.frontend.imports import Program, resolve
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
-from hetesynth.frontend.plant import Plant
 from hetesynth.frontend.properties import measured
 from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import (

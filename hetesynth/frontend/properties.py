@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
-from hetesynth.frontend.plant import ZERO, Rate
+from hetesynth.frontend.hardware_graph import ZERO, Rate
 from hetesynth.frontend.syntax import Amount, Property, Word
 from hetesynth.frontend.units import MAX_LANES, count, measure
 

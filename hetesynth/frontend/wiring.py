@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.hardware_graph import Plant, Rate
 from hetesynth.frontend.names import Part, Scope, declared
-from hetesynth.frontend.plant import Plant, Rate
 from hetesynth.frontend.properties import Measured, measured, require
 from hetesynth.frontend.syntax import Change, Disable, Element, Join, Property, Word
 

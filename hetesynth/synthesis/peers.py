@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.baselines.regions import servers
-from hetesynth.synthesis.dissemination import Dissemination, excess
+from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.server_groups import servers
 
 Pair = tuple[Rank, Rank]
 

@@ -13,11 +13,13 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis import direct, greedy, packed, trees
 from hetesynth.synthesis.baselines.table import BASELINES, PERSONAL
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
+from hetesynth.synthesis.trees import balanced_trees as trees
+from hetesynth.synthesis.trees import packed_trees as packed
 
 MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
 FEW_SENDS = 10_000  # a small model, on which auto spends more
@@ -37,13 +39,13 @@ def _greedy(search: Search) -> LowerBound | None:
 
 
 def _cegis_module() -> ModuleType:
-    from hetesynth.synthesis import cegis
+    from hetesynth.synthesis.smt import cegis
 
     return cegis
 
 
 def _monolithic_module() -> ModuleType:
-    from hetesynth.synthesis import whole
+    from hetesynth.synthesis.smt import monolithic as whole
 
     return whole
 
@@ -54,8 +56,8 @@ def _exactly(
     """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
 
     def improve(search: Search) -> LowerBound | None:
-        from hetesynth.synthesis.exact import raise_target
-        from hetesynth.synthesis.step_model import StepModel
+        from hetesynth.synthesis.smt.step_model import StepModel
+        from hetesynth.synthesis.smt.step_search import raise_target
 
         synthesize = module().synthesize
 
@@ -100,7 +102,7 @@ def _windows(search: Search) -> LowerBound | None:
 
 def _windowed(search: Search, rlimit: int | None = None, share: float = 1.0) -> None:
     """Windows; Z3 is imported when they are opened, not before."""
-    from hetesynth.synthesis import windows
+    from hetesynth.synthesis.smt import neighbourhood_search as windows
 
     windows.improve(search, rlimit=rlimit or windows.RLIMIT, share=share)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
 
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""

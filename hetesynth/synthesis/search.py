@@ -18,7 +18,7 @@ from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
-from hetesynth.synthesis.dissemination import excess
+from hetesynth.synthesis.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far

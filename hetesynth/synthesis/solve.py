@@ -19,7 +19,7 @@ from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.synthesis.dissemination import excess
+from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy

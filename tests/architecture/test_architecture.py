@@ -64,7 +64,7 @@ def test_an_unknown_strategy_names_the_known_ones() -> None:
         "from hetesynth.cli.main import run; run(['--help'])",
         "from hetesynth.cli.main import run; run(['synth', '--help'])",
         "from hetesynth.cli.main import run; run(['--version'])",
-        "import hetesynth.model.topology, hetesynth.frontend, hetesynth.chunking, hetesynth.verify.schedule",
+        "import hetesynth.model.topology, hetesynth.frontend, hetesynth.chunking, hetesynth.verify.schedule.judge",
     ],
 )
 def test_quick_commands_load_nothing_heavy(code: str) -> None:

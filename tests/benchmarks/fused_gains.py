@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hetesynth.compile.fused_receives import seconds
 from hetesynth.compile.phases import Clock
+from hetesynth.compile.predictors import ProgramClock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
-from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.compile.time_optimality import implied_size
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.pipeline.fused_receives import seconds
-from hetesynth.pipeline.pace import implied_size
-from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("fig10", "dgx1", "h20_4p8", "two_dc_50km", "a100_x2", "v100_4x2p8", "mi250_x1", "dgx2_x2", "h20_32")

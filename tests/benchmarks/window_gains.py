@@ -14,10 +14,11 @@ from hetesynth.compile.phases import Clock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis import direct, greedy, windows
+from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.registry import AUTO_RLIMIT_WINDOWS
 from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.smt import neighbourhood_search as windows
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CASES = [

@@ -14,7 +14,7 @@ from support.random_graphs import tiny_graphs
 from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LandingWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.verify.certificate import certificate_violations
+from hetesynth.verify.bounds.judge import certificate_violations
 
 
 def landing(p: Problem) -> tuple[LowerBound, LandingWitness]:

@@ -15,7 +15,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut, WireLengths, tightest
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
-from hetesynth.verify.time_certificate import time_bound_violations
+from hetesynth.verify.bounds.time_bounds import time_bound_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,18 +12,19 @@ from typing import Any
 
 import pytest
 
+from hetesynth.autotune import candidates as ways
 from hetesynth.cli.main import run
+from hetesynth.cli.render.atlas import atlas_report
+from hetesynth.commands import atlas
+from hetesynth.compile.addressing import demand_carried
 from hetesynth.compile.phases import Clock
 from hetesynth.compile.request import Request
-from hetesynth.emitter import folders
-from hetesynth.emitter.folders import write_folder
-from hetesynth.emitter.mscclpp_sizes import too_large
 from hetesynth.errors import HetesynthError
+from hetesynth.files import folders
+from hetesynth.files.folders import write_folder
+from hetesynth.lowering.mscclpp.sizes import too_large
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.pipeline import atlas, ways
-from hetesynth.pipeline.addressing import demand_carried
-from hetesynth.report.atlas import atlas_report
 from hetesynth.synthesis.search import silent
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -87,7 +87,7 @@ def test_the_ring_goes_in_the_order_of_the_dump(
         capsys, "synth", topology, "--coll", name, "--strategy", "ring", "--rings", str(dump), "-o", str(stem),
         "--schedule-only",
     )  # fmt: skip
-    from hetesynth.emitter.schedule_json import read_schedule_json
+    from hetesynth.files.schedule_json import read_schedule_json
 
     document = read_schedule_json(Path(f"{stem}.schedule.json").read_bytes(), "r")
     ring = [4 * server + gpu for server in range(3) for gpu in (0, 2, 1, 3)]

@@ -16,9 +16,9 @@ from verify.program_builders import (
 )
 
 from hetesynth.cli.main import run
+from hetesynth.commands.import_file import read_schedule
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice
-from hetesynth.pipeline.importing import read_schedule
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RING8 = str(EXAMPLES / "ring8" / "topo.dsl")

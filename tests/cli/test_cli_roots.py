@@ -11,9 +11,9 @@ import pytest
 from hetesynth.cli.main import run
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl_xml import load_program
-from hetesynth.verify.mscclpp import plan_violations
-from hetesynth.verify.mscclpp_json import load_plan
+from hetesynth.verify.msccl.reader import load_program
+from hetesynth.verify.mscclpp.judge import plan_violations
+from hetesynth.verify.mscclpp.reader import load_plan
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
 FIXTURES = Path(__file__).resolve().parents[1] / "verify" / "fixtures"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hetesynth.emitter.channels import Message
-from hetesynth.emitter.dependences import HappensBefore, RankBlocks, all_waits, waits_without_local, written
-from hetesynth.emitter.layout import Cell
-from hetesynth.emitter.placement import Operation
-from hetesynth.emitter.thread_blocks import Block
+from hetesynth.lowering.layout import Cell
+from hetesynth.lowering.msccl.channels import Message
+from hetesynth.lowering.msccl.dependences import HappensBefore, RankBlocks, all_waits, waits_without_local, written
+from hetesynth.lowering.msccl.placement import Operation
+from hetesynth.lowering.msccl.thread_blocks import Block
 from hetesynth.model.program import BufferSlice, Op
 
 A, B, C = (("o", i) for i in range(3))

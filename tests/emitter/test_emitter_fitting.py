@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 from emitter_cases import case
 
-import hetesynth.emitter.lower as lowering
+import hetesynth.lowering.msccl.lower as lowering
 from hetesynth.collectives.library import collective
-from hetesynth.emitter import fitting
-from hetesynth.emitter.lower import Lowered, LoweringOptions, lower, lower_with_notes
-from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.msccl import fitting
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.lowering.msccl.summary import program_summary
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, target
-from hetesynth.verify.program import program_violations
+from hetesynth.verify.msccl.judge import program_violations
 
 
 def direct(ranks: int, chunks: int, name: str = "allgather") -> tuple[Problem, Schedule]:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from support.calls import at_every_call
 
-from hetesynth.emitter import folders, journal, outputs, temporaries
-from hetesynth.emitter.folders import write_folder
-from hetesynth.emitter.outputs import write_all, write_atomically
 from hetesynth.errors import HetesynthError
+from hetesynth.files import atomic as outputs
+from hetesynth.files import folders, journal, temporaries
+from hetesynth.files.atomic import write_all, write_atomically
+from hetesynth.files.folders import write_folder
 
 NAMES = ["ar.xml", "ar.inplace.xml", "ar.schedule.json"]
 MARK = b"marked"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetesynth.collectives.library import collective
-from hetesynth.emitter.layout import Layout, in_place_supported
+from hetesynth.lowering.layout import Layout, in_place_supported
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import BufferSlice
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetesynth.collectives.library import collective
-from hetesynth.emitter.channels import ChannelPlan, messages
-from hetesynth.emitter.leveling import level_channels
+from hetesynth.lowering.msccl.channels import ChannelPlan, messages
+from hetesynth.lowering.msccl.edge_colouring import level_channels
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.emitter import outputs
-from hetesynth.emitter.outputs import write_all, write_atomically
 from hetesynth.errors import HetesynthError
+from hetesynth.files import atomic as outputs
+from hetesynth.files.atomic import write_all, write_atomically
 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

@@ -11,14 +11,14 @@ from emitter_cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetesynth.emitter import schedule_json
-from hetesynth.emitter.schedule_json import (
+from hetesynth.errors import HetesynthError
+from hetesynth.files import schedule_json
+from hetesynth.files.schedule_json import (
     read_schedule_json,
     schedule_document,
     write_document,
     write_schedule_json,
 )
-from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES
 
 HEADER: dict[str, Any] = {

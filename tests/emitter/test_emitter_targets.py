@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from emitter_cases import GRAPHS, case, problem_on, random_schedule
 
-from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
-from hetesynth.emitter.msccl_xml import write_msccl_xml
-from hetesynth.emitter.summary import program_summary
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.layout import in_place_supported
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.lowering.msccl.summary import program_summary
+from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import Program
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
-from hetesynth.verify.lint import lint
-from hetesynth.verify.msccl_xml import read_program
-from hetesynth.verify.program import program_violations
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.verify.msccl.linter import lint
+from hetesynth.verify.msccl.reader import read_program
+from hetesynth.verify.schedule.judge import schedule_violations
 
 HERE = Path(__file__).parent / "golden"
 XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]

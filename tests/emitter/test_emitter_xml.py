@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from emitter_cases import case
 
-from hetesynth.emitter.lower import LoweringOptions, lower
-from hetesynth.emitter.msccl_xml import check_name, write_msccl_xml
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.lowering.msccl.xml_writer import check_name, write_msccl_xml
 from hetesynth.model.program import Instruction, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from emitter.emitter_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
-from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.mscclpp_json import write_plan_json
-from hetesynth.emitter.mscclpp_lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
-from hetesynth.emitter.mscclpp_summary import plan_summary
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.layout import in_place_supported
+from hetesynth.lowering.mscclpp.json_writer import write_plan_json
+from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
+from hetesynth.lowering.mscclpp.summary import plan_summary
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import MAX_OPERATIONS, Plan, RemoteSlice
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.verify.mscclpp import plan_violations
-from hetesynth.verify.mscclpp_json import read_plan_json
-from hetesynth.verify.mscclpp_sizes import largest_message
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.mscclpp.judge import plan_violations
+from hetesynth.verify.mscclpp.reader import read_plan_json
+from hetesynth.verify.mscclpp.sizes import largest_message
+from hetesynth.verify.schedule.judge import schedule_violations
 
 GOLDEN = Path(__file__).parent / "golden"
 

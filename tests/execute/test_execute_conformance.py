@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.run import Request, run_file
 from hetesynth.execute.job import Wishes
-from hetesynth.pipeline.running import Request, run_file
 
 
 def _data() -> Path:

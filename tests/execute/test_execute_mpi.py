@@ -14,8 +14,8 @@ import pytest
 from execute_cases import exchange, ring_allreduce
 
 from hetesynth.cli.main import run
-from hetesynth.emitter.msccl_xml import write_msccl_xml
 from hetesynth.execute.launch import _environment, available, mpiexec
+from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS

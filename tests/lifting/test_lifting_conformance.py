@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.import_file import ImportRequest, import_file, read_schedule
 from hetesynth.model.target import PORTABLE
-from hetesynth.pipeline.importing import ImportRequest, import_file, read_schedule
-from hetesynth.verify.msccl_xml import load_program, read_program
-from hetesynth.verify.program import profile_violations, program_violations
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.msccl.judge import profile_violations, program_violations
+from hetesynth.verify.msccl.reader import load_program, read_program
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def _data() -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from emitter.emitter_cases import GRAPHS, case
 
-from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.lower import LoweringOptions, lower
-from hetesynth.emitter.msccl_xml import write_msccl_xml
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.layout import in_place_supported
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.msccl.reader import read_program
 
 XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
 SMALL = tuple(g for g in GRAPHS if g not in ("dgx1", "h4p8", "ring8"))

@@ -8,14 +8,14 @@ import pytest
 from verify.program_builders import block, program, step
 
 from hetesynth.collectives.library import collective
-from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.errors import HetesynthError
 from hetesynth.lifting.buffers import Shape, shape
 from hetesynth.lifting.lift import Lifted, lift
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.program import program_violations
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def lifted(p: Program, on: Problem | None = None) -> Lifted:

@@ -11,16 +11,16 @@ from emitter.emitter_cases import GRAPHS, case, problem_on, random_schedule
 from verify.program_builders import good_programs
 
 from hetesynth.collectives.library import collective
-from hetesynth.emitter.layout import in_place_supported
-from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.lifting.buffers import likely_roots, shape
 from hetesynth.lifting.lift import Lifted, lift, relaid
+from hetesynth.lowering.layout import in_place_supported
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-from hetesynth.verify.program import program_violations
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 GOOD = good_programs()
 

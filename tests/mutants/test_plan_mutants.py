@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plan_chaos import outcome
 
-from hetesynth.emitter.mscclpp_lower import PlanOptions, lower_plan
+from hetesynth.lowering.mscclpp.lower import PlanOptions, lower_plan
 from hetesynth.model.plan import LocalSlice, Plan, PlanOperation, RemoteSlice
-from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp.judge import plan_violations
 
 Ops = list[PlanOperation]
 CASES = [

@@ -18,7 +18,7 @@ from support.solving import solve
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {
     "ring4": lambda: ring(4), "oneway3": lambda: ring(3, both=False), "line3": lambda: line(3),

@@ -8,6 +8,9 @@ from random import Random
 
 import pytest
 
+from hetesynth.autotune.tuning import contest
+from hetesynth.commands import atlas as atlases
+from hetesynth.commands.compare import compare
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.request import Request
@@ -15,10 +18,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline import atlas as atlases
-from hetesynth.pipeline.comparison import compare
-from hetesynth.pipeline.sizing import contest
-from hetesynth.synthesis.clauses import Clauses
+from hetesynth.synthesis.smt.clauses import Clauses
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = 1e9  # seconds: a budget that nothing uses up

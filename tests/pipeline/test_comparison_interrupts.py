@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.autotune import pool as pools
+from hetesynth.autotune.tuning import Contest, contest
+from hetesynth.commands import compare as comparison
+from hetesynth.commands.compare import INTERRUPTED, compare
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline import comparison
-from hetesynth.pipeline import pool as pools
-from hetesynth.pipeline.comparison import INTERRUPTED, compare
-from hetesynth.pipeline.sizing import Contest, contest
 from hetesynth.synthesis.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"

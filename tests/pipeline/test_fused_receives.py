@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.formats import Emitted
+from hetesynth.compile.fused_receives import candidates, emitted, seconds
 from hetesynth.compile.phases import Clock
+from hetesynth.compile.predictors import ProgramClock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
-from hetesynth.emitter.lower import LoweringOptions, lower
+from hetesynth.compile.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.formats import Emitted
-from hetesynth.pipeline.fused_receives import candidates, emitted, seconds
-from hetesynth.pipeline.pace import implied_size
-from hetesynth.pipeline.simulation import ProgramClock
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.msccl_xml import read_program
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.msccl.reader import read_program
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]
@@ -126,8 +126,8 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
 
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.pipeline.fused_receives.MAX_TIMED", 1)
-    monkeypatch.setattr("hetesynth.pipeline.fused_receives.ProgramClock", None)
+    monkeypatch.setattr("hetesynth.compile.fused_receives.MAX_TIMED", 1)
+    monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramClock", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
     made = emitted(topology, problem, schedule, size, OPTIONS)
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)

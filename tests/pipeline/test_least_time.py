@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hetesynth.autotune import tuning as sizing
+from hetesynth.autotune.candidates import Way
 from hetesynth.cli.main import cli
+from hetesynth.cli.render.synth import synthesis_summary
+from hetesynth.commands import every_root
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
 from hetesynth.compile.phases import Clock
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.pipeline import every_root, sizing
-from hetesynth.pipeline.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
-from hetesynth.pipeline.ways import Way
-from hetesynth.report.text import synthesis_summary
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 H20 = EXAMPLES / "h20_8x8" / "topo.dsl"

@@ -17,10 +17,10 @@ STATUS = Path("/proc/self/status")
 LOWER = """
 import sys, time
 from pathlib import Path
-from hetesynth.emitter.lower import LoweringOptions, lower
-from hetesynth.emitter.msccl_xml import write_msccl_xml
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.target import PORTABLE
-from hetesynth.pipeline.importing import read_schedule
+from hetesynth.commands.import_file import read_schedule
 
 problem, schedule, _ = read_schedule(Path(sys.argv[1]).read_bytes())
 program = lower(problem, schedule, LoweringOptions("large"))

@@ -9,6 +9,7 @@ import pytest
 
 from hetesynth.bench.programs import measured, page
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.formats import FORMATS, suffixes
 from hetesynth.compile.phases import Clock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
@@ -16,9 +17,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.pipeline.formats import FORMATS, suffixes
-from hetesynth.verify.lint import lint
-from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.msccl.linter import lint
+from hetesynth.verify.msccl.reader import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALL = tuple(TARGETS.values())

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.autotune import candidates as ways
+from hetesynth.autotune import pool as pools
+from hetesynth.autotune.pool import Pool, anchors, pool, seconds_at
+from hetesynth.autotune.program_ranking import LOSS
+from hetesynth.compile.predictors import ProgramClock
 from hetesynth.compile.request import Request
-from hetesynth.emitter.lower import LoweringOptions, lower
 from hetesynth.frontend import load_topology
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.pipeline import pool as pools
-from hetesynth.pipeline import ways
-from hetesynth.pipeline.pool import Pool, anchors, pool, seconds_at
-from hetesynth.pipeline.program_choice import LOSS
-from hetesynth.pipeline.simulation import ProgramClock
 
 TOPOLOGY = Path(__file__).resolve().parents[2] / "examples" / "h20_4p8" / "topo.dsl"
 TARGET = TARGETS["msccl-executor"]

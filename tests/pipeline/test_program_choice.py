@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.autotune.program_ranking import Ranked, by_program, quickest, seconds
+from hetesynth.autotune.tuning import Contender
 from hetesynth.compile.phases import Clock
+from hetesynth.compile.predictors import ScheduleClock
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
-from hetesynth.emitter.lower import LoweringOptions
+from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.deadline import Cuts, Deadline
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.program_choice import Ranked, by_program, quickest, seconds
-from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.pipeline.sizing import Contender
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
@@ -77,7 +77,7 @@ def test_contenders_stand_by_their_programs() -> None:
 def test_what_is_not_timed_keeps_its_order(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 64 << 20
     given = [contender("h20_4p8", chunks, "ring", size) for chunks in (1, 4)]
-    monkeypatch.setattr(f"hetesynth.pipeline.program_choice.{limit}", 0)
+    monkeypatch.setattr(f"hetesynth.autotune.program_ranking.{limit}", 0)
     assert by_program(given[0].chunking.topology, given, size, OPTIONS) == [Ranked(c) for c in given]
 
 
@@ -86,7 +86,7 @@ def test_a_program_too_large_to_be_timed_may_still_win(monkeypatch: pytest.Monke
     size = 64 << 20
     given = [contender("h20_4p8", 4, "ring", size), contender("h20_4p8", 1, "ring", size)]
     few = len(given[1].solution.schedule.transfers)
-    monkeypatch.setattr("hetesynth.pipeline.program_choice.MAX_TRANSFERS", few)
+    monkeypatch.setattr("hetesynth.autotune.program_ranking.MAX_TRANSFERS", few)
     ranked = by_program(given[0].chunking.topology, given, size, OPTIONS)
     assert [r.contender for r in ranked] == given
     assert ranked[0].seconds is None and ranked[1].seconds is not None

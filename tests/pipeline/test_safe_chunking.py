@@ -10,9 +10,9 @@ from support.clusters import cluster, ring
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.compile.safe_chunking import safe_chunking
 from hetesynth.frontend import load_topology
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.safe_chunking import safe_chunking
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LARGE = ChunkingOptions(chunk_bytes=10**7)

@@ -12,20 +12,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
+from hetesynth.autotune import candidates as ways
+from hetesynth.autotune import tuning as sizing
+from hetesynth.autotune.tuning import contest
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
+from hetesynth.compile.time_optimality import implied_size, pace, rechecked_bounds
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline import sizing, ways
-from hetesynth.pipeline.pace import implied_size, pace, rechecked_bounds
-from hetesynth.pipeline.sizing import contest
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES: Sequence[CollectiveName] = ("allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather")

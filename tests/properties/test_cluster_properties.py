@@ -15,7 +15,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import Infeasible
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def judge(graph: Graph, name: CollectiveName, chunks: int, method: str, root: int = 0) -> None:

@@ -15,7 +15,7 @@ from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.solve import bounds_of
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 REDUCTIONS: list[CollectiveName] = ["reduce", "reducescatter", "allreduce"]

@@ -12,15 +12,15 @@ from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
 from hetesynth.collectives.library import collective
+from hetesynth.commands.report import check_reports, report_of_file, report_of_synthesis
+from hetesynth.commands.report_curves import baseline_curves
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.program_chunks import chunks_moved
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.pipeline.program_chunks import chunks_moved
-from hetesynth.pipeline.report_curves import baseline_curves
-from hetesynth.pipeline.reporting import check_reports, report_of_file, report_of_synthesis
-from hetesynth.pipeline.simulation import CostOptions
 from hetesynth.report.contents import Report
-from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.msccl.reader import read_program
 
 TOPOLOGY = str(EXAMPLES / "h20_4p8" / "topo.dsl")
 
@@ -156,17 +156,17 @@ def test_names_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.pipeline.reporting.MAX_TRANSFERS", 131)
+    monkeypatch.setattr("hetesynth.commands.report.MAX_TRANSFERS", 131)
     with pytest.raises(HetesynthError, match="132, at most 131"):
         report_of_synthesis(made("h20_4p8"))
 
 
 def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
-    monkeypatch.setattr("hetesynth.pipeline.report_curves.MAX_DELIVERIES", 131)
+    monkeypatch.setattr("hetesynth.commands.report_curves.MAX_DELIVERIES", 131)
     curves, notes = baseline_curves(topology, problem, (1000,), CostOptions())
     assert curves == [] and "left out" in notes[0]
-    monkeypatch.setattr("hetesynth.pipeline.report_curves.MAX_DELIVERIES", 132)
+    monkeypatch.setattr("hetesynth.commands.report_curves.MAX_DELIVERIES", 132)
     finer = replace(problem, collective=collective("allgather", 12, 2))
     curves, notes = baseline_curves(topology, finer, (1000,), CostOptions())
     assert curves and notes[0] == "Baselines have 1 chunk per rank."

@@ -16,12 +16,12 @@ from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.predictors import ProgramClock
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.timeline import TransferGraph
-from hetesynth.pipeline.simulation import ProgramClock
 from hetesynth.simulate.engine import simulate
-from hetesynth.verify.msccl_xml import read_program
+from hetesynth.verify.msccl.reader import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 JUDGE = Path(__file__).resolve().parents[1] / "support" / "simgrid_judge.py"

@@ -10,15 +10,15 @@ from support.reports import cluster as example
 from support.reports import made
 
 from hetesynth.bounds.throughput import time_bounds
+from hetesynth.compile.plan_predictor import PlanClock, chunks_of_tasks
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 from hetesynth.model.time_bound import tightest
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.plan_clock import PlanClock, chunks_of_tasks
-from hetesynth.pipeline.simulation import CostOptions
-from hetesynth.verify.mscclpp_json import read_plan_json
+from hetesynth.verify.mscclpp.reader import read_plan_json
 
 MB = 10**6
 SIZE = 100 * MB

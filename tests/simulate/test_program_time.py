@@ -9,12 +9,12 @@ import pytest
 from support.clusters import cluster, ring
 from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
 
+from hetesynth.compile.predictors import CostOptions, ProgramClock
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.simulation import CostOptions, ProgramClock
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import MAX_LOOPS, MIN_LOOPS, ProgramLoops
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, problem_on, ring, ring_allgather, ring_reducescatter
 
+from hetesynth.compile.predictors import CostOptions, ScheduleClock, predict
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.simulation import CostOptions, ScheduleClock, predict
 
 MB = 10**6
 READINGS = ("data", "order", "barrier")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from hetesynth.commands.report import report_of_synthesis
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.request import Request
@@ -12,7 +13,6 @@ from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
-from hetesynth.pipeline.reporting import report_of_synthesis
 from hetesynth.report.contents import Report
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -8,7 +8,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.search import Progress, silent
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def solve(

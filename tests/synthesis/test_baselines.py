@@ -17,10 +17,10 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.baselines.binary_trees import parents
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.table import BASELINES
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.routes import NoRoute
 from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = [s.name for s in BASELINES]

@@ -15,12 +15,12 @@ from support.replay import accepts
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.synthesis.clauses import Clauses
-from hetesynth.synthesis.counting import COUNTING
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.step_model import StepModel
-from hetesynth.synthesis.time_model import TimeModel
-from hetesynth.synthesis.whole import every_law
+from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.smt.cardinality import COUNTING
+from hetesynth.synthesis.smt.clauses import Clauses
+from hetesynth.synthesis.smt.monolithic import every_law
+from hetesynth.synthesis.smt.step_model import StepModel
+from hetesynth.synthesis.smt.time_model import TimeModel
 
 ENOUGH = 50_000_000  # solver resource units
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]

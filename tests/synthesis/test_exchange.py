@@ -14,19 +14,19 @@ from support.replay import complaint
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.predictors import ScheduleClock
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
-from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.synthesis import exchange
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.exchange import Paths, exchange_strategy, refuses
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, schedule_of
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.timed import balanced_paths as exchange
+from hetesynth.synthesis.timed.balanced_paths import Paths, exchange_strategy, refuses
+from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, TimedRoutes, schedule_of
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,9 +8,9 @@ import pytest
 from support.graphs import problem, ring
 
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis import greedy
+from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def test_the_first_round_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,19 +13,26 @@ from support.random_graphs import clusters
 from support.replay import complaint
 
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.predictors import ScheduleClock
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.pipeline.simulation import ScheduleClock
-from hetesynth.synthesis import listing
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.listing import listed
-from hetesynth.synthesis.negotiated import negotiated_strategy
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed import Clockwork, Rates, TimedRoutes, earliest_arrival, schedule_of, seats
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.timed import list_scheduling as listing
+from hetesynth.synthesis.timed.earliest_arrival import (
+    Clockwork,
+    Rates,
+    TimedRoutes,
+    earliest_arrival,
+    schedule_of,
+    seats,
+)
+from hetesynth.synthesis.timed.list_scheduling import listed
+from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def clock(tables: Dissemination, seconds: float = 1.0) -> Clockwork:

@@ -14,11 +14,11 @@ from support.replay import complaint
 
 from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis import packed
-from hetesynth.synthesis.packing import Packing
-from hetesynth.synthesis.packing import packed as packing_of
 from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.trees import packed_trees as packed
+from hetesynth.synthesis.trees.tree_packing import Packing
+from hetesynth.synthesis.trees.tree_packing import packed as packing_of
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def never() -> bool:

@@ -17,18 +17,18 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.dissemination import Dissemination, excess, most_peers
-from hetesynth.synthesis.exchange import exchange_strategy
-from hetesynth.synthesis.negotiated import negotiated_strategy
-from hetesynth.synthesis.paced_trees import paced_strategy
-from hetesynth.synthesis.packed import pausing_strategy
+from hetesynth.synthesis.copy_problem import Dissemination, excess, most_peers
 from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.registry import SIZED, STRATEGIES
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed import Rates, timed_strategy
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
+from hetesynth.synthesis.timed.earliest_arrival import Rates, timed_strategy
+from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
+from hetesynth.synthesis.timed.timed_trees import paced_strategy
+from hetesynth.synthesis.trees.packed_trees import pausing_strategy
+from hetesynth.verify.schedule.judge import schedule_violations
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 SLOW = ("cegis", "whole", "windows", "auto")  # with a solver

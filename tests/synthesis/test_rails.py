@@ -15,7 +15,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -16,14 +16,14 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
-from hetesynth.synthesis import whole
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.step_model import StepModel
+from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt.step_model import StepModel
+from hetesynth.synthesis.smt.symmetry import DEPTH, break_symmetry, exchange_of_ranks, exchanges
 from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.synthesis.symmetry import DEPTH, break_symmetry, exchange_of_ranks, exchanges
-from hetesynth.verify.certificate import certificate_violations
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.bounds.judge import certificate_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -55,7 +55,7 @@ def test_a_group_that_treats_two_ranks_differently_is_seen() -> None:
 
 def verifying(wanted: Problem) -> Schedule | None:
     search = Search(wanted, 1, Budget(), schedule_violations)
-    from hetesynth.synthesis.greedy import improve
+    from hetesynth.synthesis.greedy.greedy import improve
 
     improve(search, rounds=1)
     return search.best

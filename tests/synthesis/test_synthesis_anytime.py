@@ -19,7 +19,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -9,12 +9,13 @@ from support.replay import accepts
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
-from hetesynth.synthesis import cegis, whole
-from hetesynth.synthesis.dissemination import Dissemination, without_useless
-from hetesynth.synthesis.greedy import improve
+from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.greedy.greedy import improve
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.step_model import Law, StepModel, size
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.smt import cegis
+from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt.step_model import Law, StepModel, size
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def search_from(wanted: Problem, best: Schedule | None = None) -> Search:
@@ -91,7 +92,7 @@ def test_useless_deliveries_are_left_out() -> None:
 
 @pytest.mark.slow
 def test_compiled_and_interpreted_rounds_give_one_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.synthesis import greedy
+    from hetesynth.synthesis.greedy import greedy
 
     if not hasattr(greedy, "COMPILE_FROM"):
         pytest.skip("rounds are not compiled")

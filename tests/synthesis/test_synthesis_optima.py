@@ -16,7 +16,7 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.registry import STRATEGIES, strategy
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
     ("dgx1", dgx1(), "allgather", 1, 2), ("dgx1", dgx1(), "allgather", 2, 3),

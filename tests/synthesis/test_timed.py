@@ -15,10 +15,11 @@ from support.replay import complaint
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis import timed, timed_kernel
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.timed import Clockwork, Rates, earliest_arrival, rounds, schedule_of
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.timed import earliest_arrival as timed
+from hetesynth.synthesis.timed import earliest_arrival_kernel as timed_kernel
+from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, earliest_arrival, rounds, schedule_of
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,9 +12,9 @@ from support.replay import complaint
 
 from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis import trees
 from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.trees import balanced_trees as trees
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def searched(wanted: Problem, rounds: int = 3, seed: int = 0) -> Search:

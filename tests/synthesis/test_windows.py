@@ -14,12 +14,13 @@ from support.solving import solve
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis import greedy, windows
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.justify import early, late, without_step
+from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.greedy import greedy
+from hetesynth.synthesis.greedy.justify import early, late, without_step
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.window_model import WindowModel, first_steps, size
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.synthesis.smt import neighbourhood_search as windows
+from hetesynth.synthesis.smt.neighbourhood_model import WindowModel, first_steps, size
+from hetesynth.verify.schedule.judge import schedule_violations
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -10,10 +10,10 @@ from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.requery import unsatisfiable
+from hetesynth.synthesis.smt.recheck import unsatisfiable
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.verify.certificate import certificate_violations, recheck
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.bounds.judge import certificate_violations, recheck
+from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {
     "ring5": lambda: ring(5), "oneway4": lambda: ring(4, 2, both=False), "full3": lambda: full(3),

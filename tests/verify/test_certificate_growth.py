@@ -10,7 +10,7 @@ from support.graphs import problem, servers
 from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.verify.certificate import certificate_violations
+from hetesynth.verify.bounds.judge import certificate_violations
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from hetesynth.model.bound import CutWitness, FlowWitness, LowerBound, PriceWitn
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.solve import bounds_of
-from hetesynth.verify.certificate import certificate_violations
+from hetesynth.verify.bounds.judge import certificate_violations
 
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 REDUCTIONS: list[CollectiveName] = ["reduce", "reducescatter", "allreduce"]

@@ -15,15 +15,15 @@ from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import Infeasible
-from hetesynth.synthesis import whole
 from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.requery import unsatisfiable
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt.recheck import unsatisfiable
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
 from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.verify.certificate import certificate_violations
-from hetesynth.verify.schedule import schedule_violations
-from hetesynth.verify.smtlib import AtMost, Clause, assertions
+from hetesynth.verify.bounds.judge import certificate_violations
+from hetesynth.verify.bounds.smtlib import AtMost, Clause, assertions
+from hetesynth.verify.schedule.judge import schedule_violations
 
 Change = Callable[[Any], Any]
 

@@ -24,13 +24,13 @@ from program_builders import (
 import hetesynth.verify
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.lint import acceptance, lint, lint_targets
-from hetesynth.verify.lint_calls import call_warnings
-from hetesynth.verify.lint_network import network_violations
-from hetesynth.verify.lint_readers import READERS, XML_TARGETS
-from hetesynth.verify.lint_rules import BY_ID, RULES
-from hetesynth.verify.msccl_xml import ReadResult, read_program
-from hetesynth.verify.program import large_message_violations, notes, program_violations
+from hetesynth.verify.msccl.judge import large_message_violations, notes, program_violations
+from hetesynth.verify.msccl.lint_calls import call_warnings
+from hetesynth.verify.msccl.lint_network import network_violations
+from hetesynth.verify.msccl.lint_readers import READERS, XML_TARGETS
+from hetesynth.verify.msccl.linter import acceptance, lint, lint_targets
+from hetesynth.verify.msccl.reader import ReadResult, read_program
+from hetesynth.verify.msccl.rules import BY_ID, RULES
 
 GOOD = ring_allgather(4, False)
 

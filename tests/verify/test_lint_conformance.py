@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.lint import acceptance, accepts, lint, lint_targets
-from hetesynth.verify.lint_readers import XML_TARGETS
-from hetesynth.verify.lint_rules import BY_ID
-from hetesynth.verify.msccl_xml import load_program
-from hetesynth.verify.program import program_violations
+from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.verify.msccl.lint_readers import XML_TARGETS
+from hetesynth.verify.msccl.linter import acceptance, accepts, lint, lint_targets
+from hetesynth.verify.msccl.reader import load_program
+from hetesynth.verify.msccl.rules import BY_ID
 
 
 def _data() -> Path:

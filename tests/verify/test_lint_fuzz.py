@@ -15,11 +15,11 @@ from hostile_mutations import mutated
 from program_builders import good_programs, to_xml
 
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.lint import acceptance, lint_targets
-from hetesynth.verify.lint_readers import XML_TARGETS
-from hetesynth.verify.lint_rules import BY_ID
-from hetesynth.verify.msccl_xml import read_program
-from hetesynth.verify.program import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.verify.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.verify.msccl.lint_readers import XML_TARGETS
+from hetesynth.verify.msccl.linter import acceptance, lint_targets
+from hetesynth.verify.msccl.reader import read_program
+from hetesynth.verify.msccl.rules import BY_ID
 
 TEXTS = [to_xml(p) for _, p in sorted(good_programs().items())]
 SECONDS = 10

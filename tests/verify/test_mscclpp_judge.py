@@ -21,7 +21,7 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.program import Buffer
-from hetesynth.verify.mscclpp import plan_violations
+from hetesynth.verify.mscclpp.judge import plan_violations
 
 NOP = PlanOperation("nop")
 

@@ -13,9 +13,9 @@ from support.plan_chaos import outcome
 from test_mscclpp_judge import NOP, block, gpu, local, on, plan, put
 
 from hetesynth.model.plan import Plan, PlanBlock, PlanOp, PlanOperation
-from hetesynth.verify.mscclpp import plan_violations
-from hetesynth.verify.mscclpp_json import load_plan
-from hetesynth.verify.mscclpp_lanes import orders
+from hetesynth.verify.mscclpp.judge import plan_violations
+from hetesynth.verify.mscclpp.reader import load_plan
+from hetesynth.verify.mscclpp.thread_order import orders
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
 Event = tuple[int, str]

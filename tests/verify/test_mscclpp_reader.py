@@ -15,8 +15,8 @@ from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import OPEN_MAX_BYTES
-from hetesynth.verify.mscclpp import plan_violations
-from hetesynth.verify.mscclpp_json import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
+from hetesynth.verify.mscclpp.judge import plan_violations
+from hetesynth.verify.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
 
 GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"
 

@@ -12,11 +12,11 @@ from test_mscclpp_judge import NOP, block, copy, exchange, gpu, local, pair, pla
 
 import hetesynth.verify
 from hetesynth.cli.main import run
-from hetesynth.emitter.mscclpp_json import write_plan_json
+from hetesynth.lowering.mscclpp.json_writer import write_plan_json
 from hetesynth.model.plan import Plan, PlanBlock
-from hetesynth.verify.lint_rules import BY_ID
-from hetesynth.verify.mscclpp import USUAL_SMS, plan_violations
-from hetesynth.verify.mscclpp_rules import ALL_BY_ID, PLAN_RULES
+from hetesynth.verify.msccl.rules import BY_ID
+from hetesynth.verify.mscclpp.judge import USUAL_SMS, plan_violations
+from hetesynth.verify.mscclpp.rules import ALL_BY_ID, PLAN_RULES
 
 
 def test_every_rule_is_used_and_no_other() -> None:

@@ -15,9 +15,9 @@ from test_mscclpp_judge import NOP, block, exchange, gpu, pair, plan, put, semap
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import LocalSlice, Plan
-from hetesynth.verify.mscclpp import open_range_violations, plan_violations
-from hetesynth.verify.mscclpp_json import load_plan, read_plan_json
-from hetesynth.verify.mscclpp_sizes import largest_message
+from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
+from hetesynth.verify.mscclpp.reader import load_plan, read_plan_json
+from hetesynth.verify.mscclpp.sizes import largest_message
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
 GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"

@@ -24,8 +24,8 @@ from program_builders import (
 )
 
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.msccl_xml import read_program
-from hetesynth.verify.program import profile_violations, program_violations
+from hetesynth.verify.msccl.judge import profile_violations, program_violations
+from hetesynth.verify.msccl.reader import read_program
 
 GOOD = good_programs()
 

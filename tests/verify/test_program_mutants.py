@@ -11,7 +11,7 @@ from program_builders import edited, good_programs, with_step
 from random_interpreter import survives
 
 from hetesynth.model.program import BufferSlice, Program, ThreadBlock
-from hetesynth.verify.program import program_violations
+from hetesynth.verify.msccl.judge import program_violations
 
 GOOD = good_programs()
 ORDERS = 5

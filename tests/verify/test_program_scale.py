@@ -8,7 +8,7 @@ import pytest
 from program_builders import block, program, step
 
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.program import program_violations
+from hetesynth.verify.msccl.judge import program_violations
 
 
 def _rings(n: int, rings: int) -> Program:

@@ -13,8 +13,8 @@ from support.solving import solve
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify import schedule as judge
-from hetesynth.verify.schedule_arrays import surely_clean
+from hetesynth.verify.schedule import judge
+from hetesynth.verify.schedule.arrays import surely_clean
 
 GRAPHS = {"ring5": ring(5), "star4": star(4), "fig10": fig10(), "dgx1": dgx1(), "2+3": servers([2, 3], 2, 3)}
 COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "scatter")

@@ -10,7 +10,7 @@ from support.replay import accepts
 
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 T = Transfer
 

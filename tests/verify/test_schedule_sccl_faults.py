@@ -11,14 +11,15 @@ from support.solving import solve
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp
-from hetesynth.synthesis import cegis, whole
-from hetesynth.synthesis.dissemination import Dissemination
-from hetesynth.synthesis.exact import raise_target
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.smt import cegis
+from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt.step_model import StepModel
+from hetesynth.synthesis.smt.step_search import raise_target
 from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.step_model import StepModel
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule import schedule_violations
+from hetesynth.verify.schedule.judge import schedule_violations
 
 T = Transfer
 
@@ -109,8 +110,8 @@ def test_fault_4_seconds_that_end_are_unknown() -> None:
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_fault_5_the_xml_has_the_attributes_that_newer_readers_demand(in_place: bool) -> None:
-    lower = pytest.importorskip("hetesynth.emitter.lower")
-    write = pytest.importorskip("hetesynth.emitter.msccl_xml").write_msccl_xml
+    lower = pytest.importorskip("hetesynth.lowering.msccl.lower")
+    write = pytest.importorskip("hetesynth.lowering.msccl.xml_writer").write_msccl_xml
     limits = pytest.importorskip("hetesynth.model.target")
     wanted = problem(ring(4), "allgather")
     solution = solve(wanted)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.baselines.regions import Ground
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.routes import Routes
+from hetesynth.synthesis.server_groups import Ground
 
 Edge = tuple[Rank, Rank]
 

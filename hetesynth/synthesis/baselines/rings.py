@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.baselines.regions import Ground
-from hetesynth.synthesis.dissemination import Dissemination
+from hetesynth.synthesis.copy_problem import Dissemination
 from hetesynth.synthesis.routes import NoRoute, Routes
+from hetesynth.synthesis.server_groups import Ground
 
 MAX_RINGS = 32
 

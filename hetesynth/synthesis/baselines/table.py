@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
-from hetesynth.synthesis.baselines.rails import rail_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
+from hetesynth.synthesis.baselines.server_rings import rail_routes
 from hetesynth.synthesis.baselines.simple import (
     all_pairs_routes,
     doubling_routes,
     hierarchical_routes,
     shortest_path_routes,
 )
-from hetesynth.synthesis.dissemination import Dissemination, excess
+from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.list_scheduling import list_schedule
 from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.routes import NoRoute, Routes
-from hetesynth.synthesis.routing import list_schedule
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 

@@ -1,0 +1,409 @@
+"""What a contest for a size tries, and in which order: chunks per rank, capacities, strategy.
+
+In: a topology, a request, a size. Out: ``Way``s, one group for each number of chunks. The first number is about
+the root of (seconds of the bytes / seconds of latency), where a pipeline of chunks is in balance; the others
+follow by distance from it, so that what is most likely to win is there when time is short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hetesynth.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.compile.least_time import transfers
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.time_bound import TimeBound
+from hetesynth.model.topology import Topology
+
+if TYPE_CHECKING:
+    from hetesynth.compile.request import Request
+    from hetesynth.synthesis.strategy import Strategy
+    from hetesynth.synthesis.timed.earliest_arrival import Rates
+
+CHUNKS = (1, 2, 4, 8, 16, 32, 64)
+
+MAX_START = 16
+
+MAX_START_PERSONAL = 8  # there are as many chunks more as ranks
+
+MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
+
+QUICK_TRANSFERS = 9_000  # of the first contenders
+
+MAX_TIMED = 70_000  # of a contender routed by earliest arrival
+
+MAX_TREES = 20_000  # of a contender along balanced trees
+
+MAX_LISTED = 12_000  # of a contender with fixed routes
+
+MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a contender whose NICs keep their peers
+
+MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
+
+FEW_MULTIPLES = 4
+
+SHARE = 0.2  # of the remaining budget for one contender
+
+SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
+
+WEIGHTS = (0.0, 0.5, 1.0)
+
+PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
+
+PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
+
+HEAVY = 30.0  # seconds of bytes / seconds of latency, from which on packed trees come first of all
+
+LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
+
+SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
+
+PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+
+STEADY = ("rails", "ring", "double-tree")
+"""Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One thing to try. ``strategy``: how; ``name``: its name; ``kind``: all but the number of chunks;
+    ``share``: of the remaining budget."""
+
+    label: str
+    name: str
+    kind: str
+    chunks: int
+    chunking: Chunking
+    strategy: Strategy
+    share: float = SHARE
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Everything to be tried for ``size`` bytes; ``bounds`` tell how latency and bytes compare."""
+
+    topology: Topology
+    request: Request
+    size: int
+    bounds: tuple[TimeBound, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Seconds that the bytes take at least over seconds that the way takes at least."""
+        bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
+        latency = max(float(b.latency) for b in self.bounds)
+        return bytes_ / latency if latency else math.inf
+
+    def counts(self) -> list[int]:
+        """Chunks per rank, the most promising number first."""
+        if self.request.chunks_stated or self.request.chunks > 1:
+            return [self.request.chunks]
+        name, ranks = self.request.collective, self.topology.ranks
+        small = [c for c in CHUNKS if chunk_bytes(name, ranks, c, self.size) >= 1]
+        if not small:
+            raise self._too_small(1)
+        even = [c for c in self._even_counts() if transfers(name, ranks, c) <= MAX_TRANSFERS]
+        fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
+        most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
+        quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
+        balance = math.log2(max(self.ratio, 1.0)) / 2
+        if name in PERSONAL:  # a chunk for every rank makes a pipeline already
+            balance = max(0.0, balance - math.log2(ranks))
+        start = min(balance, math.log2(min(most, quick)))
+        more = 1 if self.ratio < LARGE or name in PERSONAL else -1
+        return sorted({*fit, *even}, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
+
+    def _even_counts(self) -> list[int]:
+        """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
+        two does: with 10 chunks 31 steps on two DGX-2."""
+        name = self.request.collective
+        if self.ratio < LARGE or name not in ("allgather", "reducescatter"):
+            return []
+        slowest = min(link.bandwidth for link in self.topology.links)
+        steps = max(b.seconds_per_byte for b in self.bounds) * self.topology.ranks * slowest
+        unit = steps.denominator
+        if unit & (unit - 1) == 0 or unit > MAX_START:
+            return []
+        while unit < MAX_START:
+            unit *= 2
+        return [unit]
+
+    def of(self, chunks: int, *, hurry: bool = False) -> Iterator[Way]:
+        """The ways with ``chunks`` chunks per rank, in order. ``hurry``: with the paper's capacities only, as the
+        others take seconds to find on large clusters."""
+        from hetesynth.synthesis.registry import SIZED, STRATEGIES
+
+        exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+        if exact < 1:
+            raise self._too_small(chunks)
+        chunkings = self._chunkings(chunks, max(1, int(exact)), closest=not hurry)
+        if self.request.strategy in SIZED and not self.request.rings:
+            yield from self._sized(chunks, chunkings, exact)
+            return
+        if self.request.strategy != "auto":
+            named = strategy_of(self.request, self.topology)
+            yield from self._each(named, chunks, chunkings)
+            return
+        if self.request.collective in PERSONAL:
+            yield from self._exchange(chunks, chunkings, exact)
+        elif self.ratio >= PRICED and self._apart() and len(chunkings) > 1:
+            yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
+        timed = list(self._timed(chunks, chunkings[0], exact))
+        late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
+        yield from () if late else timed
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if (
+            number <= MAX_LISTED and self.request.collective not in PERSONAL
+        ):  # cheap, and a floor when time is short
+            yield from self._each(STRATEGIES["ring"], chunks, chunkings)
+        if self.request.collective not in PERSONAL and self.ratio > PRICED:
+            yield from self._packed(chunks, chunkings[0])
+        if self.request.collective not in PERSONAL and PRICED <= self.ratio < LARGE and not self._apart():
+            yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
+        greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
+        yield from self._each(greedy, chunks, chunkings)
+        if self.request.collective not in PERSONAL and number <= MAX_TREES:
+            if len(chunkings) > 1:  # rates that are no multiples of each other
+                yield from self._paced(chunks, chunkings[0], exact)
+            yield from self._each(trees, chunks, chunkings)
+        listed = [
+            *([] if self.request.collective not in PERSONAL else ["ring"]),
+            *_baselines(),
+            *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else []),
+        ]
+        if number <= MAX_LISTED:
+            for name in listed:
+                yield from self._each(STRATEGIES[name], chunks, chunkings[:1])
+        if late and chunks <= 2:
+            yield from timed
+
+    def soonest(self) -> Iterator[Way]:
+        """What comes near the bound at the first try where bytes weigh much: packed trees; where links share
+        nothing, negotiated loads, earliest arrival and greedy rounds."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        if self.request.strategy == "auto" and self.request.collective not in PERSONAL and self.ratio > HEAVY:
+            chunks = self.counts()[0]
+            exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+            chunkings = self._chunkings(chunks, max(1, int(exact)))
+            if not self._apart():
+                yield from self._packed(chunks, chunkings[0])
+                return
+            if len(chunkings) > 1:
+                yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
+            yield from islice(self._timed(chunks, chunkings[0], exact), 1)
+            yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
+
+    def designs(self) -> Iterator[Way]:
+        """Fixed routes of few peers, for collectives too large for most searches: there is a schedule soon."""
+        from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
+
+        chunks = self.counts()[0]
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if self.request.strategy == "auto" and number > MAX_LISTED:
+            exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
+            if exact < 1:
+                raise self._too_small(chunks)
+            options = replace(self.request.chunking, chunk_bytes=int(exact))
+            heavy = self.ratio >= PRICED  # load counts more than the way: rails first, as time may end after it
+            for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
+                yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
+
+    def rails(self) -> Iterator[Way]:
+        """Rings of servers with every number of chunks; nothing where bytes weigh little."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        for chunks, size in self._steady_counts():
+            options = replace(self.request.chunking, chunk_bytes=size)
+            yield from self._each(STRATEGIES["rails"], chunks, [_quantized(self.topology, options)])
+
+    def steady(self) -> Iterator[Way]:
+        """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
+        from hetesynth.synthesis.registry import STRATEGIES
+
+        for chunks, size in self._steady_counts():
+            chunkings = self._chunkings(chunks, size)
+            for known in STEADY:
+                some = chunkings if known == "ring" else chunkings[:1]
+                yield from self._each(STRATEGIES[known], chunks, some)
+
+    def fixed(self) -> Iterator[Way]:
+        """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
+        from hetesynth.compile.problem import MANY_RANKS
+        from hetesynth.synthesis.registry import FEW_PEERS, LAST, STRATEGIES
+
+        chunks, name = min(self.counts()), self.request.collective
+        exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
+        many = transfers(name, self.topology.ranks, chunks) > MAX_LISTED
+        if self.request.strategy != "auto" or many or exact < 1:
+            return
+        options = replace(self.request.chunking, chunk_bytes=int(exact))
+        chunking = [_quantized(self.topology, options)]
+        relayed = name in PERSONAL and self.topology.ranks > MANY_RANKS
+        for known in (*(FEW_PEERS if relayed else ("ring",)), LAST):
+            yield from self._each(STRATEGIES[known], chunks, chunking)
+
+    def _steady_counts(self) -> Iterator[tuple[int, int]]:
+        """Chunks per rank and the bytes of one; none where links share nothing: there programs keep their time."""
+        name = self.request.collective
+        if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED or self._apart():
+            return
+        for chunks in self.counts():
+            exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
+            number = transfers(name, self.topology.ranks, chunks)
+            if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
+                yield chunks, int(exact)
+
+    def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
+        for number, c in enumerate(chunkings):
+            yield Way(_label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found)
+
+    def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
+        """The ways of the one strategy asked for, which counts seconds."""
+        match self.request.strategy:
+            case "timed":
+                yield from self._timed(chunks, chunkings[0], exact)
+            case "paced-trees":
+                yield from self._paced(chunks, chunkings[0], exact)
+            case "negotiated":
+                yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
+            case _:
+                yield from self._exchange(chunks, chunkings, exact)
+
+    def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.timed.earliest_arrival import timed_strategy
+
+        if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
+            return
+        rates = self._rates(exact)
+        for weight in WEIGHTS if self.ratio < PRICED else reversed(WEIGHTS):
+            label = f"earliest arrival, price {weight:g}, c={chunks}"
+            yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
+
+    def _apart(self) -> bool:
+        """Whether no two links share anything."""
+        used = [r for resources in costs(self.topology).link_resources for r in resources]
+        return len(used) == len(set(used))
+
+    def _negotiated(self, chunks: int, chunking: Chunking, exact: float, share: float) -> Iterator[Way]:
+        from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
+
+        number = transfers(self.request.collective, self.topology.ranks, chunks)
+        if number <= MAX_TIMED:
+            found = negotiated_strategy(self._rates(exact))
+            yield Way(f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share)
+
+    def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
+
+        yield from self._each(exchange_strategy(self._rates(exact)), chunks, chunkings)
+
+    def _packed(self, chunks: int, paper: Chunking) -> Iterator[Way]:
+        from hetesynth.collectives.library import collective
+        from hetesynth.compile.safe_chunking import safe_chunking
+        from hetesynth.synthesis.registry import STRATEGIES
+        from hetesynth.synthesis.trees.packed_trees import pausing_strategy
+
+        name = self.request.collective
+        if self.request.chunking == ChunkingOptions():
+            root = collective(name, self.topology.ranks, 1, self.request.root).root
+            ideal = max(float(b.seconds_per_byte) for b in self.bounds)
+            paper = safe_chunking(self.topology, paper, name, root, ideal)
+        for found, how in ((STRATEGIES["packed"], "packed"), (pausing_strategy(), "packed with a pause")):
+            label = _label(how, chunks, paper)
+            yield Way(label, found.name, how, chunks, paper, found, PACKED_SHARE)
+
+    def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
+        from hetesynth.synthesis.timed.timed_trees import paced_strategy
+
+        paced = paced_strategy(self._rates(exact))
+        yield Way(f"{paced.name}, c={chunks}", paced.name, paced.name, chunks, chunking, paced)
+
+    def _rates(self, exact: float) -> Rates:
+        from hetesynth.synthesis.timed.earliest_arrival import Rates
+
+        paid = costs(self.topology)
+        return Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
+
+    def _chunkings(self, chunks: int, size: int, *, closest: bool = True) -> list[Chunking]:
+        """The paper's capacities for chunks of ``size`` bytes and, with ``closest``, those that round less."""
+        options = replace(self.request.chunking, chunk_bytes=size)
+        paper = _quantized(self.topology, options)
+        if self.request.chunking != ChunkingOptions() or not closest:
+            return [paper]
+        found = [paper]
+        for most in (FEW_MULTIPLES, MAX_MULTIPLE):
+            near = _closest(self.topology, options, paper, min(most, 2 * chunks))
+            if _error(near) < 0.9 * _error(found[-1]):
+                found.append(near)
+        return found
+
+    def _too_small(self, chunks: int) -> HetesynthError:
+        least = math.ceil(1 / chunk_bytes(self.request.collective, self.topology.ranks, chunks, 1))
+        fewer = ", or fewer --chunks" if chunks > 1 else ""
+        return HetesynthError(
+            f"{self.size} bytes are too few for chunks of a byte or more: at least {least} are needed",
+            code="HS611",
+            help=f"use --size {least}B or more{fewer}",
+        )
+
+
+def strategy_of(request: Request, topology: Topology) -> Strategy:
+    """The strategy that ``request`` names, along stated rings where it has some."""
+    from hetesynth.synthesis.registry import strategy
+
+    if not request.rings:
+        return strategy(request.strategy)
+    if request.strategy != "ring":
+        raise HetesynthError(
+            f"strategy {request.strategy} takes no rings", code="HS620", help="use --strategy ring with --rings"
+        )
+    from hetesynth.frontend.nccl_graph import server_rings
+    from hetesynth.synthesis.baselines.table import ring_strategy
+
+    first = topology.links[0]
+    return ring_strategy(server_rings(topology, request.rings), (first.src, first.dst))
+
+
+def _baselines() -> list[str]:
+    from hetesynth.synthesis.baselines.table import BASELINES
+
+    return [s.name for s in BASELINES if s.name != "ring"]
+
+
+def _label(name: str, chunks: int, chunking: Chunking) -> str:
+    said = f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if chunking.options.rounding != "ceil" else ""
+    return f"{name}, c={chunks}{said}"
+
+
+def _closest(topology: Topology, options: ChunkingOptions, paper: Chunking, most: int) -> Chunking:
+    """The multiple of tau_ref with the least error of rounding."""
+    found = [
+        _quantized(topology, replace(options, reference=paper.tau_ref * multiple, rounding="nearest"))
+        for multiple in map(Fraction, range(1, most + 1))
+    ]
+    return min(found, key=_error)
+
+
+def _quantized(topology: Topology, options: ChunkingOptions) -> Chunking:
+    """The capacities; where tiny chunks and links without latency make them absurd, by a shorter reference."""
+    try:
+        return chunk(topology, options)
+    except HetesynthError as error:
+        if error.code != "HS402" or options.reference != "slowest":
+            raise
+    quickest = min(link.latency + (options.chunk_bytes or 1) / link.bandwidth for link in topology.links)
+    return chunk(topology, replace(options, reference=quickest))
+
+
+def _error(chunking: Chunking) -> float:
+    """How wrong the most wrong capacity of a link, wire or group is."""
+    worst = chunking.worst_error()
+    return 0.0 if worst is None else abs(float(worst.error))

@@ -1,0 +1,51 @@
+"""A comparison as a table.
+
+In: a result of pipeline.comparison, by its attributes. Out: text. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hetesynth.report.words import clock_line, size_text
+
+if TYPE_CHECKING:
+    from hetesynth.commands.compare import Comparison, Entry
+
+_COLUMNS = ("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")
+
+
+def comparison_report(found: Comparison) -> str:
+    """A title and a table."""
+    lines = [
+        f"{found.topology.name}: {found.request.collective}, {found.topology.ranks} ranks",
+        "  simulated, not measured; of bound: the least possible time / this time",
+    ]
+    rows = [_COLUMNS, *(_row(entry) for entry in found.entries)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
+    for row in rows:
+        cells = [
+            cell.ljust(w) if i == 1 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row[:-1], widths, strict=True))
+        ]
+        lines.append("  " + "  ".join([*cells, row[-1]]).rstrip())
+    if found.cut_short:
+        lines.append("  cut short: more time may find quicker ones")
+    if found.decided_by_clock:
+        lines.append(f"  {clock_line(found.decided_by_clock)}")
+    return "\n".join(lines)
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    if entry.pace is None or entry.pace.seconds is None:
+        return size_text(entry.size), entry.strategy, "-", "-", "-", "-", entry.refusal
+    figures = entry.pace.figures()
+    return (
+        size_text(entry.size),
+        entry.strategy,
+        f"{figures['predicted_us']:,.2f}",
+        f"{figures['algbw_GBps']:.2f}",
+        f"{figures['busbw_GBps']:.2f}",
+        f"{figures['percent_of_bound']:.1f} %",
+        entry.way,
+    )

@@ -1,0 +1,75 @@
+"""Predictions as a table and as plain values for JSON.
+
+In: results of pipeline.simulation, by their attributes. Out: strings and dictionaries. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hetesynth.report.words import size_text
+
+if TYPE_CHECKING:
+    from hetesynth.commands.simulate import FilePredictions
+    from hetesynth.compile.predictors import Prediction
+
+_COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")
+
+
+def simulation_summary(found: FilePredictions) -> dict[str, Any]:
+    """The object ``simulate --json`` prints. Scripts depend on these names."""
+    return {
+        "file": str(found.path),
+        "kind": found.kind,
+        "cluster": found.topology.name,
+        "collective": found.predictions[0].collective,
+        "ranks": found.topology.ranks,
+        "calibration": found.options.calibration,
+        "alpha": found.options.alpha,
+        "steps": found.options.steps if found.kind == "schedule" else None,
+        "results": [prediction_summary(p) for p in found.predictions],
+        "seconds_by_phase": {name: round(value, 3) for name, value in found.spent.items()},
+    }
+
+
+def prediction_summary(p: Prediction) -> dict[str, Any]:
+    """One prediction: microseconds, and 10^9 bytes per second."""
+    bottleneck = p.bottleneck
+    return {
+        "size": p.size,
+        "predicted_us": p.seconds * 1e6,
+        "algbw_GBps": p.algorithm_bandwidth / 1e9,
+        "busbw_GBps": p.bus_bandwidth / 1e9,
+        "bottleneck": None if bottleneck is None else bottleneck.name,
+        "utilization": None if bottleneck is None else bottleneck.share,
+        "unsteady": p.unsteady,
+    }
+
+
+def simulation_report(found: FilePredictions) -> str:
+    """A title and a table."""
+    first, options = found.predictions[0], found.options
+    title = f"{found.topology.name}: {first.collective}, {first.ranks} ranks, {found.kind} {found.path.name}"
+    steps = f", steps {options.steps}" if found.kind == "schedule" else ""
+    lines = [title, f"  simulated, calibration {options.calibration}, alpha {options.alpha}{steps}"]
+    rows = [_COLUMNS, *(_row(p) for p in found.predictions)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=True)]
+        lines.append("  " + "  ".join([*cells, row[-1]]))
+    unsteady = max(p.unsteady for p in found.predictions)
+    if unsteady > 0.001:
+        lines.append(f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}")
+    return "\n".join(lines)
+
+
+def _row(p: Prediction) -> tuple[str, ...]:
+    bottleneck = p.bottleneck
+    return (
+        size_text(p.size),
+        f"{p.seconds * 1e6:,.2f}",
+        f"{p.algorithm_bandwidth / 1e9:.2f}",
+        f"{p.bus_bandwidth / 1e9:.2f}",
+        "-" if bottleneck is None else f"{bottleneck.share:.0%}",
+        "-" if bottleneck is None else bottleneck.name,
+    )

@@ -1,0 +1,148 @@
+"""What strategies take at several sizes: the table users ask for.
+
+In: a request, sizes, names of strategies (``auto``: the contest of ``sizing``). Out: a ``Comparison``, every
+figure simulated beside the bound; a strategy that refuses says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetesynth.autotune.pool import Pool, pool
+from hetesynth.compile.request import Request
+from hetesynth.compile.time_optimality import Pace
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import Cuts
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.synthesis.search import Ending, Progress, combined, silent
+
+INTERRUPTED = "interrupted before it was predicted"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One strategy at one size: ``pace`` and the way that took it, or why there is none."""
+
+    strategy: str
+    size: int
+    pace: Pace | None
+    way: str = ""
+    chunks: int | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All entries, by size, then in the order of the strategies."""
+
+    topology: Topology
+    request: Request
+    sizes: tuple[int, ...]
+    strategies: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    cut_short: bool
+    ending: Ending = "tried"
+    decided_by_clock: tuple[str, ...] = ()
+
+    def figures(self) -> dict[str, Any]:
+        """What ``compare --json`` prints. Scripts depend on these names."""
+        return {
+            "cluster": self.topology.name,
+            "collective": self.request.collective,
+            "ranks": self.topology.ranks,
+            "simulated": True,
+            "cut_short": self.cut_short,
+            "ended_by": self.ending,
+            "decided_by_clock": list(self.decided_by_clock),
+            "results": [
+                {"strategy": e.strategy, "way": e.way, "chunks": e.chunks, "refused": e.refusal or None}
+                | ({"size": e.size} if e.pace is None else e.pace.figures())
+                for e in self.entries
+            ],
+        }
+
+
+def compare(
+    request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = silent
+) -> Comparison:  # fmt: skip
+    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
+
+    Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
+    can be done, KeyboardInterrupt where nothing is known.
+    """
+    from hetesynth.synthesis.registry import demand_strategy
+
+    names = tuple(dict.fromkeys(strategies))
+    for name in names:
+        demand_strategy(name, sized=True)
+    topology = load_topology(request.topology)
+    seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
+    whole = Cuts()
+    table: dict[str, list[Entry]] = {}
+    interrupted = False
+    endings: list[Ending] = []
+    for name in names:
+        if interrupted:
+            table[name] = _refused(name, sizes, INTERRUPTED)
+            continue
+        rings = request.rings if name == "ring" else ()
+        budget = Budget(seconds, request.budget.seed, cuts=whole.inside(name))
+        asked = replace(request, strategy=name, budget=budget, rings=rings)
+        try:
+            found = _searched(topology, asked, sizes, progress)
+        except KeyboardInterrupt:
+            if not table:
+                raise
+            found = INTERRUPTED
+            interrupted = True
+        if isinstance(found, str):
+            table[name] = _refused(name, sizes, found)
+            continue
+        interrupted = found.interrupted
+        endings.append(found.ending)
+        table[name] = [_entry(name, found, j) for j in range(len(sizes))]
+    entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
+    cut_short = interrupted or bool(whole)
+    ending = combined(endings, interrupted=interrupted, cut=bool(whole))
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told())
+
+
+def _searched(topology: Topology, asked: Request, sizes: Sequence[int], progress: Progress) -> Pool | str:
+    """What a strategy found, or why it refuses."""
+    try:
+        return pool(topology, asked, sizes, progress)
+    except HetesynthError as error:
+        if error.code not in ("HS610", "HS611"):
+            raise
+        return error.message
+
+
+def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
+    return [Entry(name, size, None, refusal=why) for size in sizes]
+
+
+def _entry(name: str, found: Pool, j: int) -> Entry:
+    """The best of ``found`` at its j-th size."""
+    i = found.best(j)
+    if math.isinf(found.seconds[i][j]):
+        why = INTERRUPTED if found.interrupted else f"{found.sizes[j]} bytes are too few to be cut"
+        return Entry(name, found.sizes[j], None, refusal=why)
+    best = found.contenders[i]
+    return Entry(name, found.sizes[j], found.pace(i, j), best.label, best.chunks)
+
+
+def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
+    """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    bounds: dict[int, float] = {}
+    for entry in found.entries:
+        if entry.pace is not None and entry.pace.seconds:
+            lines.setdefault(entry.strategy, []).append((entry.size, entry.size / entry.pace.seconds / 1e9))
+            if entry.pace.bound_seconds:
+                bounds[entry.size] = entry.size / entry.pace.bound_seconds / 1e9
+    return lines | {"bound": sorted(bounds.items())}

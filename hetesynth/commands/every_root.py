@@ -1,0 +1,62 @@
+"""A rooted collective for every root of a cluster, in one go.
+
+In: a request. Out: a ``Synthesis`` for each root, and their files, written together. It is of use where whatever
+selects programs sees the root of a call, as selectors of MSCCL++ do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.artifacts import Synthesis
+from hetesynth.compile.least_time import of_all_roots, warning
+from hetesynth.compile.phases import Warn, unheard
+from hetesynth.compile.request import Request
+from hetesynth.compile.roots import demand_single_root
+from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import now
+from hetesynth.synthesis.search import Progress, silent
+
+LEAST_SECONDS = 0.01  # of a budget: a first schedule is found and verified all the same
+
+
+def for_every_root(request: Request, progress: Progress = silent, warn: Warn = unheard) -> list[Synthesis]:
+    """One synthesis a root, in order; the time budget is for all of them together.
+
+    ``warn`` is told before the search where the budget is less than the least time of all roots.
+    After an interrupt the roots that are left get what a first schedule takes. HetesynthError: as ``synthesize``;
+    HS303 where the collective has no root, HS514 where a target would take the first file for every root.
+    """
+    if not request.schedule_only:
+        demand_single_root(request.targets, request.collective, promised=False, every=True)
+    ranks, started, stopped = load_topology(request.topology).ranks, now(), False
+    text = warning(request, ranks, of_all_roots(request, ranks), "all roots")
+    if text is not None:
+        warn(text)
+    made: list[Synthesis] = []
+    for root in range(ranks):
+        budget = request.budget
+        if stopped:
+            budget = replace(budget, seconds=LEAST_SECONDS)
+        elif budget.seconds is not None:
+            left = started + budget.seconds - now()
+            budget = replace(budget, seconds=max(LEAST_SECONDS, left / (ranks - root)))
+        made.append(synthesize(replace(request, root=root, budget=budget, every_root=True), progress))
+        stopped = stopped or made[-1].solution.ending == "interrupt"
+    return made
+
+
+def write(made: Sequence[Synthesis], stem: Path) -> list[Path]:
+    """Every file of every root, ``stem-root3.xml`` and so on, all or none; the paths, root by root."""
+    from hetesynth.files.atomic import write_all
+
+    paths = {
+        stem.with_name(f"{stem.name}-root{one.request.root}{suffix}"): data
+        for one in made
+        for suffix, data in one.files.items()
+    }
+    write_all(paths)
+    return list(paths)

@@ -1,0 +1,386 @@
+"""A result as a report: what the page, the picture and the trace of it show.
+
+In: a synthesis, or a file that is to be simulated. Out: a ``Report``, and its files' bytes. Everything in it is
+computed here or by what is called from here; report/ only draws. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetesynth.commands.simulate import file_clock
+from hetesynth.compile.plan_predictor import PlanClock, first_clock
+from hetesynth.compile.predictors import CostOptions, ProgramClock, ScheduleClock, sizes_between
+from hetesynth.compile.time_optimality import implied_size
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.time_bound import TimeBound, tightest
+from hetesynth.model.topology import Topology
+from hetesynth.report.words import counted, size_text
+
+if TYPE_CHECKING:
+    from hetesynth.compile.artifacts import Synthesis
+    from hetesynth.model.collective import Collective, CollectiveName
+    from hetesynth.model.program import Program
+    from hetesynth.model.timeline import Timeline
+    from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
+
+SMALLEST, LARGEST = 1_000, 4_000_000_000
+USUAL_SIZE = 256_000_000
+MAX_TRANSFERS = 200_000  # of a schedule that is drawn
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is reported on, before anything of it is run."""
+
+    title: str
+    topology: Topology
+    size: int
+    sizes: tuple[int, ...]
+    options: CostOptions
+    problem: Problem | None
+    schedule: ScheduleClock | None
+    program: ProgramClock | PlanClock | None
+    facts: tuple[tuple[str, str], ...]
+    certificate: tuple[str, ...]
+    notes: tuple[str, ...]
+    capacities: bool
+    derived: bool = False  # the schedule is read off the program, only to be drawn
+
+
+def report_of_synthesis(made: Synthesis) -> Report:
+    """The report of ``made``, for the size it was made for or, without one, that which its chunks make.
+
+    Raises HetesynthError HS573 for more transfers than can be drawn.
+    """
+    problem, solution, options = made.problem, made.solution, CostOptions()
+    shown = made.request.size or implied_size(problem, made.chunking.chunk_bytes)
+    asked = problem.collective
+    facts: tuple[tuple[str, str], ...] = (
+        ("Steps", str(solution.certificate.steps)),
+        ("Lower bound", counted(solution.certificate.bound.steps, "step")),
+        ("Transfers", f"{len(solution.schedule.transfers):,}"),
+        ("Strategy", made.request.strategy),
+        ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
+    )
+    if made.choice is not None:
+        facts += (("Chosen", made.choice.label),)
+    program = first_clock(made.topology, made.programs, options)
+    notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in made.warnings)
+    notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
+    return _report(
+        _Subject(
+            title=f"{made.topology.name}: {asked.name}",
+            topology=made.topology,
+            size=shown,
+            sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
+            options=options,
+            problem=problem,
+            schedule=ScheduleClock(made.topology, problem, solution.schedule, options),
+            program=program,
+            facts=facts,
+            certificate=_certificate(made),
+            notes=notes,
+            capacities=True,
+        )
+    )
+
+
+def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> Report:
+    """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the largest of ``sizes`` up to 256 MB.
+
+    Raises HetesynthError for what cannot be simulated.
+    """
+    from hetesynth.chunking import chunk
+    from hetesynth.frontend import load_topology
+
+    cluster = load_topology(topology)
+    clock = file_clock(path, cluster, options)
+    schedule, program, notes = _parts(clock, cluster, options)
+    wanted = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
+    return _report(
+        _Subject(
+            title=f"{cluster.name}: {path.name}",
+            topology=cluster,
+            size=max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
+            sizes=tuple(sizes),
+            options=options,
+            problem=wanted,
+            schedule=schedule,
+            program=program,
+            facts=((clock.kind.capitalize(), path.name),)
+            + (() if schedule is None else _counts(schedule.schedule)),
+            certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
+            notes=notes,
+            capacities=False,
+            derived=program is not None,
+        )
+    )
+
+
+def _parts(
+    clock: ScheduleClock | ProgramClock | PlanClock, topology: Topology, options: CostOptions
+) -> tuple[ScheduleClock | None, ProgramClock | PlanClock | None, tuple[str, ...]]:
+    """What is drawn of a file as a schedule, what as thread blocks, and what is not."""
+    if isinstance(clock, ScheduleClock):
+        return clock, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
+    if isinstance(clock, ProgramClock):
+        schedule, notes = _lifted(clock.program, topology, options)
+        return schedule, clock, notes
+    return None, clock, ("The plan is not shown as steps: it moves data without messages to read them off.",)
+
+
+def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    return ("Steps", str(schedule.makespan)), ("Transfers", f"{len(schedule.transfers):,}")
+
+
+def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
+    """What is to be written: the page (or the picture, where its name ends in .svg), the trace, or both.
+
+    Raises HetesynthError HS572 for a picture of a program that is not shown as steps.
+    """
+    files: dict[Path, bytes] = {}
+    if page is not None and page.suffix.lower() == ".svg":
+        files[page] = _picture(report)
+    elif page is not None:
+        from hetesynth.report.html.page import html_page
+
+        files[page] = html_page(report)
+    if trace is not None:
+        from hetesynth.report.trace import chrome_trace
+
+        files[trace] = chrome_trace(report)
+    return files
+
+
+def _picture(report: Report) -> bytes:
+    from hetesynth.report.svg import schedule_svg
+
+    if report.run is None:
+        raise HetesynthError(
+            "there are no steps to draw: the program moves what no schedule can say",
+            code="HS572",
+            help="use --report FILE.html",
+        )
+    title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
+    return schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
+
+
+def write_reports(report: Report, page: Path | None, trace: Path | None) -> list[Path]:
+    """Write the page and the trace, both or none; their paths."""
+    from hetesynth.files.atomic import write_all
+
+    files = report_files(report, page, trace)
+    write_all(files)
+    return list(files)
+
+
+def check_reports(page: Path | None, trace: Path | None) -> None:
+    """Fail before the work, not after it: a folder that is not there, the same name twice."""
+    from hetesynth.files.atomic import check_targets, check_writable
+
+    if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
+        raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
+    for path in (page, trace):
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+            raise HetesynthError(f"{str(path)!r} {what}", code="HS571", help="name a file in a folder that exists")
+        check_targets([path])
+        check_writable(path.parent)
+
+
+# -- parts of a report
+
+
+def _report(subject: _Subject) -> Report:
+    count = 0 if subject.schedule is None else len(subject.schedule.schedule.transfers)
+    if count > MAX_TRANSFERS:
+        raise HetesynthError(
+            f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}",
+            code="HS573",
+            help="what --report and --trace would show is not written; everything else is",
+        )
+    from hetesynth.commands.report_curves import bound_curve, own_curves
+    from hetesynth.report.contents import Report
+
+    bounds = _time_bounds(subject)
+    compared, missing = _baselines(subject)
+    run = None if subject.schedule is None else _schedule_run(subject)
+    program, cut = _program_run(subject)
+    timed = _timelines(None if subject.derived else run, program)
+    return Report(
+        title=subject.title,
+        topology=subject.topology,
+        collective=_collective(subject),
+        size=subject.size,
+        facts=(*_time_facts(subject, timed), *subject.facts),
+        certificate=(*subject.certificate, *_in_time(subject, bounds, timed)),
+        notes=(*subject.notes, *missing, *cut),
+        run=run,
+        program=program,
+        sizes=subject.sizes,
+        curves=(
+            *own_curves(subject.sizes, None if subject.derived else subject.schedule, subject.program),
+            *compared,
+            *bound_curve(subject.sizes, bounds),
+        ),
+    )
+
+
+def _schedule_run(subject: _Subject) -> ScheduleRun | None:
+    from hetesynth.report.contents import ScheduleRun
+
+    clock = subject.schedule
+    if clock is None:
+        return None
+    return ScheduleRun(clock.problem, clock.schedule, clock.timeline(subject.size), subject.capacities)
+
+
+def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]:
+    """The loops of the program that are shown, and a note where they are not all."""
+    from hetesynth.commands.report_blocks import plan_run, program_run
+
+    clock = subject.program
+    if clock is None:
+        return None, ()
+    if isinstance(clock, PlanClock):
+        return plan_run(clock, subject.size, _collective(subject)), ()
+    run = program_run(clock, subject.size)
+    if run.shown >= run.loops:
+        return run, ()
+    return run, (f"The program loops {run.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
+
+
+def _collective(subject: _Subject) -> Collective | None:
+    """What is carried out, as far as it is known."""
+    if subject.problem is not None:
+        return subject.problem.collective
+    return subject.program.asked() if isinstance(subject.program, PlanClock) else None
+
+
+def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
+    from hetesynth.model.cost import bandwidths
+
+    topology, name_of = subject.topology, _collective_name(subject)
+    facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
+    for name, timeline in timed:
+        reached = bandwidths(name_of, topology.ranks, subject.size, timeline.makespan)
+        facts.append((f"{name.capitalize()}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
+        facts.append(
+            (
+                f"{name.capitalize()}, algbw / busbw",
+                f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s",
+            )
+        )
+    return tuple(facts)
+
+
+def _collective_name(subject: _Subject) -> CollectiveName:
+    if subject.problem is not None:
+        return subject.problem.collective.name
+    if subject.program is None:
+        raise ValueError("a report needs a schedule or a program")
+    return subject.program.collective
+
+
+def _timelines(run: ScheduleRun | None, program: ProgramRun | None) -> list[tuple[str, Timeline]]:
+    """What was simulated, by name."""
+    schedule = [] if run is None else [("schedule", run.timeline)]
+    return schedule if program is None else [*schedule, ("program", program.timeline)]
+
+
+def _certificate(made: Synthesis) -> tuple[str, ...]:
+    """What is proved of the number of steps, and who checked it."""
+    solution, certificate = made.solution, made.solution.certificate
+    bound = certificate.bound
+    said = [
+        f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
+        f"{bound.steps}: {bound.proof}.",
+        "The two meet: it is proven optimal in steps."
+        if certificate.proven_optimal
+        else f"It is at most {counted(certificate.gap, 'step')} from optimal.",
+    ]
+    if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
+        said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
+    checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
+    said.append(f"{checked}, but for {made.recheck.open}." if made.recheck.open else f"{checked}.")
+    programs = ", and every program read back and executed" if made.programs else ""
+    said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
+    return tuple(said)
+
+
+def _in_time(
+    subject: _Subject, bounds: tuple[TimeBound, ...], timed: list[tuple[str, Timeline]]
+) -> tuple[str, ...]:
+    """The bound in time at the size shown, and how near the predictions are to it."""
+    if not bounds:
+        return ()
+    bound = tightest(bounds, subject.size)
+    least = float(bound.seconds(subject.size))
+    said = [
+        f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
+        f"{least * 1e6:,.1f} us: {bound.proof}."
+    ]
+    for name, timeline in timed:
+        if timeline.makespan > 0:
+            share = least / timeline.makespan
+            said.append(
+                f"The {name} is predicted to take {timeline.makespan * 1e6:,.1f} us: {share:.1%} of the speed "
+                "that this bound allows."
+            )
+    options = subject.options
+    said.append(f"Times are simulated (calibration {options.calibration}, alpha {options.alpha}), not measured.")
+    if options.calibration != "spec":
+        said.append("The bound in time is that of the rates in the topology, not of this calibration.")
+    return tuple(said)
+
+
+def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
+    from hetesynth.bounds.throughput import time_bounds
+
+    if subject.problem is None:
+        return ()
+    asked = subject.problem.collective
+    return time_bounds(subject.topology, asked.name, asked.root)
+
+
+def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
+    from hetesynth.commands.report_curves import baseline_curves
+
+    if subject.problem is None:
+        return [], ()
+    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options)
+
+
+# -- programs
+
+
+def _lifted(
+    program: Program, topology: Topology, options: CostOptions
+) -> tuple[ScheduleClock | None, tuple[str, ...]]:
+    """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
+    from hetesynth.collectives.library import collective
+    from hetesynth.lifting.buffers import shape
+    from hetesynth.lifting.lift import lift
+
+    try:
+        size = shape(program)
+        wanted = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
+        arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
+        graph = Problem(topology.ranks, topology.ranks, (), arcs, (), wanted)
+        lifted = lift(program, wanted, size.pieces, graph)
+        return ScheduleClock(topology, lifted.problem, lifted.schedule, options), (
+            "Steps are those in which the transfers of the program depend on each other; the times of wires and "
+            "links are those of a schedule with these steps, not of the program.",
+        )
+    except (HetesynthError, ValueError) as error:
+        return None, (f"The program is not shown as steps: {error}.",)

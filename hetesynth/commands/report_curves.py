@@ -1,0 +1,81 @@
+"""Time against size: a result beside the baselines and the bound.
+
+In: a cluster, what is to be compared as clocks, sizes. Out: curves, and in words which are missing. Baselines are
+strategies of the registry, synthesized here for the same problem; those that come to the same times share a curve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hetesynth.compile.plan_predictor import PlanClock
+from hetesynth.compile.predictors import CostOptions, ProgramClock, ScheduleClock
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.time_bound import TimeBound, tightest
+from hetesynth.model.topology import Topology
+from hetesynth.report.contents import Curve
+
+BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
+MAX_DELIVERIES = 10_000  # of a problem that baselines are computed for
+CHANNELS = 4  # chunks per rank of a baseline at least: as many rings and trees, as libraries have channels
+
+
+def own_curves(
+    sizes: tuple[int, ...], schedule: ScheduleClock | None, program: ProgramClock | PlanClock | None
+) -> list[Curve]:
+    """The result itself."""
+    found = []
+    if schedule is not None:
+        found.append(Curve("this schedule", "schedule", tuple(schedule.predict(s).seconds for s in sizes)))
+    if program is not None:
+        found.append(Curve("this program", "program", tuple(program.predict(s).seconds for s in sizes)))
+    return found
+
+
+def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...]) -> list[Curve]:
+    """What nothing is below; none where there is no bound."""
+    if not bounds:
+        return []
+    return [Curve("lower bound", "bound", tuple(float(tightest(bounds, s).seconds(s)) for s in sizes))]
+
+
+def baseline_curves(
+    topology: Topology, problem: Problem, sizes: tuple[int, ...], options: CostOptions
+) -> tuple[list[Curve], tuple[str, ...]]:
+    """The baselines that apply, and why others do not."""
+    from hetesynth.collectives.library import collective
+    from hetesynth.synthesis.registry import STRATEGIES
+    from hetesynth.synthesis.solve import Solution, Solver
+    from hetesynth.verify.schedule.judge import schedule_violations
+
+    found: dict[tuple[float, ...], list[str]] = {}
+    missing: list[str] = []
+    problem = replace(problem, max_peers=None)
+    asked = problem.collective
+    for chunks in (max(CHANNELS, asked.chunks_per_rank), asked.chunks_per_rank, 1):
+        problem = replace(problem, collective=collective(asked.name, asked.ranks, chunks, asked.root))
+        if _deliveries(problem) <= MAX_DELIVERIES:
+            break
+    else:
+        return [], (f"Baselines are left out: there are more than {MAX_DELIVERIES:,} deliveries.",)
+    if problem.collective.chunks_per_rank != asked.chunks_per_rank:
+        missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
+    for name in BASELINES:
+        try:
+            outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)
+        except HetesynthError as error:
+            reason = error.message.rpartition("this problem: ")[2]
+            missing.append(f"Baseline {name} does not apply: {reason}.")
+            continue
+        if isinstance(outcome, Solution):
+            clock = ScheduleClock(topology, problem, outcome.schedule, options)
+            found.setdefault(tuple(clock.predict(s).seconds for s in sizes), []).append(name)
+    curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in found.items()]
+    return curves, tuple(missing)
+
+
+def _deliveries(problem: Problem) -> int:
+    """How often a chunk, or a part of a sum, must move at least."""
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    return sum(len(pre | post) - 1 for pre, post in pairs)

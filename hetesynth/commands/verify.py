@@ -1,0 +1,256 @@
+"""Judging files that others made: which judge a file needs, and what it says, target by target.
+
+In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hetesynth.compile.formats import demand_one_run, format_of
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model.target import Format, Target
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.verdict import Violation
+
+if TYPE_CHECKING:
+    from hetesynth.verify.msccl.reader import ReadResult
+
+Level = Literal["error", "portability", "warning", "note"]
+"""Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or
+over NICs, or not what it seems; good to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation, how much it weighs, and for which of the targets asked for (none asked: empty)."""
+
+    level: Level
+    violation: Violation
+    targets: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """What to do about it; empty where there is no rule."""
+        from hetesynth.verify.mscclpp.rules import ALL_BY_ID
+
+        rule = self.violation.rule
+        return ALL_BY_ID[rule].help if rule in ALL_BY_ID else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
+    whether it is a file of its kind at all."""
+
+    findings: tuple[Finding, ...]
+    acceptance: tuple[tuple[str, str], ...] = ()
+    readable: bool = True
+
+    def count(self, *levels: Level) -> int:
+        """Findings of these levels."""
+        return sum(f.level in levels for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has."""
+
+    topology: Path | None = None
+    root: Rank | None = None
+    targets: tuple[Target, ...] = ()
+    sms: int | None = None
+
+    def cluster(self, path: Path, ranks: int | None) -> Topology | None:
+        """The topology to check against; None when there is none.
+
+        HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
+        """
+        if self.topology is None:
+            return None
+        topology = load_topology(self.topology)
+        if ranks is not None and ranks != topology.ranks:
+            raise HetesynthError(
+                f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
+                code="HS604",
+                help="give the topology that the file was made for",
+            )
+        return topology
+
+
+def judge_file(path: Path, question: Question) -> Judged:
+    """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
+    demand_one_run(path)
+    for target in question.targets:
+        check_format(path, target)
+    return _JUDGES[format_of(path)](path, question)
+
+
+def installed(path: Path, target: Target) -> list[Finding]:
+    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think.
+
+    HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
+    """
+    check_format(path, target)
+    found: list[Violation] = []
+    with suppress(HetesynthError):
+        if target.format == "msccl-xml":
+            from hetesynth.verify.msccl.lint_calls import call_warnings
+            from hetesynth.verify.msccl.lint_metadata import metadata
+            from hetesynth.verify.msccl.reader import load_program
+
+            read = load_program(path)
+            if read.algo_line is not None:
+                found += [*metadata(read.algo, read.program, read.algo_line, target), *call_warnings(read, target)]
+        else:
+            from hetesynth.verify.mscclpp.calls import plan_warnings
+            from hetesynth.verify.mscclpp.reader import load_plan
+
+            found += plan_warnings(load_plan(path))
+    return [Finding("warning", violation, (target.name,)) for violation in found]
+
+
+def check_format(path: Path, target: Target) -> None:
+    """HetesynthError HS540: there is no such file; HS543: a run that wrote it with others was cut off; HS603: the
+    target reads files of another kind."""
+    demand_one_run(path)
+    if not path.is_file():
+        raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
+    kind = format_of(path)
+    if target.format != kind:
+        raise HetesynthError(
+            f"{path} is {_KINDS[kind]}, which {target.name} does not read",
+            code="HS603",
+            help=f"{target.name} reads {_KINDS[target.format]}",
+        )
+
+
+def _judge_xml(path: Path, question: Question) -> Judged:
+    from hetesynth.verify.msccl.judge import notes, profile_violations, program_violations
+    from hetesynth.verify.msccl.lint_calls import call_warnings
+    from hetesynth.verify.msccl.linter import lint_targets
+    from hetesynth.verify.msccl.reader import load_program
+
+    read = load_program(path)
+    cluster = question.cluster(path, None if read.program is None else read.program.ranks)
+    links = _pairs(cluster)
+    if question.targets:
+        verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
+        findings = _merged((v.target, v.violations) for v in verdicts)
+        acceptance = tuple((v.target, v.acceptance) for v in verdicts)
+    else:
+        errors = program_violations(read, root=question.root, links=links, sms=question.sms)
+        findings = [Finding("error", v) for v in errors]
+        findings += [Finding("portability", v) for v in profile_violations(read)]
+        acceptance = ()
+    calls = _merged(((t.name, call_warnings(read, t)) for t in question.targets), "warning")
+    warnings = [*(Finding("warning", v) for v in read.warnings), *calls]
+    warnings += [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
+    found = (*findings, *warnings, *_notes(notes(read)))
+    return Judged(found, acceptance, read.algo_line is not None)
+
+
+def _size_warnings(read: ReadResult, findings: list[Finding], question: Question) -> list[Finding]:
+    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes
+    wrong at sizes for which none of them would select the file."""
+    from hetesynth.verify.msccl.judge import large_message_violations
+
+    stops = ("deadlock", "race", "undefined-data", "wrong-data")
+    if any(f.level == "error" and f.violation.kind in stops for f in findings):
+        return []
+    return [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
+
+
+def _network(read: ReadResult, question: Question, cluster: Topology | None) -> list[Finding]:
+    """What goes wrong over NICs: a warning where the topology has servers between which the program sends."""
+    from hetesynth.verify.msccl.lint_network import network_violations
+
+    if read.program is None:
+        return []
+    found = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
+    return [Finding("note" if cluster is None else "warning", v) for v in found]
+
+
+def _notes(found: Iterable[Violation]) -> list[Finding]:
+    return [Finding("note", v) for v in found]
+
+
+def _merged(found: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
+    """The same finding for several targets is one."""
+    known: dict[Violation, list[str]] = {}
+    for target, violations in found:
+        for violation in violations:
+            known.setdefault(violation, []).append(target)
+    return [Finding(level, violation, tuple(targets)) for violation, targets in known.items()]
+
+
+def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
+    """(source, destination) of every link."""
+    return None if cluster is None else {(link.src, link.dst) for link in cluster.links}
+
+
+def _judge_plan(path: Path, question: Question) -> Judged:
+    from hetesynth.verify.mscclpp.calls import plan_warnings
+    from hetesynth.verify.mscclpp.judge import USUAL_SMS, open_range_violations, plan_violations
+    from hetesynth.verify.mscclpp.reader import load_plan
+
+    plan = load_plan(path)
+    cluster = question.cluster(path, len(plan.gpus))
+    found = plan_violations(
+        plan,
+        root=question.root,
+        links=_pairs(cluster),
+        servers=None if cluster is None else cluster.servers,
+        sms=question.sms or USUAL_SMS,
+    )
+    names = tuple(target.name for target in question.targets)
+    large: Level = "error" if question.targets else "warning"
+    calls = plan_warnings(plan, question.root) if names else []
+    return Judged(
+        (
+            *(Finding("error", v, names) for v in found),
+            *(Finding(large, v, names) for v in open_range_violations(plan)),
+            *(Finding("warning", v, names) for v in calls),
+        )
+    )
+
+
+_JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}
+_KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL++ plan"}
+
+
+def sarif(path: Path, judged: Judged) -> dict[str, Any]:
+    """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
+    from hetesynth import __version__
+    from hetesynth.report.sarif import Level as SarifLevel
+    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+    from hetesynth.verify.mscclpp.rules import ALL_BY_ID
+
+    levels: dict[Level, SarifLevel] = {
+        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
+    }  # fmt: skip
+    named = sorted({_rule_id(f.violation) for f in judged.findings})
+    known = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
+    rules = [
+        SarifRule(name, known[name].name, known[name].summary, known[name].help)
+        if name in known
+        else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
+        for name in named
+    ]
+    results = []
+    for f in judged.findings:
+        v = f.violation
+        parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
+        place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
+        properties = (("targets", list(f.targets)),) if f.targets else ()
+        results.append(SarifResult(_rule_id(v), levels[f.level], v.message, v.line, place or None, properties))
+    return sarif_log(str(path), rules, results, __version__)
+
+
+def _rule_id(violation: Violation) -> str:
+    return violation.rule or violation.kind

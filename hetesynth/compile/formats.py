@@ -1,0 +1,237 @@
+"""Schedule -> file: one row per file format, so that a target is made and judged without knowing which it is.
+
+In: a problem, a schedule that verifies, what to make of it. Out: the bytes with their figures, and what the judge
+of that format says of bytes. A new format is a new row of ``FORMATS``. Also what kind of file somebody gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.verdict import Violation
+
+if TYPE_CHECKING:
+    pass
+from hetesynth.compile.request import Request
+
+if TYPE_CHECKING:
+    from hetesynth.lowering.msccl.assembly import Saving
+    from hetesynth.lowering.msccl.lower import LoweringOptions
+    from hetesynth.lowering.msccl.summary import ProgramSummary
+    from hetesynth.verify.msccl.reader import ReadResult
+
+FileKind = Literal["program", "schedule", "plan"]
+"""MSCCL XML, a schedule JSON, an MSCCL++ plan."""
+HEAD = 1024  # bytes of a file that show which format it has
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
+    the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
+    messages pass a NIC, empty for nothing."""
+
+    target: Target
+    in_place: bool
+    data: bytes
+    figures: ProgramSummary
+    notes: tuple[str, ...] = ()
+    savings: tuple[Saving, ...] = ()
+    carries: int | None = None
+    over_nics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How files of one format are made, and judged by code that shares nothing with it.
+
+    ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
+    not known) to findings; none means right.
+    ``tagged``: whether file names always carry the target's name.
+    """
+
+    extension: str
+    tagged: bool
+    emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
+    judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
+
+    def suffix(self, target: Target, *, in_place: bool, several: bool) -> str:
+        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        parts = [target.name] if several or self.tagged else []
+        return "".join(f".{part}" for part in [*parts, *(["inplace"] if in_place else []), self.extension])
+
+
+def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.lowering.msccl.lower import lower_with_notes
+    from hetesynth.lowering.msccl.summary import program_summary
+    from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+    from hetesynth.verify.msccl.lint_network import network_violations
+
+    lowered = lower_with_notes(problem, schedule, options)
+    found = network_violations(lowered.program, [options.profile], options.servers) if options.servers else []
+    return Emitted(
+        options.profile,
+        options.in_place,
+        write_msccl_xml(lowered.program, options.profile),
+        program_summary(lowered.program),
+        lowered.notes,
+        lowered.savings,
+        over_nics=found[0].message if found else "",
+    )
+
+
+def _judge_xml(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    """What the second judge says of the bytes as a runtime would read them."""
+    from hetesynth.verify.msccl.judge import profile_violations
+    from hetesynth.verify.msccl.linter import lint
+    from hetesynth.verify.msccl.reader import read_program
+
+    read = read_program(data, f"{name}.xml")
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    found = lint(read, target, links=links, root=problem.collective.root)
+    return [*found, *profile_violations(read)] if target.name == "portable" else found
+
+
+def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.lowering.mscclpp.json_writer import write_plan_json
+    from hetesynth.lowering.mscclpp.lower import PlanOptions, lower_plan
+    from hetesynth.lowering.mscclpp.sizes import largest_call
+    from hetesynth.lowering.mscclpp.summary import plan_summary
+
+    servers = options.servers or ("",) * problem.ranks
+    wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    plan = lower_plan(problem, schedule, wanted, servers)
+    notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
+    carries = largest_call(plan.collective, plan.gpus)
+    figures = plan_summary(plan)
+    return Emitted(options.profile, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
+
+
+def _judge_plan(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    from hetesynth.verify.mscclpp.judge import USUAL_SMS, open_range_violations, plan_violations
+    from hetesynth.verify.mscclpp.reader import read_plan_json
+
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    plan = read_plan_json(data, f"{name}.json")
+    root = problem.collective.root
+    found = plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    return [*found, *open_range_violations(plan)]
+
+
+FORMATS: dict[Format, Backend] = {
+    "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
+    "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
+}
+
+
+def format_of(path: Path) -> Format:
+    """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
+    if not path.is_file():
+        return _format(b"", path)  # the reader says why
+    try:
+        with path.open("rb") as stream:
+            return _format(stream.read(HEAD), path)
+    except (OSError, ValueError):
+        return _format(b"", path)  # the reader says why
+
+
+def kind_of(data: bytes, path: Path) -> FileKind:
+    """What ``data``, the contents of ``path``, is meant to be. JSON that is no plan is meant to be a schedule."""
+    if _format(data[:HEAD], path) == "msccl-xml":
+        return "program"
+    return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
+
+
+def _format(head: bytes, path: Path) -> Format:
+    first = head.lstrip()[:1]
+    if first in (b"{", b"["):
+        return "mscclpp-json"
+    return "mscclpp-json" if first != b"<" and path.suffix.lower() == ".json" else "msccl-xml"
+
+
+def demand_one_run(path: Path) -> None:
+    """HetesynthError HS543, exit code 1: the run that wrote ``path`` was killed between its renames.
+
+    Asked before a file is read that others belong to: beside it there may be files of an older run.
+    """
+    from hetesynth.files import folders, journal
+
+    try:
+        cut = journal.cut_off(path)
+        older = None if cut is not None or path.exists() else folders.cut_off(path)
+    except (OSError, ValueError, RuntimeError):
+        return  # the reader says why
+    again = "run the command that wrote them again"
+    if cut is not None:
+        others = [e.target.name for e in cut.entries if e.target.name != path.name] or [path.name]
+        raise HetesynthError(
+            f"{path} and {', '.join(others)} are not of one run: a run was cut off while it wrote them, or they "
+            "were changed since",
+            code="HS543",
+            help=f"{again}; to use them as they are, remove {cut.path}",
+            exit_code=1,
+        )
+    if older is not None:
+        raise HetesynthError(
+            f"{path} is gone: a run was cut off while it replaced the folder",
+            code="HS543",
+            help=f"{again}; the older folder is {older / folders.WAS}",
+            exit_code=1,
+        )
+
+
+def demand_algorithm(read: ReadResult, path: Path) -> None:
+    """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
+    if read.algo_line is None:
+        why = read.violations[0].message if read.violations else "there is no <algo> element"
+        raise HetesynthError(
+            f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
+        )
+
+
+def forms(wanted: Target, collective: CollectiveName) -> tuple[bool, ...]:
+    """In place or not: the forms of ``collective`` that programs for ``wanted`` have, out of place first."""
+    from hetesynth.lowering.layout import in_place_supported
+
+    both = in_place_supported(collective) and collective not in wanted.out_of_place_only
+    return (False, True) if both else (False,)
+
+
+def demand_collective(wanted: Target, collective: CollectiveName) -> None:
+    """HetesynthError HS513 when ``wanted`` does not know ``collective``, naming the targets that do."""
+    if collective not in wanted.collectives:
+        others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
+        raise HetesynthError(
+            f"target {wanted.name} ({wanted.runtime}) has no {collective}",
+            code="HS513",
+            help=f"targets with a {collective}: {others}",
+        )
+
+
+SCHEDULE_SUFFIX = ".schedule.json"
+
+
+def suffixes(request: Request) -> list[str]:
+    """What follows the common part of the name of every file that ``request`` makes, programs first."""
+    programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
+    return [*programs, SCHEDULE_SUFFIX]
+
+
+def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
+    """(target, in place, suffix) of every program that the collective can have."""
+    for wanted in targets:
+        for in_place in forms(wanted, collective):
+            backend = FORMATS[wanted.format]
+            yield wanted, in_place, backend.suffix(wanted, in_place=in_place, several=len(targets) > 1)

@@ -1,0 +1,102 @@
+"""What an MSCCL++ plan costs in time, and which chunks of the collective its tasks move.
+
+In: a topology and a plan that its judge has passed. Out: predictions by size, as of schedules and programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from hetesynth.compile.predictors import CostOptions, FileKind, Prediction, ProgramClock, prediction
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.cost import costs
+from hetesynth.model.plan import Plan
+from hetesynth.model.topology import Topology
+
+if TYPE_CHECKING:
+    from hetesynth.compile.formats import Emitted
+    from hetesynth.lifting.buffers import Buffers
+    from hetesynth.model.collective import Collective
+    from hetesynth.model.timeline import Timeline
+    from hetesynth.simulate.plan import Cell, PlanTasks
+
+
+class PlanClock:
+    """Predicts one plan at any size."""
+
+    kind: ClassVar[FileKind] = "plan"
+
+    def __init__(self, topology: Topology, plan: Plan, options: CostOptions) -> None:
+        from hetesynth.simulate.plan import plan_tasks
+
+        self.plan = plan
+        self.collective: CollectiveName = next(name for name in COLLECTIVE_NAMES if name == plan.collective)
+        self._pieces = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+        try:
+            self.tasks: PlanTasks = plan_tasks(plan, costs(topology, options.calibration, options.alpha))
+        except ValueError as error:
+            raise HetesynthError(
+                str(error), code="HS560", help="check the file: hetesynth verify FILE --topo TOPOLOGY"
+            ) from error
+
+    def timeline(self, size: int | Fraction) -> Timeline:
+        """When each task runs for a buffer of ``size`` bytes."""
+        from hetesynth.simulate.engine import simulate
+
+        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)))
+
+    def predict(self, size: int) -> Prediction:
+        """The prediction for a buffer of ``size`` bytes."""
+        return prediction(self.collective, self.plan.ranks, size, self.timeline(size))
+
+    def asked(self) -> Collective | None:
+        """What the plan carries out; None where that takes a root, which plans do not state, or uneven blocks."""
+        from hetesynth.collectives.library import collective
+
+        ranks = self.plan.ranks
+        if self.collective in ROOTED or self._pieces % ranks:
+            return None
+        return collective(self.collective, ranks, self._pieces // ranks)
+
+
+def first_clock(
+    topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
+) -> ProgramClock | PlanClock | None:
+    """The clock of the first of ``programs``, as a reader reads its bytes; None where there is none."""
+    from hetesynth.verify.msccl.reader import read_program
+    from hetesynth.verify.mscclpp.reader import read_plan_json
+
+    for suffix, emitted in programs.items():
+        if emitted.target.format == "mscclpp-json":
+            return PlanClock(topology, read_plan_json(emitted.data, suffix), options)
+        program = read_program(emitted.data, suffix).program
+        return None if program is None else ProgramClock(topology, program, options, emitted.target)
+    return None
+
+
+def chunks_of_tasks(clock: PlanClock, asked: Collective) -> tuple[tuple[int, ...], ...]:
+    """The chunks of ``asked`` that each task moves, followed from the input through all buffers."""
+    from hetesynth.lifting.buffers import Buffers
+
+    buffers = Buffers(asked, 1, in_place=clock.plan.in_place)
+    held: dict[Cell, int] = {(rank, *cell): chunk for (rank, cell), chunk in buffers.at_start().items()}
+    found: list[tuple[int, ...]] = []
+    for place in clock.tasks.places:
+        moved: dict[int, None] = {}
+        if place.src is not None and place.dst is not None:
+            for k in range(place.count):
+                src, dst = _cell(buffers, place.src, k), _cell(buffers, place.dst, k)
+                if src in held:
+                    held[dst] = held[src]
+                    moved[held[src]] = None
+        found.append(tuple(moved))
+    return tuple(found)
+
+
+def _cell(buffers: Buffers, first: Cell, k: int) -> Cell:
+    """The memory of the k-th chunk of a slice, by one name in both views of an aliased buffer."""
+    rank, buffer, index = first
+    return rank, *buffers.cell(rank, buffer, index + k)

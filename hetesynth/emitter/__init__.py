@@ -1,1 +1,0 @@
-"""Schedule -> Program -> bytes, and back for the schedule document. Knows no synthesizer and no judge."""

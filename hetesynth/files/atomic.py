@@ -1,0 +1,169 @@
+"""Writing files so that nothing half-written is ever seen, and several files as one set.
+
+In: paths and bytes. Out: the files, or a HetesynthError and the old state. Knows nothing of formats.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hetesynth.errors import HetesynthError
+from hetesynth.files.interruptions import Interruptions, held_back
+from hetesynth.files.journal import Entry, recover, write_journals
+from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
+
+_MODE = 0o666
+
+
+def write_atomically(path: str | Path, data: bytes) -> None:
+    """Write ``data`` to ``path``: a temporary file beside it, flushed to disk, then renamed.
+
+    Raises HetesynthError HS510, exit code 2, when that cannot be done; ``path`` is then as before.
+    """
+    write_all({Path(path): data})
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write several files. All are prepared before the first is renamed, so a full disk, a missing folder or an
+    interrupt leaves every one of them as it was. What a killed run left of the same files is tidied up first."""
+    with held_back() as interruptions:
+        targets = check_targets(files)
+        with locked({target.parent for target in targets.values()}, interruptions.check) as alone:
+            _tidy(list(targets.values()), alone=alone)
+            entries: list[Entry] = []
+            try:
+                for path, data in files.items():
+                    interruptions.check()
+                    target = targets[path]
+                    with _explained(path):
+                        entries.append(Entry(temporary(target), target, hashlib.sha256(data).hexdigest()))
+                        _prepare(entries[-1], data, interruptions)
+                _rename(entries, interruptions)
+            except BaseException:
+                _drop_unless_begun(entries)
+                raise
+
+
+def check_targets(paths: Iterable[Path]) -> dict[Path, Path]:
+    """The file behind each path. HetesynthError HS510 where one cannot be written or two are the same."""
+    targets: dict[Path, Path] = {}
+    for path in paths:
+        with _explained(path):
+            target = _behind(path)
+            _refuse(path, target)
+        if target in targets.values():
+            raise _failure(path, "another file of the same run is written there")
+        targets[path] = target
+    return targets
+
+
+def check_writable(directory: Path) -> None:
+    """Raise HetesynthError HS510 now if no file can be made in ``directory``, rather than after the work."""
+    with _explained(directory), tempfile.TemporaryFile(dir=directory):
+        pass
+
+
+class _explained:
+    """Turns an OSError about ``path`` into a HetesynthError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError | ValueError):
+            reason = getattr(error, "strerror", None) or str(error)
+            raise _failure(self.path, reason) from error
+
+
+def _failure(path: Path, reason: str) -> HetesynthError:
+    return HetesynthError(
+        f"cannot write {str(path)!r}: {reason}",
+        code="HS510",
+        help="choose another output with -o, or make the folder writable",
+    )
+
+
+def _behind(path: Path) -> Path:
+    """What ``path`` leads to through links; OSError for links that form a loop and names that are too long."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise
+    return Path(os.path.realpath(path))
+
+
+def _refuse(path: Path, target: Path) -> None:
+    if target.is_dir():
+        raise _failure(path, "it is a folder")
+    if target.exists() and not target.is_file():
+        raise _failure(path, "it is not a regular file")
+    if not target.parent.is_dir():
+        raise _failure(path, f"there is no folder {str(target.parent)!r}")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise _failure(path, "it is write-protected")
+
+
+def _tidy(targets: Sequence[Path], *, alone: bool) -> None:
+    """What killed runs left of ``targets``."""
+    recover(targets, alone=alone)
+    for target in targets:
+        for path in leftovers(target):
+            if path.is_file() and is_ours(path) and is_stale(path, alone=alone):
+                remove(path)
+
+
+def _prepare(entry: Entry, data: bytes, interruptions: Interruptions) -> None:
+    """The complete temporary file, with the mode of the file that it replaces or that a new one would have."""
+    handle = os.open(entry.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _MODE)
+    with os.fdopen(handle, "wb") as stream:
+        for start in range(0, len(data), 2**22):
+            stream.write(data[start : start + 2**22])
+            interruptions.check()
+        stream.flush()
+        os.fsync(stream.fileno())
+    with suppress(FileNotFoundError):
+        entry.part.chmod(entry.target.stat().st_mode & 0o777)
+
+
+def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
+    """Every temporary to its file: between the first and the last the journal says so."""
+    journals: list[Path] = []
+    interruptions.check()
+    if len(entries) > 1:
+        with _explained(entries[0].target.parent):
+            journals = write_journals(entries)
+    folders = {entry.target.parent for entry in entries}
+    for folder in folders:
+        sync(folder)
+    for done, entry in enumerate(entries):
+        try:
+            os.replace(entry.part, entry.target)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if done:
+                raise _failure(entry.target, f"{reason}; the files before it are written") from error
+            for journal in journals:
+                remove(journal)
+            raise _failure(entry.target, reason) from error
+    for folder in folders:
+        sync(folder)
+    for journal in journals:
+        remove(journal)
+
+
+def _drop_unless_begun(entries: Sequence[Entry]) -> None:
+    """Remove the temporaries; after a rename they stay, with the journal, for the run that ends what was begun."""
+    if not entries or not all(entry.part.exists() for entry in entries[:-1]):
+        return
+    for entry in entries:
+        remove(entry.part)

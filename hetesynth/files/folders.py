@@ -1,0 +1,162 @@
+"""Writing a folder of files, the whole folder or nothing.
+
+In: a path, files by their names in it. Out: the folder, or a HetesynthError and the old state. A folder made here
+before may be replaced; no other folder that has anything in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from hetesynth.errors import HetesynthError
+from hetesynth.files.interruptions import Interruptions, held_back
+from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
+
+INDEX = "index.json"
+OLD, WAS = ".old", "was"  # the folder that is replaced, where two names cannot be exchanged in one step
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def check_replaceable(folder: Path, mark: bytes) -> None:
+    """HetesynthError HS631 now, rather than after the work, when ``folder`` may not be written.
+
+    It may when it does not exist, is empty, or holds an ``index.json`` that contains ``mark``.
+    """
+    with _explained(folder):
+        if not folder.parent.is_dir():
+            raise _failure(folder, f"there is no folder {str(folder.parent)!r}")
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise _failure(folder, "it is not a folder")
+        if _is_current(folder):
+            raise _failure(folder, "it is the current folder, which cannot be exchanged for another")
+        if folder.is_dir() and any(folder.iterdir()) and mark not in _start(folder / INDEX):
+            raise _failure(folder, "it holds files of another kind")
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
+    """Write ``files`` (names relative to ``folder``), prepared beside it and renamed into place. What a killed run
+    left beside it is tidied up first."""
+    with held_back() as interruptions, _explained(folder):
+        target = Path(os.path.realpath(folder))
+        with locked({target.parent}, interruptions.check) as alone:
+            _tidy(target, alone=alone)
+            check_replaceable(folder, mark)
+            fresh = temporary(target)
+            try:
+                _prepare(fresh, files, interruptions)
+                _exchange(fresh, target)
+            finally:
+                remove(fresh)
+
+
+def cut_off(path: Path) -> Path | None:
+    """Where the older folder is when ``path`` is in a folder that a killed run was about to replace."""
+    target = Path(os.path.realpath(path))
+    while not target.parent.exists():
+        target = target.parent
+    return None if target.exists() else next((old for old in leftovers(target, OLD) if (old / WAS).is_dir()), None)
+
+
+def _prepare(fresh: Path, files: Mapping[str, bytes], interruptions: Interruptions) -> None:
+    fresh.mkdir()
+    for name, data in files.items():
+        interruptions.check()
+        path = fresh.joinpath(*PurePosixPath(name).parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    for made in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+        sync(made)
+    interruptions.check()
+
+
+def _tidy(target: Path, *, alone: bool) -> None:
+    """The older folder back where it was, if a killed run took it away; its temporaries away."""
+    for old in leftovers(target, OLD):
+        if is_ours(old) and is_stale(old, alone=alone):
+            if not target.exists() and (old / WAS).is_dir():
+                (old / WAS).rename(target)
+            remove(old)
+    for fresh in leftovers(target):
+        if fresh.is_dir() and is_ours(fresh) and is_stale(fresh, alone=alone):
+            remove(fresh)
+
+
+def _exchange(fresh: Path, target: Path) -> None:
+    """``fresh`` takes the place of ``target`` in one step, where the system can."""
+    if not target.exists():
+        fresh.rename(target)
+    elif not _swapped(fresh, target):
+        _take_turns(fresh, target)
+    sync(target.parent)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Exchange two names in one step: Linux alone has a call for it, and not on every file system."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        import ctypes
+
+        call = getattr(ctypes.CDLL(None), "renameat2", None)
+    except (ImportError, OSError):
+        return False
+    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+
+
+def _take_turns(fresh: Path, target: Path) -> None:
+    """``target`` aside, then ``fresh`` to its place; ``target`` comes back if that fails."""
+    old = temporary(target, OLD)
+    old.mkdir()
+    try:
+        target.rename(old / WAS)
+        fresh.rename(target)
+    except OSError:
+        if not target.exists():
+            with suppress(OSError):
+                (old / WAS).rename(target)
+        raise
+    finally:
+        if target.exists():
+            remove(old)
+
+
+def _is_current(folder: Path) -> bool:
+    try:
+        return folder.samefile(os.curdir)
+    except OSError:
+        return False
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4096)
+    except OSError:
+        return b""
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turns an OSError about ``folder`` into a HetesynthError."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _failure(folder, getattr(error, "strerror", None) or str(error)) from error
+
+
+def _failure(folder: Path, reason: str) -> HetesynthError:
+    return HetesynthError(
+        f"cannot write the folder {str(folder)!r}: {reason}",
+        code="HS631",
+        help="choose another folder with -o: a new or an empty one, or an older atlas",
+    )

@@ -1,0 +1,222 @@
+"""Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
+
+In: a placement, and ways to do it. Out: for each way, the thread blocks of every GPU (``Laid``); with their
+dependences (``Ordered``); and as instructions, with what each pass saved (``Assembled``). The order of the passes:
+pairing, fusion, scratch, thread blocks, dependences, pacing. Each stage says how large the program is at least, so
+that a way that cannot be taken is given up early. Does not check limits.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetesynth.lowering.msccl.channels import Message
+from hetesynth.lowering.msccl.critical_path import critical_path
+from hetesynth.lowering.msccl.dependences import (
+    HappensBefore,
+    RankBlocks,
+    Waits,
+    all_waits,
+    one_order,
+    waits_without_local,
+    written,
+)
+from hetesynth.lowering.msccl.fusion import Traffic, forwards, fused
+from hetesynth.lowering.msccl.placement import Placement
+from hetesynth.lowering.msccl.scratch import compacted
+from hetesynth.lowering.msccl.thread_blocks import (
+    BlockPlan,
+    Connection,
+    Connections,
+    partners,
+    passed_on,
+    thread_blocks,
+)
+from hetesynth.lowering.msccl.throttling import Pacing, paced
+from hetesynth.model.program import ThreadBlock
+from hetesynth.model.target import PLAIN_OPS, Target
+
+Size = tuple[int, int, int]
+"""What is to be small: the critical path, then thread blocks, then steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Which optimizations the lowering makes.
+
+    ``merge``: neighbouring chunks that share a channel in one tick are one message. ``share``: a send and a
+    receive connection may have one thread block. ``fuse``: additions and sends go into the receive before them,
+    where the target can. ``reduce``: what other dependences imply is dropped.
+    """
+
+    merge: bool = True
+    share: bool = True
+    fuse: bool = True
+    reduce: bool = True
+
+
+OPTIMIZED = Passes()
+STRAIGHTFORWARD = Passes(False, False, False, False)
+"""One message a chunk, one thread block a connection, plain instructions, all dependences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a pass saved: ``count`` of ``what`` (such as ``steps``)."""
+
+    by: str
+    count: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Thread blocks and scratch chunks by rank, the critical path, and what was saved."""
+
+    thread_blocks: tuple[tuple[ThreadBlock, ...], ...]
+    scratch: tuple[int, ...]
+    critical_path: int
+    savings: tuple[Saving, ...]
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The operations of every rank in thread blocks. ``shared``: thread blocks saved by sharing; ``fused``:
+    operations that went into others (0: the operations are those placed)."""
+
+    ranks: list[RankBlocks]
+    scratch: tuple[int, ...]
+    shared: int
+    fused: int
+
+    @cached_property
+    def steps(self) -> list[list[int]]:
+        """Of every thread block by rank, without nops."""
+        return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
+
+    def same(self, other: Laid) -> bool:
+        """Whether the thread blocks do the same."""
+        return self.fused == other.fused and self.ranks == other.ranks
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """``laid`` with the dependences that values need; ``dropped``: how many others imply."""
+
+    laid: Laid
+    waits: list[Waits]
+    critical_path: int
+    dropped: int
+
+    @cached_property
+    def steps(self) -> list[list[int]]:
+        """Of every thread block by rank, nops included."""
+        return [
+            [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
+            for rank, waits in zip(self.laid.ranks, self.waits, strict=True)
+        ]
+
+    @property
+    def size(self) -> Size:
+        """See ``Size``."""
+        return self.critical_path, sum(map(len, self.steps)), sum(map(sum, self.steps))
+
+
+class Assembly:
+    """One placement, and what all ways to lay it out in thread blocks have in common."""
+
+    def __init__(
+        self, placement: Placement, carried: Sequence[Message], passes: Passes, target: Target, slots: int
+    ) -> None:
+        """``slots``: messages a connection holds."""
+        self.placement, self.carried, self.passes, self.target, self.slots = (
+            placement, carried, passes, target, slots,
+        )  # fmt: skip
+        self.ops = target.ops if passes.fuse else PLAIN_OPS
+
+    @cached_property
+    def _traffic(self) -> Traffic:
+        return Traffic(self.carried, self.slots)
+
+    @cached_property
+    def _connections(self) -> list[Connections]:
+        return [Connections.of(operations) for operations in self.placement.operations]
+
+    @cached_property
+    def _forwarded(self) -> list[Counter[tuple[Connection, Connection]]]:
+        if self.ops > PLAIN_OPS:
+            return [forwards(operations, self.ops, self._traffic) for operations in self.placement.operations]
+        return [passed_on(operations) for operations in self.placement.operations]
+
+    @cached_property
+    def _order(self) -> array[int]:
+        return one_order(self.placement.operations)
+
+    def laid(self, plans: Sequence[BlockPlan]) -> Laid:
+        """The operations in thread blocks; ``plans``: one a rank."""
+        placed = self.placement.operations
+        pairs = [
+            partners(operations, found, could, plan, self.target)
+            for operations, found, could, plan in zip(
+                placed, self._connections, self._forwarded, plans, strict=True
+            )
+        ]
+        shared = sum(map(len, pairs))
+        ranks, scratch, saved = list(placed), self.placement.scratch, 0
+        if self.ops > PLAIN_OPS:
+            done = [
+                fused(operations, pair, self.ops, self._traffic)
+                for operations, pair in zip(placed, pairs, strict=True)
+            ]
+            saved = sum(of_rank.saved for of_rank in done)
+            if saved:
+                ranks, scratch = compacted([of_rank.operations for of_rank in done])
+        laid = []
+        for operations, found, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
+            found = Connections.of(operations) if saved else found
+            laid.append(RankBlocks(operations, thread_blocks(found, pair, plan, self.target)))
+        return Laid(laid, scratch, shared, saved)
+
+    def ordered(self, laid: Laid) -> Ordered:
+        """``laid`` with its dependences."""
+        every = [all_waits(rank) for rank in laid.ranks]
+        waits, dropped = every, 0
+        if self.passes.reduce:
+            waits = [waits_without_local(*each) for each in zip(laid.ranks, every, strict=True)]
+        graph = self._graph(laid, waits)
+        if self.passes.reduce:
+            waits = graph.reduced(waits)
+            dropped = sum(map(_count, every)) - sum(map(_count, waits))
+        return Ordered(laid, waits, critical_path(graph, laid.ranks, self.slots), dropped)
+
+    def paced(self, ordered: Ordered, pacing: Pacing) -> Ordered:
+        """The same with the dependences that ``pacing`` asks for."""
+        laid, steps = ordered.laid, self.target.max_steps
+        waits = [paced(rank, named, pacing, steps) for rank, named in zip(laid.ranks, ordered.waits, strict=True)]
+        graph = self._graph(laid, waits)
+        path = critical_path(graph, laid.ranks, self.slots)
+        return Ordered(laid, graph.reduced(waits), path, ordered.dropped)
+
+    def assembled(self, ordered: Ordered) -> Assembled:
+        """The instructions."""
+        laid = ordered.laid
+        blocks = tuple(written(rank, needed) for rank, needed in zip(laid.ranks, ordered.waits, strict=True))
+        chunks = sum(len(m.chunks) for m in self.carried)
+        savings = (
+            Saving("merge", chunks - len(self.carried), "messages"),
+            Saving("share", laid.shared, "thread blocks"),
+            Saving("fuse", laid.fused, "steps"),
+            Saving("order", ordered.dropped, "dependences"),
+        )
+        return Assembled(blocks, laid.scratch, ordered.critical_path, savings)
+
+    def _graph(self, laid: Laid, waits: Sequence[Waits]) -> HappensBefore:
+        return HappensBefore(laid.ranks, waits, None if laid.fused else self._order)
+
+
+def _count(waits: Waits) -> int:
+    return sum(map(len, waits))

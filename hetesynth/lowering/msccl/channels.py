@@ -1,0 +1,310 @@
+"""Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
+
+In: a problem, a schedule and a ``ChannelPlan`` (what to do differently because a limit did not hold). Out:
+messages. Knows nothing of buffers and thread blocks.
+
+Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
+the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
+at most C(u, v), and non-uniform (HeteCCL 5.3).
+
+The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
+line: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
+most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
+why that excludes deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapreplace
+from typing import NamedTuple
+
+from hetesynth.errors import HetesynthError
+from hetesynth.lowering.msccl.edge_colouring import level_channels
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import Target
+from hetesynth.model.topology import Rank
+
+Pair = tuple[Rank, Rank]
+_Lane = tuple[Pair, tuple[int, int]]  # (lane, run in time) of a pair
+Key = tuple[int, int, int, int, int]
+"""A place in the one order of all instructions: tick, commits first, wave, sends first, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``."""
+
+    index: int
+    src: Rank
+    dst: Rank
+    channel: int
+    start: int
+    end: int
+    wave: int
+    chunks: tuple[int, ...]
+    reduce: bool
+
+    @property
+    def send_key(self) -> Key:
+        """Where the send stands in the order."""
+        return self.start, 1, self.wave, 0, self.index
+
+    @property
+    def receive_key(self) -> Key:
+        """Where the receive stands in the order."""
+        return self.start, 1, self.wave, 1, self.index
+
+    @property
+    def commit_key(self) -> Key:
+        """Where the arriving value starts to count: before anything else of tick ``end``."""
+        return self.end, 0, 0, 0, self.index
+
+
+@dataclass(frozen=True)
+class ChannelPlan:
+    """How to depart from one channel per concurrent chunk, so that limits hold.
+
+    ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
+    how many runs, each on channels of its own, the longest lane of a pair is cut in time; the others into runs no
+    longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
+    (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
+    ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly. ``level``: the
+    peers of a rank are spread evenly over channels, not put on the lowest with room.
+    """
+
+    most: Mapping[Pair, int] = field(default_factory=dict)
+    parts: Mapping[Pair, int] = field(default_factory=dict)
+    merge: bool = True
+    apart: frozenset[tuple[Pair, int]] = frozenset()
+    near: bool = False
+    even: Mapping[Pair, int] = field(default_factory=dict)
+    level: bool = False
+
+
+def messages(
+    problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target, slots: int
+) -> list[Message]:
+    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
+
+    Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
+    """
+    lanes: dict[_Lane, list[Transfer]] = {}
+    sum_steps = 1 if "rrc" in profile.ops else 2
+    for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
+        most = min(plan.most.get(pair, profile.channels), profile.channels)
+        if pair in plan.even:
+            slots_of = _dealt(transfers, plan.even[pair], sum_steps)
+        else:
+            slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
+        for slot, carried in slots_of.items():
+            lanes[pair, slot] = carried
+    channel = _channel_numbers(lanes, profile, level=plan.level)
+    found: list[_Loose] = []
+    for (pair, slot), carried in lanes.items():
+        together = _together(pair, carried, plan, profile)
+        found.extend(_waves(pair, channel[pair, slot], together))
+    return _numbered(found, slots)
+
+
+def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
+    """The transfers over all parallel links of each pair of ranks, in order."""
+    by_pair: dict[Pair, list[Transfer]] = defaultdict(list)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        by_pair[arc.src, arc.dst].append(t)
+    return by_pair
+
+
+def steps_of(problem: Problem, schedule: Schedule, profile: Target) -> dict[Pair, int]:
+    """Steps of the receiver for all that each pair carries, chunk by chunk."""
+    sum_steps = 1 if "rrc" in profile.ops else 2
+    return {
+        pair: sum(sum_steps if t.reduce else 1 for t in transfers)
+        for pair, transfers in transfers_by_pair(problem, schedule).items()
+    }
+
+
+def lanes_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
+    """How many channels each pair uses for concurrent chunks (without those it has because it is cut in time)."""
+    return {
+        pair: min(len(_lanes(transfers)[1]), plan.most.get(pair, profile.channels), profile.channels)
+        for pair, transfers in transfers_by_pair(problem, schedule).items()
+    }
+
+
+class _Loose(NamedTuple):
+    """A message whose wave and index are not settled; in the order of all."""
+
+    start: int
+    wave: int
+    src: Rank
+    dst: Rank
+    channel: int
+    run: list[Transfer]
+
+    @property
+    def place(self) -> tuple[int, int, Rank, Rank, int]:
+        """What orders messages."""
+        return self[:5]
+
+
+def _slots(
+    transfers: list[Transfer], most: int, parts: int, sum_steps: int
+) -> dict[tuple[int, int], list[Transfer]]:
+    """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes.
+
+    ``sum_steps``: steps of the receiver for a value that is added.
+    """
+    lane_of, free_from = _lanes(transfers)
+    in_order = sorted(transfers, key=_who)
+    if len(free_from) > most:
+        lane_of = _squeezed(in_order, lane_of, most)
+    lanes: dict[int, list[Transfer]] = defaultdict(list)
+    for t in in_order:
+        lanes[lane_of[_who(t)]].append(t)
+    steps = {lane: [sum_steps if t.reduce else 1 for t in carried] for lane, carried in lanes.items()}
+    longest = -(-max(map(sum, steps.values()), default=0) // parts)
+    found: dict[tuple[int, int], list[Transfer]] = {}
+    for lane in sorted(lanes):
+        for part, run in enumerate(_cut(lanes[lane], steps[lane], longest)):
+            found[lane, part] = run
+    return found
+
+
+def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple[int, int], list[Transfer]]:
+    """The transfers of a pair by (lane, 0): each goes to the lane with the fewest steps so far."""
+    lanes: list[list[Transfer]] = [[] for _ in range(number)]
+    steps = [(0, lane) for lane in range(number)]
+    for t in sorted(transfers, key=_who):
+        taken, lane = steps[0]
+        lanes[lane].append(t)
+        heapreplace(steps, (taken + (sum_steps if t.reduce else 1), lane))
+    return {(lane, 0): carried for lane, carried in enumerate(lanes) if carried}
+
+
+def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
+    """As few runs in time as can be ``longest`` steps each, of about equal length."""
+    whole = sum(steps)
+    number = -(-whole // longest)
+    length = -(-whole // number)
+    runs: list[list[Transfer]] = [[] for _ in range(number)]
+    before = 0
+    for t, needed in zip(carried, steps, strict=True):
+        runs[before // length].append(t)
+        before += needed
+    return [run for run in runs if run]
+
+
+def _lanes(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
+    """The lane of each transfer by start, chunk and link, and when each lane is free again."""
+    free_from: list[int] = []
+    lane_of: dict[tuple[int, int, int], int] = {}
+    for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
+        lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
+        free_from[lane : lane + 1] = [t.end]
+        lane_of[_who(t)] = lane
+    return lane_of, free_from
+
+
+def _who(t: Transfer) -> tuple[int, int, int]:
+    return t.start, t.chunk, t.link
+
+
+def _squeezed(
+    transfers: list[Transfer], lane_of: Mapping[tuple[int, int, int], int], most: int
+) -> dict[tuple[int, int, int], int]:
+    """Lanes 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
+    together: dict[int, list[Transfer]] = defaultdict(list)
+    for t in transfers:
+        together[t.start].append(t)
+    return {
+        _who(t): i * most // len(group) if len(group) > most else lane_of[_who(t)] % most
+        for group in together.values()
+        for i, t in enumerate(group)
+    }
+
+
+def _channel_numbers(lanes: Iterable[_Lane], profile: Target, *, level: bool) -> dict[_Lane, int]:
+    """The lowest channel for each lane that its pair does not use and that has room at both ends.
+
+    ``level``: the first lane of every pair has a channel where the peers of each rank are spread evenly.
+    """
+    sending: dict[tuple[Rank, int], int] = defaultdict(int)
+    receiving: dict[tuple[Rank, int], int] = defaultdict(int)
+    used: dict[Pair, set[int]] = defaultdict(set)
+    channel: dict[_Lane, int] = {}
+    most = profile.max_peers_per_channel
+    first = [lane for lane in sorted(lanes) if lane[1] == (0, 0)] if level else []
+    given = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
+    for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
+        src, dst = pair
+        wanted = given.get((pair, slot))
+        for c in range(profile.channels) if wanted is None else (wanted,):
+            if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
+                break
+        else:
+            raise HetesynthError(
+                f"ranks {src} and {dst} need more channels than {profile.channels}, the limit of target "
+                f"{profile.name}",
+                code="HS503",
+                help="use fewer chunks per rank, or a schedule with fewer peers per rank",
+            )
+        used[pair].add(c)
+        sending[src, c] += 1
+        receiving[dst, c] += 1
+        channel[pair, slot] = c
+    return channel
+
+
+def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: Target) -> list[list[Transfer]]:
+    """Runs of transfers that travel as one message: single transfers unless the plan merges."""
+    runs: list[list[Transfer]] = []
+    for t in carried:
+        last = runs[-1] if runs else []
+        if (
+            plan.merge
+            and last
+            and (pair, t.start) not in plan.apart
+            and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
+            and len(last) < profile.max_count
+            and not (plan.near and last[-1].chunk + 1 != t.chunk)
+        ):
+            last.append(t)
+        else:
+            runs.append([t])
+    return runs
+
+
+def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[_Loose]:
+    """One message a run; runs of one tick take one wave after the other."""
+    wave: dict[int, int] = defaultdict(int)
+    for run in runs:
+        start = run[0].start
+        yield _Loose(start, wave[start], *pair, channel, run)
+        wave[start] += 1
+
+
+def _numbered(found: list[_Loose], slots: int) -> list[Message]:
+    """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
+    found = sorted(found, key=lambda m: m.place)
+    widest: dict[int, int] = defaultdict(int)
+    for m in found:
+        widest[m.start] = max(widest[m.start], m.wave + 1)
+    long = [i for i, m in enumerate(found) if len(m.run) > slots]
+    for i in long:
+        m = found[i]
+        found[i] = m._replace(wave=widest[m.start])
+        widest[m.start] += 1
+    if long:
+        found.sort(key=lambda m: m.place)
+    return [_message(i, m) for i, m in enumerate(found)]
+
+
+def _message(index: int, m: _Loose) -> Message:
+    first = m.run[0]
+    chunks = tuple(t.chunk for t in m.run)
+    return Message(index, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce)

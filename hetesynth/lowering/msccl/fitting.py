@@ -1,0 +1,325 @@
+"""Fitting a program into a target: draft it, see which limit breaks, draft it again in a smaller way.
+
+In: a draft and the decisions it was made with. Out: better decisions, or an error that says which limit cannot
+be met and what to change. The ways, in the order they are taken:
+
+- too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
+  channels;
+- too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
+  then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
+  share a thread block with.
+
+Drafts share thread blocks as much as possible. Once one fits, ``best`` also tries to share less, where that
+shortens the critical path and still fits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.lowering.layout import Layout
+from hetesynth.lowering.msccl.assembly import Assembly, Laid, Ordered, Passes
+from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, lanes_of, messages, steps_of
+from hetesynth.lowering.msccl.placement import Placement, place
+from hetesynth.lowering.msccl.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
+from hetesynth.lowering.msccl.throttling import Pacing
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Protocol
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
+from hetesynth.model.topology import Rank
+
+MOST_TRIED = 24_000
+"""Operations of a program up to which several ways to share thread blocks are tried."""
+LARGE = 20_000
+"""Operations, or transfers, from which on drafts are given up before their dependences are known."""
+ROOM = 0.9  # of the steps of a thread block that are filled where transfers are dealt out: the rest is for nops
+FEWER = "use fewer chunks per rank, another strategy or another target"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The decisions taken so far, and in words why."""
+
+    channels: ChannelPlan = field(default_factory=ChannelPlan)
+    alone: frozenset[tuple[Rank, Connection]] = frozenset()
+    no_copy_block: frozenset[Rank] = frozenset()
+    spread: bool = True  # whether transfers may still be cut in time to spread over channels
+    notes: tuple[str, ...] = ()
+
+    def noting(self, note: str) -> Fit:
+        """The same with one more note, said once."""
+        return self if note in self.notes else replace(self, notes=(*self.notes, note))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is lowered, and to what; the same in every attempt."""
+
+    problem: Problem
+    schedule: Schedule
+    layout: Layout
+    target: Target
+    protocol: Protocol
+    passes: Passes
+
+    @property
+    def slots(self) -> int:
+        """Messages a connection holds."""
+        return self.target.slots(self.protocol)
+
+
+Lengths = list[list[int]]  # steps of every thread block by rank
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see that one
+    breaks. ``ordered`` is None when thread blocks, or steps without nops, are too many already; and ``laid``, when
+    messages must be taken apart first (``placement.torn``)."""
+
+    messages: list[Message]
+    placement: Placement
+    assembly: Assembly
+    laid: Laid | None = None
+    ordered: Ordered | None = None
+
+    @property
+    def torn(self) -> tuple[Message, ...]:
+        """Messages whose chunks are not neighbours."""
+        return self.placement.torn
+
+    @property
+    def steps(self) -> Lengths:
+        """As far as they are known."""
+        made = self.ordered or self.laid
+        return made.steps if made is not None else []
+
+    @property
+    def blocks(self) -> list[list[Block]]:
+        """Thread blocks by rank."""
+        return [rank.blocks for rank in self.laid.ranks] if self.laid is not None else []
+
+    @classmethod
+    def of(cls, job: Job, fit: Fit) -> Draft:
+        """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
+        carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
+        placement = place(job.layout, carried, job.target)
+        assembly = Assembly(placement, carried, job.passes, job.target, job.slots)
+        if placement.torn:
+            return cls(carried, placement, assembly)
+        laid = assembly.laid(_plans(job, fit, "all"))
+        large = sum(map(len, placement.operations)) > LARGE
+        if any(len(of_rank) > job.target.thread_blocks for of_rank in laid.steps) or (
+            large and not within(laid.steps, job.target)
+        ):
+            return cls(carried, placement, assembly, laid)
+        return cls(carried, placement, assembly, laid, assembly.ordered(laid))
+
+
+def _plans(job: Job, fit: Fit, sharing: Sharing) -> list[BlockPlan]:
+    alone: dict[Rank, set[Connection]] = defaultdict(set)
+    for rank, connection in fit.alone:
+        alone[rank].add(connection)
+    way = sharing if job.passes.share else "none"
+    ranks = range(job.problem.ranks)
+    return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, way) for rank in ranks]
+
+
+def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
+    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
+    if draft.ordered is None:
+        raise InternalError("a draft without dependences does not fit")
+    found = draft.ordered
+    few = job.passes.share and sum(map(len, draft.placement.operations)) <= MOST_TRIED
+    seen = [found.laid]
+    for sharing in SHARINGS[1:] if few else ():
+        laid = draft.assembly.laid(_plans(job, fit, sharing))
+        if not within(laid.steps, job.target) or any(laid.same(other) for other in seen):
+            continue
+        seen.append(laid)
+        tried = draft.assembly.ordered(laid)
+        if within(tried.steps, job.target) and tried.size < found.size:
+            found = tried
+    return found
+
+
+def with_pacing(draft: Draft, ordered: Ordered, pacing: Pacing, target: Target) -> Ordered:
+    """``ordered`` paced, where it still fits."""
+    tried = draft.assembly.paced(ordered, pacing)
+    return tried if within(tried.steps, target) else ordered
+
+
+def within(steps: Lengths, target: Target) -> bool:
+    """Whether every limit of the target holds."""
+    ranks = len(steps)
+    return all(
+        len(blocks) <= target.thread_blocks
+        and max(blocks, default=0) <= target.max_steps
+        and 1 + ranks + len(blocks) + sum(blocks) <= target.max_nodes
+        for blocks in steps
+    )
+
+
+def refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
+    if draft.torn:
+        apart = {((m.src, m.dst), m.start) for m in draft.torn}
+        return replace(fit, channels=replace(fit.channels, apart=fit.channels.apart | apart))
+    for limit in (_fewer_thread_blocks, _fewer_steps):
+        better = limit(job, draft, fit)
+        if better is not None:
+            return better
+    _check_nodes(draft.steps, job.target)
+    return None
+
+
+def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """Thread blocks with too many steps: part them, merge chunks, or take more channels."""
+    limit = job.target.max_steps
+    long = [
+        _Long(rank, number, draft.blocks[rank][number], length)
+        for rank, lengths in enumerate(draft.steps)
+        for number, length in enumerate(lengths)
+        if length > limit
+    ]
+    if not long:
+        return None
+    paired = [
+        (x.rank, (x.block.recv_peer, x.block.channel))
+        for x in long
+        if x.block.recv_peer is not None and x.block.send_peer is not None
+    ]
+    if paired:
+        return replace(fit, alone=fit.alone | frozenset(paired)).noting(
+            f"sends and receives of some thread blocks were parted to stay within {limit} steps"
+        )
+    return _more_channels(long, fit, job.target)
+
+
+class _Long(NamedTuple):
+    """A thread block with too many steps."""
+
+    rank: Rank
+    number: int
+    block: Block
+    steps: int
+
+    @property
+    def pair(self) -> Pair | None:
+        """The ranks whose transfers it carries."""
+        if self.block.send_peer is not None:
+            return self.rank, self.block.send_peer
+        return (self.block.recv_peer, self.rank) if self.block.recv_peer is not None else None
+
+
+def _more_channels(long: list[_Long], fit: Fit, profile: Target) -> Fit:
+    """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
+    before, channels = fit.channels.parts, profile.channels
+    parts, most, even = dict(before), dict(fit.channels.most), dict(fit.channels.even)
+    for x in long:
+        pair = x.pair
+        times = max(2, -(-x.steps // profile.max_steps))
+        if pair is not None and fit.channels.even.get(pair, channels) < channels:
+            even[pair] = fit.channels.even[pair] + 1
+            continue
+        if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
+            raise HetesynthError(
+                f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {profile.name} allows "
+                f"{profile.max_steps}",
+                code="HS502",
+                help=FEWER,
+            )
+        parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
+        most[pair] = min(most.get(pair, channels), channels // parts[pair])
+    return replace(fit, channels=replace(fit.channels, parts=parts, most=most, even=even)).noting(
+        f"transfers of some links were spread over more channels to stay within {profile.max_steps} steps"
+    )
+
+
+def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
+    limit = job.target.thread_blocks
+    crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
+    if not crowded:
+        return None
+    narrower = _dealt_out(job, draft, crowded) if fit.channels.near else {}
+    if narrower:
+        plan = replace(fit.channels, even={**fit.channels.even, **narrower})
+        return replace(fit, channels=plan).noting(
+            f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
+        )
+    lanes = lanes_of(job.problem, job.schedule, fit.channels, job.target)
+    touching = {pair: n for pair, n in lanes.items() if crowded & {*pair}}
+    widest = max(touching.values(), default=1)
+    if widest > 1:
+        narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
+        plan = replace(fit.channels, most={**fit.channels.most, **narrower})
+        return replace(fit, channels=plan).noting(
+            f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
+        )
+    if fit.channels.parts:
+        return replace(fit, channels=replace(fit.channels, parts={}), spread=False)
+    if crowded - fit.no_copy_block:
+        return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
+            f"own blocks are copied by thread blocks that also send, to stay within {limit}"
+        )
+    if not fit.channels.level:
+        return replace(fit, channels=replace(fit.channels, level=True))
+    rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
+    raise too_many_blocks(rank, len(draft.steps[rank]), job.target)
+
+
+def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
+    """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
+    each, and again while a GPU has more connections in one direction than thread blocks."""
+    used: dict[Pair, set[int]] = defaultdict(set)
+    for m in draft.messages:
+        if m.src in crowded or m.dst in crowded:
+            used[m.src, m.dst].add(m.channel)
+    steps = steps_of(job.problem, job.schedule, job.target)
+    room = ROOM * job.target.max_steps
+    channels = {pair: len(used[pair]) for pair in sorted(used)}
+    before = dict(channels)
+    while crowded:
+        narrower = {
+            pair: n - 1
+            for pair, n in channels.items()
+            if n > 1 and crowded & {*pair} and steps[pair] <= room * (n - 1)
+        }
+        if not narrower:
+            break
+        channels.update(narrower)
+        crowded = {rank for rank in crowded if _connections(rank, channels) > job.target.thread_blocks}
+    return {pair: n for pair, n in channels.items() if n < before[pair]}
+
+
+def _connections(rank: Rank, channels: dict[Pair, int]) -> int:
+    """Of ``rank``, in the direction in which it has more; each takes a thread block."""
+    sent = sum(n for (src, _), n in channels.items() if src == rank)
+    return max(sent, sum(n for (_, dst), n in channels.items() if dst == rank))
+
+
+def too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:
+    """HS501."""
+    return HetesynthError(
+        f"rank {rank} needs {number} thread blocks; target {target.name} allows {target.thread_blocks}",
+        code="HS501",
+        help=f"{FEWER}; one channel a link is used already, so the schedule has too many peers or steps per rank",
+    )
+
+
+def _check_nodes(steps: Lengths, target: Target) -> None:
+    """Files with more elements than a reader stores for one rank."""
+    for rank, blocks in enumerate(steps):
+        nodes = 1 + len(steps) + len(blocks) + sum(blocks)
+        if nodes > target.max_nodes:
+            raise HetesynthError(
+                f"rank {rank} needs {nodes} elements in the file; readers of target {target.name} store "
+                f"{target.max_nodes}",
+                code="HS504",
+                help=FEWER,
+            )

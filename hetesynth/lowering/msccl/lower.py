@@ -1,0 +1,221 @@
+"""Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
+
+In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
+Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
+assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then the fit to the target's limits
+and the choice among ways to share thread blocks (``fitting``). Knows no synthesizer, no judge, no file format.
+
+Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
+pointers. (The research runtime refuses both collectives; the others read such files.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.lowering.layout import Layout, in_place_supported
+from hetesynth.lowering.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
+from hetesynth.lowering.msccl.channels import ChannelPlan
+from hetesynth.lowering.msccl.fitting import (
+    LARGE,
+    Draft,
+    Fit,
+    Job,
+    best,
+    refined,
+    too_many_blocks,
+    with_pacing,
+    within,
+)
+from hetesynth.lowering.msccl.throttling import Pacing
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import GpuProgram, Program, Protocol
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE, Target
+
+MAX_ATTEMPTS = 400
+BOUNDLESS = 10**9
+MOST_KEPT = 25_000
+"""Transfers of a schedule up to which what was settled is kept for the next target or pacing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringOptions:
+    """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
+
+    ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
+    ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
+    ``pacing``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
+    """
+
+    name: str
+    in_place: bool = False
+    out_of_place: bool = True
+    profile: Target = PORTABLE
+    protocol: Protocol = "Simple"
+    min_bytes: int = 0
+    max_bytes: int = 0
+    passes: Passes = OPTIMIZED
+    servers: tuple[str, ...] = ()
+    pacing: Pacing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); what each
+    pass saved; and the critical path in chunk times."""
+
+    program: Program
+    notes: tuple[str, ...]
+    savings: tuple[Saving, ...] = ()
+    critical_path: int = 0
+
+
+def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
+    """The program that carries out ``schedule``.
+
+    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
+    return lower_with_notes(problem, schedule, options).program
+
+
+def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+    """As ``lower``, with what was done to meet the limits."""
+    _check(problem, options)
+    _check_peers(problem, schedule, options.profile)
+    layout = Layout(problem.collective, options.in_place)
+    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
+    settled = _settled(job) if len(schedule.transfers) > MOST_KEPT else _kept(_Key(job))
+    ordered = settled.ordered
+    if options.pacing is not None:
+        ordered = with_pacing(settled.draft, ordered, options.pacing, options.profile)
+    made = settled.draft.assembly.assembled(ordered)
+    return Lowered(_program(layout, made, options), settled.fit.notes, made.savings, made.critical_path)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """Decisions with which a program fits, and the best that was made with them."""
+
+    fit: Fit
+    draft: Draft
+    ordered: Ordered
+
+
+class _Key:
+    """A job, equal to others with the same problem and schedule for a target with the same limits."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, t = job, job.target
+        limits = (
+            t.ops,
+            t.max_steps,
+            t.thread_blocks,
+            t.channels,
+            t.max_peers_per_channel,
+            t.max_count,
+            t.max_nodes,
+        )
+        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.passes, job.slots)
+        self._facts = (*of, *limits)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+
+@lru_cache(maxsize=2)
+def _kept(key: _Key) -> _Settled:
+    """Several targets have the same limits, and one program may be paced in several ways: in and out of place."""
+    return _settled(key.job)
+
+
+def _settled(job: Job) -> _Settled:
+    large = len(job.schedule.transfers) > LARGE
+    fit = Fit(ChannelPlan(merge=job.passes.merge, near=large))
+    for _ in range(MAX_ATTEMPTS):
+        draft = Draft.of(job, fit)
+        better = refined(job, draft, fit)
+        if better is None:
+            return _Settled(fit, draft, best(job, fit, draft))
+        fit = better
+        del draft  # a large program takes much memory, and the next one as much
+    raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
+
+
+def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:
+    """A thread block has one peer to send to and one to receive from: said before anything else is done."""
+    pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
+    for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
+        rank, number = min(ranks.items(), key=lambda found: (-found[1], found[0]), default=(0, 0))
+        if number > target.thread_blocks:
+            raise too_many_blocks(rank, number, target)
+
+
+def _check(problem: Problem, options: LoweringOptions) -> None:
+    name = problem.collective.name
+    if options.in_place == options.out_of_place:
+        raise HetesynthError(
+            "a program is either in place or out of place", code="HS505", help="write one file for each"
+        )
+    if options.in_place and not in_place_supported(name):
+        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
+    if options.min_bytes < 0 or options.max_bytes < 0:
+        raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
+    if options.max_bytes and options.min_bytes > options.max_bytes:
+        raise HetesynthError(
+            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
+            code="HS505",
+            help="swap them, or use 0 as the largest for no limit",
+        )
+
+
+def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+    """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
+    all dependences, and no limits: a real target may refuse it."""
+    boundless = replace(
+        options.profile, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
+        max_nodes=BOUNDLESS,
+    )  # fmt: skip
+    return lower_with_notes(problem, schedule, replace(options, profile=boundless, passes=STRAIGHTFORWARD))
+
+
+def fits(program: Program, target: Target) -> bool:
+    """Whether thread blocks, steps and elements are within the limits of ``target``."""
+    return within([[len(tb.instructions) for tb in gpu.thread_blocks] for gpu in program.gpus], target)
+
+
+def _program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
+    collective = layout.collective
+    gpus = []
+    for rank, blocks in enumerate(draft.thread_blocks):
+        inputs, outputs = layout.sizes(rank)
+        gpus.append(GpuProgram(rank, inputs, outputs, draft.scratch[rank], blocks))
+    channels = max((tb.channel + 1 for gpu in gpus for tb in gpu.thread_blocks), default=1)
+    return Program(
+        name=options.name,
+        collective=collective.name,
+        ranks=collective.ranks,
+        protocol=options.protocol,
+        channels=channels,
+        chunks_per_loop=layout.chunks_per_loop,
+        in_place=options.in_place,
+        out_of_place=options.out_of_place,
+        min_bytes=options.min_bytes,
+        max_bytes=_max_bytes(options),
+        root=collective.root,
+        gpus=tuple(gpus),
+    )
+
+
+def _max_bytes(options: LoweringOptions) -> int:
+    """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
+    if not options.max_bytes:
+        return options.profile.open_max_bytes
+    return options.max_bytes + (not options.profile.max_bytes_inclusive)

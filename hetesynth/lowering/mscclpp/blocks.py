@@ -1,0 +1,361 @@
+"""One GPU's part of a placement -> its thread blocks: who does what, and the least synchronization that orders it.
+
+In: the messages, additions and copies of one rank. Out: thread blocks within the limits of the runtime, or None
+when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
+
+A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
+additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
+that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
+compared with those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between
+thread blocks a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that
+source waits for a ``flush`` first.
+
+When a thread block is full, all of them hand over, through one barrier, to successors with the same channels.
+
+No deadlock: what is waited for in a tick was signalled in an earlier one, and every rank takes the ticks in order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hetesynth.lowering.mscclpp.block_channels import Share, Spread, Team, on_channels, overtakes, teams
+from hetesynth.lowering.mscclpp.placement import Addition, Move, PlanMessage
+from hetesynth.model.plan import (
+    MAX_BARRIERS,
+    MAX_CHANNELS_OF_OPERATION,
+    MAX_OPERATIONS,
+    LocalSlice,
+    PlanBlock,
+    PlanOperation,
+    RemoteSlice,
+)
+from hetesynth.model.program import BufferSlice
+from hetesynth.model.topology import Rank
+
+Cells = tuple[tuple[str, int], ...]
+NOP = PlanOperation("nop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What a thread block has to do in a phase, and the cells of its own GPU that it touches."""
+
+    team: int
+    operations: tuple[PlanOperation, ...]
+    reads: Cells = ()
+    writes: Cells = ()
+
+
+class _TooSmall(Exception):
+    """A phase does not fit into fresh thread blocks, or the barriers are used up."""
+
+
+def thread_blocks(share: Share, spread: Spread, *, together: bool = False) -> tuple[PlanBlock, ...] | None:
+    """The thread blocks of a rank; None when they do not fit.
+
+    ``together``: all waits of a tick at once, which takes fewer operations but holds up what need not wait.
+    """
+    try:
+        return _Assembly(share, spread).run(together)
+    except _TooSmall:
+        return None
+
+
+class _Assembly:
+    def __init__(self, share: Share, spread: Spread) -> None:
+        self.share = share
+        self.teams = list(teams(share, spread)) or [Team("memory", (), ())]
+        self.finished: list[Team] = []
+        self.barriers = 0
+        self.barrier: int | None = None
+        self.written: dict[tuple[str, int], tuple[int, int]] = {}
+        self.read: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+        self.on_the_way: dict[tuple[str, int], set[Rank]] = defaultdict(set)
+        self.unflushed: set[Rank] = set()
+        self.due: list[PlanMessage] = []  # arrived, by the ticks, but not yet waited for
+        self.waited: dict[Rank, int] = defaultdict(int)
+
+    def run(self, together: bool) -> tuple[PlanBlock, ...]:
+        share = self.share
+        self._handshake()
+        starts: dict[int, list[PlanMessage]] = defaultdict(list)
+        ends: dict[int, list[PlanMessage]] = defaultdict(list)
+        for m in share.outgoing:
+            starts[m.start].append(m)
+        for m in share.incoming:
+            ends[m.end].append(m)
+        early = list(self._copies(share.early))
+        for tick in sorted(starts.keys() | ends.keys() | share.additions.keys()):
+            self.due += ends.get(tick, [])
+            if together:
+                self._waits(self.due)
+            for additions in share.additions.get(tick, []):
+                self._in_parts([self._addition(a) for a in additions])
+            self._puts(starts.get(tick, []))
+            self._in_parts(early)
+            early = []
+        self._in_parts(early)
+        self._in_parts(list(self._copies(share.late)))
+        self._waits(self.due)
+        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.teams))])
+        drafts = [*self.finished, *self.teams]
+        return tuple(self._block(i, draft) for i, draft in enumerate(drafts))
+
+    # -- phases
+
+    def _handshake(self) -> None:
+        """Nobody writes into a peer before its kernel runs: the one written to says so on every channel."""
+        writers = {m.src for m in self.share.incoming}
+        readers = {m.dst for m in self.share.outgoing}
+        for team in self.teams:
+            near = team.kind == "memory"
+            told = [p for p in team.peers if p in writers]
+            heard = [p for p in team.peers if p in readers]
+            team.operations += on_channels("rlxsignal" if near else "signal", team, told)
+            team.operations += on_channels("rlxwait" if near else "wait", team, heard)
+            if heard:
+                team.operations.append(NOP)
+
+    def _wait_for(self, items: Sequence[_Item]) -> None:
+        """Wait for what ``items`` touch, and for nothing else: puts that could begin are not held up."""
+        touched = {cell for item in items for cell in (*item.reads, *item.writes)}
+        last: dict[Rank, int] = {}
+        for m in self.due:
+            if not touched.isdisjoint(self._landing([m])):
+                last[m.src] = max(m.index, last.get(m.src, -1))
+        if last:
+            self._waits([m for m in self.due if m.index <= last.get(m.src, -1)])
+
+    def _landing(self, messages: Sequence[PlanMessage]) -> Cells:
+        return self._cells([(dst, count) for m in messages for _, dst, count in m.moves])
+
+    def _waits(self, arriving: Sequence[PlanMessage]) -> None:
+        """Signals of one channel come in order, so a later message's wait covers the earlier ones too."""
+        due: dict[Rank, int] = {}
+        for m in arriving:
+            due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
+        items = []
+        for t, team in enumerate(self.teams):
+            mine = [p for p in team.peers if due.get(p, 0) > 0]
+            operations: list[PlanOperation] = []
+            for step in range(max((due[p] for p in mine), default=0)):
+                operations += on_channels("wait", team, [p for p in mine if due[p] > step])
+            landed = [m for m in arriving if m.src in team.peers]
+            if landed:
+                items.append(_Item(t, tuple(operations), writes=self._landing(landed)))
+        for peer, count in due.items():
+            self.waited[peer] += max(count, 0)
+        known = set(arriving)
+        self.due = [m for m in self.due if m not in known]
+        self._phase(items, landing=True)
+
+    def _puts(self, leaving: Sequence[PlanMessage]) -> None:
+        items = []
+        for t, team in enumerate(self.teams):
+            mine = sorted((m for m in leaving if m.dst in team.peers), key=lambda m: (m.dst, m.index))
+            if not mine:
+                continue
+            puts = list(self._put_operations(team, mine))
+            signals: list[PlanOperation] = []
+            for step in range(max(sum(m.dst == p for m in mine) for p in team.peers)):
+                signalled = [p for p in team.peers if sum(m.dst == p for m in mine) > step]
+                signals += on_channels("signal", team, signalled)
+            apart = team.kind == "memory" or overtakes((), [*puts, *signals])
+            operations = [*puts, NOP, *signals] if apart else [*puts, *signals]
+            reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
+            items.append(_Item(t, tuple(operations), reads=reads))
+        self._wait_for(items)
+        self._phase(items)
+        for item in items:
+            self.teams[item.team].segment += NOP in item.operations
+        for m in leaving:
+            if self.share.kind(m.dst) == "port":
+                self.unflushed.add(m.dst)
+                for cell in self._cells((src, count) for src, _, count in m.moves):
+                    self.on_the_way[cell].add(m.dst)
+
+    def _put_operations(self, team: Team, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
+        """At most eight slices an operation; all sources of one are in one buffer."""
+        moves = [(m.dst, *move) for m in mine for move in m.moves]
+        moves.sort(key=lambda move: move[1].buffer)
+        for run in _runs(moves, MAX_CHANNELS_OF_OPERATION):
+            yield PlanOperation(
+                "put",
+                team.kind,
+                tuple(team.peers.index(dst) for dst, *_ in run) if team.kind == "port" else (),
+                tuple(LocalSlice(src.buffer, src.offset, count) for _, src, _, count in run),
+                tuple(
+                    RemoteSlice(team.remote.index((dst, to.buffer)), to.offset, count) for dst, _, to, count in run
+                ),
+            )
+
+    def _addition(self, addition: Addition) -> _Item:
+        reads = self._cells((source, addition.count) for source in addition.sources)
+        writes = self._cells([(addition.into, addition.count)])
+        operation = PlanOperation(
+            "re",
+            src=tuple(LocalSlice(s.buffer, s.offset, addition.count) for s in addition.sources),
+            dst=(LocalSlice(addition.into.buffer, addition.into.offset, addition.count),),
+        )
+        return _Item(-1, (operation,), reads, writes)
+
+    def _copies(self, moves: Sequence[Move]) -> Iterator[_Item]:
+        for src, dst, count in moves:
+            operation = PlanOperation(
+                "copy",
+                src=(LocalSlice(src.buffer, src.offset, count),),
+                dst=(LocalSlice(dst.buffer, dst.offset, count),),
+            )
+            yield _Item(-1, (operation,), self._cells([(src, count)]), self._cells([(dst, count)]))
+
+    def _in_parts(self, items: list[_Item]) -> None:
+        """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
+        room = len(self.teams) * (MAX_OPERATIONS // 2)
+        for first in range(0, len(items), room):
+            self._wait_for(items[first : first + room])
+            load = [0] * len(self.teams)
+            shared: list[_Item] = []
+            for item in items[first : first + room]:
+                known = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
+                likely = sorted(known) or range(len(self.teams))
+                team = min(likely, key=lambda t: (load[t], len(self.teams[t].operations), t))
+                if load[team] >= MAX_OPERATIONS // 2:
+                    team = min(range(len(self.teams)), key=lambda t: (load[t], t))
+                load[team] += 1
+                shared.append(_Item(team, item.operations, item.reads, item.writes))
+            self._phase(shared)
+
+    # -- synchronization
+
+    def _phase(self, items: list[_Item], landing: bool = False) -> None:
+        """Append ``items`` and before them what orders them. ``landing``: peers made the writes."""
+        if not items:
+            return
+        before = [[] for _ in self.teams] if landing else self._ordering(items)
+        needed = [len(operations) for operations in before]
+        for item in items:
+            needed[item.team] += len(item.operations)
+        if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.teams, needed, strict=True)):
+            self._hand_over()
+            before = [[] for _ in self.teams] if landing else self._ordering(items)
+            for item in items:
+                needed[item.team] = sum(len(i.operations) for i in items if i.team == item.team)
+                if len(before[item.team]) + needed[item.team] > MAX_OPERATIONS - 2:
+                    raise _TooSmall
+        for t, operations in enumerate(before):
+            self._synchronized(t, operations)
+        for item in items:
+            self._do(item)
+
+    def _synchronized(self, t: int, operations: list[PlanOperation]) -> None:
+        team = self.teams[t]
+        team.operations += operations
+        if operations and operations[-1].op == "barrier":
+            team.sealed = team.segment
+        if operations:
+            team.segment += 1
+            for p in team.peers:
+                if any(x.op == "flush" and team.peers.index(p) in x.channels for x in operations):
+                    self._flushed(p)
+
+    def _flushed(self, peer: Rank) -> None:
+        self.unflushed.discard(peer)
+        for cell in [c for c, peers in self.on_the_way.items() if peer in peers]:
+            self.on_the_way[cell].discard(peer)
+
+    def _do(self, item: _Item) -> None:
+        team = self.teams[item.team]
+        team.operations += item.operations
+        for cell in item.reads:
+            self.read[cell][item.team] = team.segment
+        for cell in item.writes:
+            self.written[cell] = item.team, team.segment
+            self.read.pop(cell, None)
+
+    def _ordering(self, items: list[_Item]) -> list[list[PlanOperation]]:
+        """For each thread block, the operations that must stand before ``items``."""
+        inside: set[int] = set()
+        across = False
+        flushed: set[Rank] = set()
+        for item in items:
+            past = [self.written[c] for c in (*item.reads, *item.writes) if c in self.written]
+            past += [who for c in item.writes for who in self.read.get(c, {}).items()]
+            flushed |= {peer for c in item.writes for peer in self.on_the_way.get(c, ())}
+            for t, segment in past:
+                if t < 0 or segment <= self.teams[t].sealed:
+                    continue
+                if t != item.team:
+                    across = True
+                elif segment >= self.teams[t].segment:
+                    inside.add(t)
+            inside |= {item.team} if overtakes(self.teams[item.team].operations, item.operations) else set()
+        before: list[list[PlanOperation]] = [[] for _ in self.teams]
+        for t, team in enumerate(self.teams):
+            flushes = on_channels("flush", team, [p for p in team.peers if p in flushed])
+            before[t] += [NOP, *flushes] if overtakes(team.operations, flushes) else flushes
+        if (across or flushed) and len(self.teams) > 1:
+            if self.barrier is None:
+                self.barrier = self._new_barrier()
+            for operations in before:
+                operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.teams)))
+        else:
+            for t in range(len(self.teams)):
+                if t in inside or before[t]:
+                    before[t].append(NOP)
+        return before
+
+    def _new_barrier(self) -> int:
+        if self.barriers >= MAX_BARRIERS:
+            raise _TooSmall
+        self.barriers += 1
+        return self.barriers - 1
+
+    def _hand_over(self) -> None:
+        """All thread blocks end at one barrier, at which successors with the same channels begin."""
+        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.teams))
+        successors = [Team(team.kind, team.peers, team.remote, [together]) for team in self.teams]
+        for team in self.teams:
+            team.operations.append(together)
+        self.finished += self.teams
+        self.teams = successors
+        self.barrier = None
+        self.written = dict.fromkeys(self.written, (-1, 0))
+        self.read = defaultdict(dict)
+
+    def _flush(self, t: int) -> list[PlanOperation]:
+        team = self.teams[t]
+        return on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
+
+    # -- pieces
+
+    def _cells(self, parts: Iterator[tuple[BufferSlice, int]] | Sequence[tuple[BufferSlice, int]]) -> Cells:
+        layout, rank = self.share.layout, self.share.rank
+        return tuple(
+            layout.cell(rank, BufferSlice(part.buffer, part.offset + i))
+            for part, count in parts
+            for i in range(count)
+        )
+
+    def _block(self, number: int, draft: Team) -> PlanBlock:
+        channels = tuple(self.share.peers[draft.kind].index(p) for p in draft.peers)
+        buffers = tuple(self.share.remote.index(name) for name in draft.remote)
+        operations = tuple(draft.operations) or (NOP,)
+        if draft.kind == "memory":
+            return PlanBlock(number, operations, memory_channels=channels, memory_buffers=buffers)
+        return PlanBlock(number, operations, port_channels=channels, port_buffers=buffers)
+
+
+def _runs(
+    moves: list[tuple[Rank, BufferSlice, BufferSlice, int]], longest: int
+) -> Iterator[list[tuple[Rank, BufferSlice, BufferSlice, int]]]:
+    run: list[tuple[Rank, BufferSlice, BufferSlice, int]] = []
+    for move in moves:
+        if run and (len(run) == longest or run[0][1].buffer != move[1].buffer):
+            yield run
+            run = []
+        run.append(move)
+    if run:
+        yield run

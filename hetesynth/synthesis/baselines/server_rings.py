@@ -1,0 +1,156 @@
+"""Rings of servers: a chunk passes every server once, over NICs that keep their peers, and fans out inside.
+
+A lane is a ring of servers: in each it has one rank that takes chunks from the server before and one that sends
+them on, the same one where that can be. So a NIC talks to one other all the time, and thread blocks that know
+nothing of each other still fill it: a schedule with many partners promises more than its program keeps
+(docs/decisions/0006-pacing.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only. There are
+as many lanes as spread the load best.
+
+In an allreduce both phases turn the same way: the reversed problem of its first phase (eq. 8 holds there) is given
+the lanes of the graph as it stands, walked backwards.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.model.topology import Rank
+from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
+from hetesynth.synthesis.server_groups import Ground
+
+MAX_LANES = 8
+LESS = 0.999  # of the busiest resource's load: what a larger number of lanes must come down to
+
+
+@dataclass
+class Lane:
+    """``bridges[s]``: the arc from server s to the next; it joins ranks ``leaves[s]`` and ``enters[s + 1]``."""
+
+    enters: dict[int, Rank] = field(default_factory=dict)
+    leaves: dict[int, Rank] = field(default_factory=dict)
+    bridges: list[int] = field(default_factory=list)
+
+
+def rail_routes(tables: Dissemination) -> Routes:
+    """Every chunk around its lane. NoRoute: one server only, chunks not for all, or links are missing."""
+    collective = tables.problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
+        raise NoRoute("some chunk does not go from one rank to all others")
+    ground = Ground(Dissemination(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables)
+    if len(ground.servers) < 2:
+        raise NoRoute("there is one server only")
+    lanes: list[Lane] = []
+    passing: dict[Rank, int] = defaultdict(int)
+    best: tuple[float, Routes] | None = None
+    while len(lanes) < MAX_LANES:
+        lanes.append(_lane(ground, passing))
+        found = _Rails(tables, ground, lanes)
+        routes = found.routes()
+        if best is None or found.busiest() < LESS * best[0]:
+            best = found.busiest(), routes
+    return best[1] if best else []
+
+
+def _lane(ground: Ground, passing: dict[Rank, int]) -> Lane:
+    """One more lane; ``passing`` counts how many enter and leave by a rank."""
+    lane = Lane()
+    arcs = ground.tables.problem.arcs
+    for s in range(len(ground.servers)):
+        following = (s + 1) % len(ground.servers)
+        arc = _bridge(ground, passing, lane, s, following)
+        lane.bridges.append(arc)
+        lane.leaves[s], lane.enters[following] = arcs[arc].src, arcs[arc].dst
+    for arc in lane.bridges:
+        ground.load.take(arc)
+        for rank in (arcs[arc].src, arcs[arc].dst):
+            passing[rank] += 1
+    return lane
+
+
+def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, here: int, there: int) -> int:
+    """The least loaded arc; of equal ones that which stays with the ranks where the lane enters ``here`` and
+    leaves ``there``, then with ranks that few lanes use."""
+    pairs = [(u, v) for u in ground.servers[here] for v in ground.servers[there]]
+    found = [(a, u, v) for u, v in pairs for a in ground.between.get((u, v), ())]
+    if not found:
+        raise NoRoute(f"no link from ranks {list(ground.servers[here])} to ranks {list(ground.servers[there])}")
+    into, out = lane.enters.get(here), lane.leaves.get(there)
+
+    def key(way: tuple[int, Rank, Rank]) -> tuple[float, int, int, int]:
+        a, u, v = way
+        turns = (into not in (None, u)) + (out not in (None, v))
+        return ground.load.after(a), turns, passing[u] + passing[v], a
+
+    return min(found, key=key)[0]
+
+
+class _Rails:
+    """Every chunk on its lane, and what that puts on every resource."""
+
+    def __init__(self, tables: Dissemination, ground: Ground, lanes: Sequence[Lane]) -> None:
+        self.tables, self.ground, self.lanes = tables, ground, lanes
+        self.backwards = tables.problem.exclusive_reduction
+        self.between = arcs_between(tables)
+        self.load = Load(tables)
+
+    def busiest(self) -> float:
+        """Steps that the busiest resource works for all chunks."""
+        loads = zip(self.load.carried, self.tables.resources, strict=True)
+        return max((carried / r.capacity for carried, r in loads), default=0.0)
+
+    def routes(self) -> Routes:
+        """A server's chunks spread over the lanes; a chunk takes one that leaves by its own rank where it can."""
+        taken: dict[tuple[int, int], int] = defaultdict(int)  # chunks by (server, lane)
+        routes: list[list[int]] = []
+        for pre in self.tables.problem.collective.pre:
+            origin = min(pre)
+            home = self.ground.server_of[origin]
+            gates = [(lane.enters if self.backwards else lane.leaves)[home] for lane in self.lanes]
+            _, _, chosen = min((taken[home, i], gate != origin, i) for i, gate in enumerate(gates))
+            taken[home, chosen] += 1
+            routes.append(self._tree(origin, home, self.lanes[chosen]))
+        return routes
+
+    def _tree(self, origin: Rank, home: int, lane: Lane) -> list[int]:
+        servers = self.ground.servers
+        landings = lane.leaves if self.backwards else lane.enters
+        turn = -1 if self.backwards else 1
+        at, route = home, self._fan(origin, servers[home], lane.bridges[home])
+        for _ in range(len(servers) - 1):
+            following = (at + turn) % len(servers)
+            bridge = lane.bridges[following if self.backwards else at]
+            self.load.take(bridge)
+            route += [bridge, *self._fan(landings[following], servers[following], bridge)]
+            at = following
+        return route
+
+    def _fan(self, start: Rank, ranks: Sequence[Rank], bridge: int) -> list[int]:
+        """From ``start`` to all of ``ranks`` in few hops, over what is loaded least. A rank passes a chunk on to
+        no more others than its links carry while one chunk crosses ``bridge``."""
+        arcs = self.tables.problem.arcs
+        left, reached, fan = set(ranks) - {start}, [start], []
+        while left:
+            room = dict.fromkeys(reached, 0)
+            reached = []
+            for v in sorted(left):
+                ways = [
+                    a
+                    for u, passed in room.items()
+                    for a in self.between.get((u, v), ())
+                    if passed == 0 or passed < arcs[a].capacity // arcs[bridge].capacity
+                ]
+                if not ways:
+                    continue
+                arc = min(ways, key=lambda a: (self.load.after(a), a))
+                self.load.take(arc)
+                room[arcs[arc].src] += 1
+                fan.append(arc)
+                reached.append(v)
+            if not reached:
+                raise NoRoute(f"ranks {list(ranks)} are not joined")
+            left -= set(reached)
+        return fan

@@ -1,0 +1,143 @@
+"""Direct exchange: every chunk crosses one link, from where it starts to where it is wanted.
+
+In: a copying problem in which every chunk has one origin and one target, joined by a link (alltoall, gather,
+scatter on most clusters). Out: schedules as long as the busiest resource needs, where that is possible. A step is
+filled by linear programming: as many chunks as fit, and no resource may be left with more than the steps after
+this one can carry. Where resources nest (GPU port within NIC within server) the program has integral solutions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.search import Search
+
+Ints = NDArray[np.int64]
+
+MAX_WORK = 600_000  # chunks x steps; past it the programs take longer than they are worth
+MORE_STEPS = 2  # how far above the busiest resource to try
+SECONDS = 5.0  # of one program
+LIMITED = 1  # status of a program that a limit ended
+
+
+def refuses(problem: Problem) -> str | None:
+    """Why the problem is no direct exchange, or None."""
+    return _obstacle(problem, _jobs(problem))
+
+
+def _obstacle(problem: Problem, jobs: list[tuple[int, int]]) -> str | None:
+    """Why ``jobs`` are no way to solve the problem, or None."""
+    if not jobs:
+        return "some chunk has several targets, or no link leads to its target"
+    return excess(problem, (a for _, a in jobs))
+
+
+def improve(search: Search) -> None:
+    """Offer a direct schedule that is no longer than the best, if there is one to be had: it needs no relays."""
+    jobs = _jobs(search.problem)
+    if _obstacle(search.problem, jobs) is not None:
+        return
+    exchange = _Exchange(search.problem, jobs)
+    for steps in range(exchange.busiest, exchange.busiest + MORE_STEPS + 1):
+        worse = search.best is not None and steps > search.best.makespan
+        if worse or len(jobs) * steps > MAX_WORK or search.out_of_time():
+            return
+        schedule = exchange.schedule(steps, search)
+        if schedule is not None:
+            search.offer(schedule, "direct", ties=True)
+            return
+
+
+def _jobs(problem: Problem) -> list[tuple[int, int]]:
+    """(chunk, arc) for every chunk that has to move, parallel links in turn; empty where a chunk has no link."""
+    arcs: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for a, arc in enumerate(problem.arcs):
+        arcs[arc.src, arc.dst].append(a)
+    turn: dict[tuple[int, int], int] = defaultdict(int)
+    jobs: list[tuple[int, int]] = []
+    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+        targets = post - pre
+        if not targets:
+            continue
+        if len(pre) > 1 or len(targets) > 1:
+            return []
+        pair = (min(pre), min(targets))
+        ways = [a for a in arcs[pair] for _ in range(problem.arcs[a].capacity)]
+        if not ways:
+            return []
+        jobs.append((k, ways[turn[pair] % len(ways)]))
+        turn[pair] += 1
+    return jobs
+
+
+@dataclass
+class _Exchange:
+    """The chunks, and the resources their links draw from."""
+
+    problem: Problem
+    jobs: list[tuple[int, int]]
+
+    def __post_init__(self) -> None:
+        tables = Dissemination(self.problem)
+        self.capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
+        self.uses = [tables.resources_of[a] for _, a in self.jobs]
+        self.load: Ints = np.zeros(len(self.capacity), dtype=np.int64)
+        for used in self.uses:
+            self.load[used] += 1
+        self.busiest = int(np.max(-(-self.load // self.capacity)))
+
+    def schedule(self, steps: int, search: Search) -> Schedule | None:
+        """A schedule of ``steps`` steps, or None when some step could not be filled."""
+        left = list(range(len(self.jobs)))
+        load = self.load.copy()
+        transfers: list[Transfer] = []
+        for step in range(steps):
+            if search.out_of_time():
+                return None
+            remaining = search.remaining()
+            seconds = SECONDS if remaining is None else max(1e-3, min(SECONDS, remaining))
+            taken, in_time = self._fill(left, load, steps - step - 1, seconds)
+            if not in_time:
+                search.cuts.note("direct exchange")
+            if taken is None:
+                return None
+            for job in taken:
+                chunk, arc = self.jobs[job]
+                transfers.append(Transfer(step, step + 1, chunk, arc))
+                load[self.uses[job]] -= 1
+            gone = set(taken)
+            left = [job for job in left if job not in gone]
+            if not left:
+                return Schedule.of(transfers)
+        return None
+
+    def _fill(
+        self, left: list[int], load: Ints, steps_after: int, seconds: float
+    ) -> tuple[list[int] | None, bool]:  # fmt: skip
+        """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether
+        the program ended by itself."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_matrix
+
+        rows = [r for job in left for r in self.uses[job]]
+        columns = [i for i, job in enumerate(left) for _ in self.uses[job]]
+        matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(load), len(left)))
+        least = np.maximum(0, load - self.capacity * steps_after)
+        found = milp(
+            -np.ones(len(left)),
+            constraints=LinearConstraint(matrix, least, self.capacity),
+            integrality=np.ones(len(left)),
+            bounds=Bounds(0, 1),
+            options={"time_limit": seconds},
+        )
+        in_time = found.status != LIMITED
+        if found.x is None:
+            return None, in_time
+        return [job for job, x in zip(left, found.x, strict=True) if x > 0.5], in_time

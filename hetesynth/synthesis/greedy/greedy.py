@@ -1,0 +1,311 @@
+"""Greedy seed with negotiated prices.
+
+Step by step, the delivery that brings its chunk closest to all ranks still lacking it goes first (the
+refinement of GREEDYHEURISTIC in HeteCCL appendix H, which only saturates links). Closeness is measured with
+prices on resources, so a chunk is not sent twice into a region whose ingress is scarce. After each round the
+resources that were used most against their capacity become dearer and the round is repeated: the negotiated
+congestion of PathFinder (McMurchie and Ebeling 1995), applied to schedules. Later rounds break ties at random.
+
+In: a copying problem. Out: schedules that keep every capacity, better and better.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hetesynth.errors import InternalError
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.greedy.kernel import Bools, Floats, Ints, compiled, kept, run_round
+from hetesynth.synthesis.search import Search
+
+HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
+NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matter of taste, not of steps
+SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
+NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
+GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
+GRACE = 20.0  # seconds that the first round has in any case: some schedule is better than a punctual nothing
+MAX_ROUNDS = 400
+ROUND_WORK = 1_500_000  # deliveries over all rounds
+URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
+PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
+# From how much work of a round machine code pays at once, and after how many CPU seconds of interpreted rounds it
+# does: when it is on disk, when it is not.
+COMPILE_FROM = (200_000, 1_500_000)
+INTERPRETED = (0.3, 4.0)
+
+
+def improve(search: Search, rounds: int | None = None) -> None:
+    """Offer better and better schedules until the bound is met, the rounds are used up or time is out.
+
+    ``rounds`` defaults to as many as the size of the problem allows.
+    """
+    arrays = _Arrays(Dissemination(search.problem))
+    rng = np.random.default_rng(search.budget.seed)
+    multicast = any(len(post) > 1 for post in search.problem.collective.post)
+    price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
+    fresh = not kept()
+    large = _work(search.problem) >= COMPILE_FROM[fresh]
+    interpreted = 0.0
+    stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
+    last = 0.0  # seconds of the last round; no round is begun that would not end in time
+    for number in range(rounds or _rounds(search.problem)):
+        if search.done or stale >= patience or (number and search.out_of_time(last)):
+            return
+        began, computed = search.elapsed(), time.process_time()
+        limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
+        urgency = URGENCY[number % len(URGENCY)]
+        large = large or interpreted >= INTERPRETED[fresh]
+        style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large)
+        with _deadline(search) as stop:
+            schedule, used = _round(arrays, price, rng, style, stop)
+        better = schedule is not None and search.offer(schedule, "greedy")
+        stale = 0 if better else stale + 1
+        last = search.elapsed() - began
+        interpreted += 0.0 if large else time.process_time() - computed
+        price = _repriced(price, used / arrays.capacity, arrays.capacity)
+
+
+@contextmanager
+def _deadline(search: Search) -> Iterator[Ints]:
+    """What stops a round when time is out; the first schedule of all gets ``GRACE`` seconds at least, where the
+    budget does not ask for punctuality."""
+    stop: Ints = np.zeros(1, dtype=np.int64)
+    left = search.remaining()
+    if left is None:
+        yield stop
+        return
+    patient = search.best is None and not search.budget.punctual
+    watch = threading.Timer(max(left, GRACE) if patient else max(left, 0.0), stop.fill, (1,))
+    watch.daemon = True
+    watch.start()
+    try:
+        yield stop
+    finally:
+        watch.cancel()
+        if stop[0]:
+            search.cuts.note("greedy round")
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How a round is run: random factor on gains, exponent on distances, steps before giving up, machine code."""
+
+    noise: float
+    urgency: float
+    limit: int
+    compiled: bool
+
+
+def _rounds(problem: Problem) -> int:
+    return max(4, min(MAX_ROUNDS, ROUND_WORK // _deliveries(problem)))
+
+
+def _deliveries(problem: Problem) -> int:
+    """At least one."""
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    return max(1, sum(len(post - pre) for pre, post in pairs))
+
+
+def _work(problem: Problem) -> int:
+    """What a round takes, in ranks looked at: for each delivery, and several times for each chunk."""
+    return (_deliveries(problem) + 8 * len(problem.collective.chunks)) * problem.ranks
+
+
+def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
+    """Dearer by how close a resource came to being the busiest; the sum of prices stays what it was."""
+    busiest = steps_used.max()
+    if busiest <= 0:
+        return price
+    raised = price * (1.0 + 0.5 * (steps_used / busiest) ** 2)
+    scaled: Floats = raised * ((1.0 / capacity).sum() / raised.sum())
+    return scaled
+
+
+def _round(
+    arrays: _Arrays, price: Floats, rng: np.random.Generator, style: _Style, stop: Ints
+) -> tuple[Schedule | None, Floats]:
+    """One pass over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
+    problem = arrays.tables.problem
+    closest = _priced_distances(arrays, price) ** style.urgency
+    holds, lacks = arrays.start()
+    distance: Floats = np.stack([closest[sorted(pre)].min(axis=0) for pre in problem.collective.pre])
+    factor = 1.0 + style.noise * rng.random(holds.shape)
+    most = len(problem.collective.chunks) * problem.ranks
+    transfers: Ints = np.zeros((most, 3), dtype=np.int64)
+    used: Floats = np.zeros(len(price))
+    kernel = compiled() if style.compiled else run_round
+    leaving = (holds.astype(np.float64) @ arrays.exits[-1]).astype(np.int64)
+    count, steps = kernel(
+        arrays.src, arrays.into, *arrays.gates, *arrays.crowds, arrays.held_by(holds), *arrays.exits, leaving,
+        arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
+        holds, lacks, distance, factor, rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction,
+        problem.ranks if problem.max_peers is None else problem.max_peers, NEW_PEER, style.limit, stop,
+        used, transfers,
+    )  # fmt: skip
+    if steps == -2 and problem.max_peers is None:
+        raise InternalError("greedy cannot move although every rank can be reached")
+    if steps < 0:
+        return None, used
+    moved = [Transfer(t, t + 1, k, a) for t, k, a in transfers[:count].tolist()]
+    return without_useless(problem, moved, steps), used
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """A copying problem as the kernel reads it."""
+
+    tables: Dissemination
+
+    @cached_property
+    def capacity(self) -> Ints:
+        """Of each resource."""
+        return np.array([r.capacity for r in self.tables.resources], dtype=np.int64)
+
+    @cached_property
+    def src(self) -> Ints:
+        """Of each arc."""
+        return np.array([arc.src for arc in self.tables.problem.arcs], dtype=np.int64)
+
+    @cached_property
+    def dst(self) -> Ints:
+        """Of each arc."""
+        return np.array([arc.dst for arc in self.tables.problem.arcs], dtype=np.int64)
+
+    def _most_shared(self, end: Ints) -> Ints:
+        """For each arc, the resource that most arcs at its end (a rank) share with it; -1 without one."""
+        shared = np.zeros((self.tables.problem.ranks, len(self.capacity)), dtype=np.int64)
+        np.add.at(shared, (end[self.arc_of_use], self.uses), 1)
+        weight = shared[end[self.arc_of_use], self.uses]
+        rising = np.lexsort((-self.uses, weight))  # the last entry of an arc wins: most shared, lowest index
+        most = np.full(len(self.src), -1, dtype=np.int64)
+        most[self.arc_of_use[rising]] = self.uses[rising]
+        return most
+
+    @cached_property
+    def gate_of(self) -> Ints:
+        """The resource each arc enters its destination by."""
+        return self._most_shared(self.dst)
+
+    @cached_property
+    def exits(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Exits are the resources arcs leave their source by.
+
+        Class of each resource (-1: no exit), class of each gate (-1: mixed), ranks behind each resource and where
+        they begin, exits of each class per rank.
+        """
+        exit_of = self._most_shared(self.src)
+        pairs = np.unique(np.stack([exit_of, self.src], axis=1), axis=0)
+        pairs = pairs[pairs[:, 0] >= 0]
+        looks: dict[tuple[int, int], int] = {}
+        classes = np.full(len(self.capacity), -1, dtype=np.int64)
+        for r in np.unique(pairs[:, 0]).tolist():
+            resource = self.tables.resources[r]
+            classes[r] = looks.setdefault((resource.capacity, len(resource.arcs)), len(looks))
+        ways = np.zeros((self.tables.problem.ranks, max(1, len(looks))), dtype=np.int64)
+        np.add.at(ways, (pairs[:, 1], classes[pairs[:, 0]]), 1)
+        starts = np.searchsorted(pairs[:, 0], np.arange(len(self.capacity) + 1)).astype(np.int64)
+        return classes, self._gate_classes(classes, exit_of), pairs[:, 1].copy(), starts, ways
+
+    def _gate_classes(self, classes: Ints, exit_of: Ints) -> Ints:
+        of_arc = np.where(exit_of >= 0, classes[exit_of], -1)[self.into]
+        _, starts, _ = self.gates
+        least = np.minimum.reduceat(of_arc, starts[:-1])
+        most = np.maximum.reduceat(of_arc, starts[:-1])
+        return np.where(least == most, most, -1).astype(np.int64)
+
+    @cached_property
+    def into(self) -> Ints:
+        """Arcs by destination, then by gate."""
+        return np.lexsort((np.arange(len(self.dst)), self.gate_of, self.dst)).astype(np.int64)
+
+    @cached_property
+    def gates(self) -> tuple[Ints, Ints, Ints]:
+        """The resource of each gate, where its arcs begin in ``into``, and where the gates of each rank begin."""
+        dst, gate = self.dst[self.into], self.gate_of[self.into]
+        fresh = np.ones(len(dst), dtype=np.bool_)
+        fresh[1:] = (dst[1:] != dst[:-1]) | (gate[1:] != gate[:-1])
+        begins = np.flatnonzero(fresh)
+        starts = np.append(begins, len(dst)).astype(np.int64)
+        of_rank = np.searchsorted(dst[begins], np.arange(self.tables.problem.ranks + 1)).astype(np.int64)
+        return gate[begins], starts, of_rank
+
+    @cached_property
+    def _crowd_sets(self) -> tuple[list[frozenset[int]], list[int]]:
+        """The different sets of ranks that gates take from, and the set of each gate."""
+        _, starts, _ = self.gates
+        sources = self.src[self.into].tolist()
+        index: dict[frozenset[int], int] = {}
+        of_gate = []
+        for begin, end in itertools.pairwise(starts.tolist()):
+            members = frozenset(sources[begin:end])
+            of_gate.append(index.setdefault(members, len(index)))
+        return list(index), of_gate
+
+    @cached_property
+    def crowds(self) -> tuple[Ints, Ints, Ints]:
+        """The crowd of each gate, the crowds of each rank, and where those begin."""
+        sets, of_gate = self._crowd_sets
+        member_of: list[list[int]] = [[] for _ in range(self.tables.problem.ranks)]
+        for c, members in enumerate(sets):
+            for r in members:
+                member_of[r].append(c)
+        starts = np.concatenate([[0], np.cumsum([len(x) for x in member_of])]).astype(np.int64)
+        flat = np.array([c for x in member_of for c in x], dtype=np.int64)
+        return np.array(of_gate, dtype=np.int64), flat, starts
+
+    def held_by(self, holds: Bools) -> Ints:
+        """How many of each crowd hold each chunk, crowds x chunks."""
+        sets, _ = self._crowd_sets
+        members = np.zeros((len(sets), holds.shape[1]))
+        for c, ranks in enumerate(sets):
+            members[c, sorted(ranks)] = 1.0
+        return (members @ holds.T.astype(np.float64)).astype(np.int64)
+
+    @cached_property
+    def uses(self) -> Ints:
+        """Resources, arc after arc."""
+        return np.array([r for used in self.tables.resources_of for r in used], dtype=np.int64)
+
+    @cached_property
+    def uses_start(self) -> Ints:
+        """Where the resources of each arc begin."""
+        counts = [len(used) for used in self.tables.resources_of]
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def arc_of_use(self) -> Ints:
+        """The arc of each entry of ``uses``."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
+
+    def start(self) -> tuple[Bools, Bools]:
+        """Who holds and who lacks each chunk at the start, chunks x ranks."""
+        collective = self.tables.problem.collective
+        holds = np.zeros((len(collective.chunks), self.tables.problem.ranks), dtype=np.bool_)
+        lacks = np.zeros_like(holds)
+        for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+            holds[k, sorted(pre)] = True
+            lacks[k, sorted(post - pre)] = True
+        return holds, lacks
+
+
+def _priced_distances(arrays: _Arrays, price: Floats) -> Floats:
+    """All-pairs distances, ranks x ranks, a link costing the prices of its resources (Floyd-Warshall)."""
+    ranks = arrays.tables.problem.ranks
+    cost = np.full(len(arrays.src), HOP_PRICE)
+    np.add.at(cost, arrays.arc_of_use, price[arrays.uses])
+    closest: Floats = np.full((ranks, ranks), np.inf)
+    np.fill_diagonal(closest, 0.0)
+    np.minimum.at(closest, (arrays.src, arrays.dst), cost)
+    for m in range(ranks):
+        np.minimum(closest, closest[:, m : m + 1] + closest[m : m + 1, :], out=closest)
+    return closest

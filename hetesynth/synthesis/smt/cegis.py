@@ -1,0 +1,149 @@
+"""Counterexample-guided synthesis with checkpoints (HeteCCL 5.2 and algorithm 1).
+
+In: a copying problem, a number of steps, a seed. The solver proposes with the laws it knows; the oracle names
+the laws the proposal breaks; these are added for good. The earliest violated step is the checkpoint: the steps
+before it are frozen, the checkpoint is stripped of what overloads it and filled greedily, the steps after it are
+synthesized anew. When the frozen steps leave no way out, an unsatisfiable core over them says how far back to
+unfreeze; a core without frozen steps proves that no schedule with so few steps exists.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from hetesynth.errors import InternalError
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
+from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.interrupts import deferred
+from hetesynth.synthesis.search import OutOfTime, Search
+from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel
+
+RLIMIT = 20_000_000  # solver resource units for one number of steps; some 300,000 a second where it is hard
+FROZEN_SHARE = 4  # a check with frozen steps gets 1/FROZEN_SHARE of what is left
+
+
+def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel | None]:
+    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
+    with deferred() as interrupted:
+        try:
+            model = StepModel(Dissemination(search.problem), steps, search.pause(interrupted), interrupted)
+            return _refine(search, model, rlimit), model
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+
+
+def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
+    """The loop of algorithm 1."""
+    steps = model.steps
+    frozen = _seed(search.best, steps, model)
+    while True:
+        search.pause(model.clauses.stop)()
+        left = rlimit - model.spent
+        if left <= 0:
+            return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
+        spend = max(1, left // FROZEN_SHARE if frozen else left)
+        answer = model.check(_flat(frozen), spend, search.remaining())
+        if answer == "unknown":
+            if model.clauses.timed_out:
+                search.cuts.note("solver")
+            frozen = frozen[: len(frozen) // 2]
+        elif answer == "unsat":
+            core = model.core()
+            if not core:
+                return Infeasible("the step model is unsatisfiable", steps)
+            frozen = frozen[: max(t for _, _, t in core)]
+        else:
+            proposal = Schedule.of(model.transfers(), steps)
+            found = search.oracle(search.problem, proposal)
+            if not found:
+                return Synthesized(without_useless(search.problem, proposal.transfers, steps))
+            frozen = _revise(model, proposal, found)
+
+
+def _flat(frozen: list[set[Sending]]) -> list[Sending]:
+    return [s for step in frozen for s in step]
+
+
+def _seed(best: Schedule | None, steps: int, model: StepModel) -> list[set[Sending]]:
+    """The first half of the greedy schedule, as far as the model has it."""
+    if best is None:
+        return []
+    return [{s for s in _sendings(step) if s in model.send} for step in best.steps()[: steps // 2]]
+
+
+def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:
+    return {(t.chunk, t.link, t.start) for t in transfers}
+
+
+def _revise(model: StepModel, proposal: Schedule, found: list[Violation]) -> list[set[Sending]]:
+    """REVISEFULL: learn the broken laws, keep the steps before the checkpoint, mend the checkpoint."""
+    learned = [model.add(_law(model, violation)) for violation in found]
+    if not any(learned):
+        raise InternalError(f"the solver broke a law it was told: {found[0].message}")
+    checkpoint = min((v.step for v in found if v.step is not None), default=0)
+    steps = proposal.steps()
+    mended = _Checkpoint(model.tables, proposal, checkpoint).mend()
+    return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
+
+
+def _law(model: StepModel, violation: Violation) -> Law:
+    """The law that ``violation`` broke, in the solver's terms."""
+    problem = model.tables.problem
+    if violation.kind == "overloaded" and violation.resource is not None:
+        names = {resource.name: r for r, resource in enumerate(problem.resources)}
+        return Law("capacity", names[violation.resource])
+    if violation.kind == "too-many-peers" and violation.rank is not None:
+        return Law("peers", violation.rank)
+    if violation.chunk is not None and violation.rank is not None:
+        if violation.kind in ("received-twice", "already-held"):
+            return Law("once", violation.chunk, violation.rank)
+        if violation.kind == "not-exclusive":
+            return Law("exclusive", violation.chunk, violation.rank)
+    raise InternalError(f"the step model allowed what it must not: {violation.message}")
+
+
+class _Checkpoint:
+    """The step at which a proposal first breaks a law."""
+
+    def __init__(self, tables: Dissemination, proposal: Schedule, step: int) -> None:
+        self.tables = tables
+        self.step = step
+        self.transfers = proposal.steps()[step]
+        self.left = [r.capacity for r in tables.resources]
+        self.held = {(k, r) for k, pre in enumerate(tables.problem.collective.pre) for r in pre}
+        for t in proposal.transfers:
+            if t.start < step:
+                self.held.add((t.chunk, tables.problem.arcs[t.link].dst))
+        self.arriving: set[tuple[int, int]] = set()
+        self.leaving: Counter[tuple[int, int]] = Counter()
+
+    def mend(self) -> set[Sending]:
+        """Keep what fits, in order, then add deliveries while there is room."""
+        mended = {s for s in sorted(_sendings(self.transfers)) if self._take(s[0], s[1])}
+        collective = self.tables.problem.collective
+        for k, targets in enumerate(collective.post):
+            for rank in sorted(targets):
+                for a in self.tables.into[rank]:
+                    if self._take(k, a):
+                        mended.add((k, a, self.step))
+                        break
+        return mended
+
+    def _take(self, k: int, a: int) -> bool:
+        arc = self.tables.problem.arcs[a]
+        resources = self.tables.resources_of[a]
+        exclusive = self.tables.problem.exclusive_reduction
+        if (
+            (k, arc.src) not in self.held
+            or (k, arc.dst) in self.held | self.arriving
+            or (exclusive and self.leaving[k, arc.src])
+            or any(self.left[r] <= 0 for r in resources)
+        ):
+            return False
+        for r in resources:
+            self.left[r] -= 1
+        self.arriving.add((k, arc.dst))
+        self.leaving[k, arc.src] += 1
+        return True

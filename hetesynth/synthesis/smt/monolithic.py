@@ -1,0 +1,60 @@
+"""The whole step model at once, every law from the start: SCCL's way (seed: PPoPP 2021, section 3), on the
+Send/Has variables of HeteCCL. For small problems; it is the reference that faster strategies must agree with.
+
+In: a copying problem and a number of steps. Out: a schedule, a proof that there is none, or neither.
+"""
+
+from __future__ import annotations
+
+from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
+from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.interrupts import deferred
+from hetesynth.synthesis.search import OutOfTime, Search
+from hetesynth.synthesis.smt.clauses import Answer
+from hetesynth.synthesis.smt.step_model import Law, StepModel
+from hetesynth.synthesis.smt.symmetry import break_symmetry, exchanges
+
+RLIMIT = 200_000_000
+
+
+def synthesize(
+    search: Search, steps: int, *, rlimit: int = RLIMIT, symmetry: bool = True
+) -> tuple[Outcome, StepModel | None]:
+    """Decide ``steps`` steps with the full model; ``symmetry``: looking at one of equivalent schedules only."""
+    tables = Dissemination(search.problem)
+    with deferred() as interrupted:
+        pause = search.pause(interrupted)
+        try:
+            model = StepModel(tables, steps, pause, interrupted)
+            for law in every_law(tables):
+                pause()
+                model.add(law)
+            for exchange in exchanges(search.problem) if symmetry else ():
+                pause()
+                break_symmetry(model, exchange)
+            return _decided(search, model, model.check((), rlimit, search.remaining())), model
+        except OutOfTime:
+            return GaveUp("out of time", search.elapsed()), None
+
+
+def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
+    if answer == "sat":
+        return Synthesized(without_useless(search.problem, model.transfers(), model.steps))
+    if answer == "unsat":
+        return Infeasible("the whole step model is unsatisfiable", model.steps)
+    if model.clauses.timed_out:
+        search.cuts.note("solver")
+    return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
+
+
+def every_law(tables: Dissemination) -> list[Law]:
+    """All laws of a problem: capacity (eq. 4, 5), single receipt (eq. 6), exclusion (eq. 8) where asked."""
+    problem = tables.problem
+    pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]
+    laws = [Law("capacity", r) for r in range(len(problem.resources))]
+    laws += [Law("once", k, r) for k, r in pairs]
+    if problem.max_peers is not None:
+        laws += [Law("peers", r) for r in range(problem.ranks)]
+    if problem.exclusive_reduction:
+        laws += [Law("exclusive", k, r) for k, r in pairs]
+    return laws

@@ -1,0 +1,81 @@
+"""Rechecking prices: what every chunk pays at least against what a step earns at most.
+
+In: a problem and a price witness. Out: the number of steps it proves; ``Refuted`` when it proves nothing. Cheapest
+paths by Dijkstra's algorithm on integers, from all ranks in lockstep: arrays are (source, rank).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hetesynth.model.bound import PriceWitness
+from hetesynth.model.problem import Problem
+from hetesynth.verify.bounds.laws import NEVER, Refuted, demand, quotient
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_PRICE = 1 << 32
+MAX_RANKS = 4096
+
+
+def price_steps(problem: Problem, claim: PriceWitness) -> int:
+    """Load times price is at most ``earned`` over a step, and at least ``paid`` over a whole schedule."""
+    prices = _prices(problem, claim)
+    earned = sum(prices.get(resource.name, 0) * resource.capacity for resource in problem.resources)
+    demand(claim.earned == earned, f"a step is said to earn {claim.earned}, it can earn {earned}")
+    cost = [0] * len(problem.arcs)
+    for resource in problem.resources:
+        price = prices.get(resource.name, 0)
+        if price:
+            for a in resource.arcs:
+                cost[a] += price
+    paid = _paid(problem, cost)
+    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
+    return quotient(claim.paid, earned)
+
+
+def _prices(problem: Problem, claim: PriceWitness) -> dict[str, int]:
+    prices = dict(claim.prices)
+    demand(len(prices) == len(claim.prices), "a resource has two prices")
+    known = {resource.name for resource in problem.resources}
+    for name, price in claim.prices:
+        demand(name in known, f"there is no resource {name!r}")
+        demand(0 <= price <= MAX_PRICE, f"{name}: the price {price} is negative or too large")
+    return prices
+
+
+def _paid(problem: Problem, cost: list[int]) -> int:
+    """Every chunk pays its dearest journey at least: to the target (and from the contributor) that costs most."""
+    if problem.ranks > MAX_RANKS:
+        raise Refuted(f"prices on more than {MAX_RANKS} ranks are not rechecked")
+    closest = _cheapest(problem, cost)
+    reduces = problem.collective.reduces
+    kinds = Counter(zip(problem.collective.pre, problem.collective.post, strict=True))
+    paid = 0
+    for (pre, post), count in kinds.items():
+        pick = max if reduces else min
+        paid += count * max(pick(int(closest[u, v]) for u in pre) for v in post)
+    return paid
+
+
+def _cheapest(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
+    """``[u, v]``: what the cheapest path from u to v costs, NEVER without one."""
+    import numpy as np
+
+    n = problem.ranks
+    edge = np.full((n, n), NEVER, dtype=np.int64)
+    for arc, price in zip(problem.arcs, cost, strict=True):
+        edge[arc.src, arc.dst] = min(int(edge[arc.src, arc.dst]), price)
+    closest = np.full((n, n), NEVER, dtype=np.int64)
+    np.fill_diagonal(closest, 0)
+    settled = np.zeros((n, n), dtype=bool)
+    everyone = np.arange(n)
+    for _ in range(n):
+        nearest = np.where(settled, NEVER + 1, closest).argmin(axis=1)
+        settled[everyone, nearest] = True
+        through = closest[everyone, nearest]
+        closest = np.minimum(closest, through[:, None] + edge[nearest])
+    return closest
