@@ -1,8 +1,8 @@
-"""What a contest for a size tries, and in which order: chunks per rank, capacities, strategy.
+"""What a tuning run for a size tries, and in which order: chunks per rank, capacities, strategy.
 
-In: a topology, a request, a size. Out: ``Way``s, one group for each number of chunks. The first number is about
-the root of (seconds of the bytes / seconds of latency), where a pipeline of chunks is in balance; the others
-follow by distance from it, so that what is most likely to win is there when time is short.
+In: a topology, a request, a size. Out: ``CandidateSpec``s, one group for each number of chunks. The first number
+is about the root of (seconds of the bytes / seconds of latency), where a pipeline of chunks is in balance; the
+others follow by distance from it, so that what is most likely to win is there when time is short.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 
 MAX_START = 16
 
-MAX_START_PERSONAL = 8  # there are as many chunks more as ranks
+MAX_START_PERSONALIZED = 8  # there are as many chunks more as ranks
 
-MAX_TRANSFERS = 40_000  # of a contender; beyond, a schedule takes longer to find than its last percent is worth
+MAX_TRANSFERS = 40_000  # of a candidate; beyond, a schedule takes longer to find than its last percent is worth
 
-QUICK_TRANSFERS = 9_000  # of the first contenders
+QUICK_TRANSFERS = 9_000  # of the first candidates
 
-MAX_TIMED = 70_000  # of a contender routed by earliest arrival
+MAX_TIMED = 70_000  # of a candidate routed by earliest arrival
 
-MAX_TREES = 20_000  # of a contender along balanced trees
+MAX_TREES = 20_000  # of a candidate along balanced trees
 
-MAX_LISTED = 12_000  # of a contender with fixed routes
+MAX_LISTED = 12_000  # of a candidate with fixed routes
 
-MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a contender whose NICs keep their peers
+MAX_STEADY = (33_000, 8)  # transfers and chunks per rank of a candidate whose NICs keep their peers
 
 MAX_MULTIPLE = 16  # of tau_ref, so that unequal rates become whole numbers of chunks
 
 FEW_MULTIPLES = 4
 
-SHARE = 0.2  # of the remaining budget for one contender
+SHARE = 0.2  # of the remaining budget for one candidate
 
 SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
 
 WEIGHTS = (0.0, 0.5, 1.0)
 
-PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the way
+PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the spec
 
 PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
 
@@ -63,16 +63,16 @@ HEAVY = 30.0  # seconds of bytes / seconds of latency, from which on packed tree
 
 LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest arrival is no guide
 
-SMALL_PERSONAL = 20.0  # the same where each chunk is for one rank
+SMALL_PERSONALIZED = 20.0  # the same where each chunk is for one rank
 
-PERSONAL: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
 
 STEADY = ("rails", "ring", "double-tree")
 """Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
 
 
 @dataclass(frozen=True)
-class Way:
+class CandidateSpec:
     """One thing to try. ``strategy``: how; ``name``: its name; ``kind``: all but the number of chunks;
     ``share``: of the remaining budget."""
 
@@ -86,7 +86,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Ways:
+class CandidateSpecs:
     """Everything to be tried for ``size`` bytes; ``bounds`` tell how latency and bytes compare."""
 
     topology: Topology
@@ -95,8 +95,8 @@ class Ways:
     bounds: tuple[TimeBound, ...]
 
     @property
-    def ratio(self) -> float:
-        """Seconds that the bytes take at least over seconds that the way takes at least."""
+    def bandwidth_latency_ratio(self) -> float:
+        """Seconds that the bytes take at least over seconds that the spec takes at least."""
         bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
         latency = max(float(b.latency) for b in self.bounds)
         return bytes_ / latency if latency else math.inf
@@ -111,20 +111,20 @@ class Ways:
             raise self._too_small(1)
         even = [c for c in self._even_counts() if transfers(name, ranks, c) <= MAX_TRANSFERS]
         fit = [c for c in small if transfers(name, ranks, c) <= MAX_TRANSFERS] or small[:1]
-        most = MAX_START_PERSONAL if name in PERSONAL else MAX_START
+        most = MAX_START_PERSONALIZED if name in PERSONALIZED else MAX_START
         quick = max(c for c in fit if c == fit[0] or transfers(name, ranks, c) <= QUICK_TRANSFERS)
-        balance = math.log2(max(self.ratio, 1.0)) / 2
-        if name in PERSONAL:  # a chunk for every rank makes a pipeline already
+        balance = math.log2(max(self.bandwidth_latency_ratio, 1.0)) / 2
+        if name in PERSONALIZED:  # a chunk for every rank makes a pipeline already
             balance = max(0.0, balance - math.log2(ranks))
         start = min(balance, math.log2(min(most, quick)))
-        more = 1 if self.ratio < LARGE or name in PERSONAL else -1
+        more = 1 if self.bandwidth_latency_ratio < LARGE or name in PERSONALIZED else -1
         return sorted({*fit, *even}, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
 
     def _even_counts(self) -> list[int]:
         """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
         two does: with 10 chunks 31 steps on two DGX-2."""
         name = self.request.collective
-        if self.ratio < LARGE or name not in ("allgather", "reducescatter"):
+        if self.bandwidth_latency_ratio < LARGE or name not in ("allgather", "reducescatter"):
             return []
         slowest = min(link.bandwidth for link in self.topology.links)
         steps = max(b.seconds_per_byte for b in self.bounds) * self.topology.ranks * slowest
@@ -135,8 +135,8 @@ class Ways:
             unit *= 2
         return [unit]
 
-    def of(self, chunks: int, *, hurry: bool = False) -> Iterator[Way]:
-        """The ways with ``chunks`` chunks per rank, in order. ``hurry``: with the paper's capacities only, as the
+    def of(self, chunks: int, *, hurry: bool = False) -> Iterator[CandidateSpec]:
+        """The specs with ``chunks`` chunks per rank, in order. ``hurry``: with the paper's capacities only, as the
         others take seconds to find on large clusters."""
         from hetesynth.synthesis.registry import SIZED, STRATEGIES
 
@@ -151,30 +151,36 @@ class Ways:
             named = strategy_of(self.request, self.topology)
             yield from self._each(named, chunks, chunkings)
             return
-        if self.request.collective in PERSONAL:
+        if self.request.collective in PERSONALIZED:
             yield from self._exchange(chunks, chunkings, exact)
-        elif self.ratio >= PRICED and self._apart() and len(chunkings) > 1:
+        elif self.bandwidth_latency_ratio >= PRICED and self._independent() and len(chunkings) > 1:
             yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
         timed = list(self._timed(chunks, chunkings[0], exact))
-        late = self.ratio > (SMALL_PERSONAL if self.request.collective in PERSONAL else LARGE)
+        late = self.bandwidth_latency_ratio > (
+            SMALL_PERSONALIZED if self.request.collective in PERSONALIZED else LARGE
+        )
         yield from () if late else timed
         number = transfers(self.request.collective, self.topology.ranks, chunks)
         if (
-            number <= MAX_LISTED and self.request.collective not in PERSONAL
+            number <= MAX_LISTED and self.request.collective not in PERSONALIZED
         ):  # cheap, and a floor when time is short
             yield from self._each(STRATEGIES["ring"], chunks, chunkings)
-        if self.request.collective not in PERSONAL and self.ratio > PRICED:
+        if self.request.collective not in PERSONALIZED and self.bandwidth_latency_ratio > PRICED:
             yield from self._packed(chunks, chunkings[0])
-        if self.request.collective not in PERSONAL and PRICED <= self.ratio < LARGE and not self._apart():
+        if (
+            self.request.collective not in PERSONALIZED
+            and PRICED <= self.bandwidth_latency_ratio < LARGE
+            and not self._independent()
+        ):
             yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
         greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
         yield from self._each(greedy, chunks, chunkings)
-        if self.request.collective not in PERSONAL and number <= MAX_TREES:
+        if self.request.collective not in PERSONALIZED and number <= MAX_TREES:
             if len(chunkings) > 1:  # rates that are no multiples of each other
-                yield from self._paced(chunks, chunkings[0], exact)
+                yield from self._timed_trees(chunks, chunkings[0], exact)
             yield from self._each(trees, chunks, chunkings)
         listed = [
-            *([] if self.request.collective not in PERSONAL else ["ring"]),
+            *([] if self.request.collective not in PERSONALIZED else ["ring"]),
             *_baselines(),
             *(["direct"] if chunks <= 2 and self.request.collective == "alltoall" else []),
         ]
@@ -184,16 +190,20 @@ class Ways:
         if late and chunks <= 2:
             yield from timed
 
-    def soonest(self) -> Iterator[Way]:
+    def first_specs(self) -> Iterator[CandidateSpec]:
         """What comes near the bound at the first try where bytes weigh much: packed trees; where links share
         nothing, negotiated loads, earliest arrival and greedy rounds."""
         from hetesynth.synthesis.registry import STRATEGIES
 
-        if self.request.strategy == "auto" and self.request.collective not in PERSONAL and self.ratio > HEAVY:
+        if (
+            self.request.strategy == "auto"
+            and self.request.collective not in PERSONALIZED
+            and self.bandwidth_latency_ratio > HEAVY
+        ):
             chunks = self.counts()[0]
             exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
             chunkings = self._chunkings(chunks, max(1, int(exact)))
-            if not self._apart():
+            if not self._independent():
                 yield from self._packed(chunks, chunkings[0])
                 return
             if len(chunkings) > 1:
@@ -201,7 +211,7 @@ class Ways:
             yield from islice(self._timed(chunks, chunkings[0], exact), 1)
             yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
 
-    def designs(self) -> Iterator[Way]:
+    def designs(self) -> Iterator[CandidateSpec]:
         """Fixed routes of few peers, for collectives too large for most searches: there is a schedule soon."""
         from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
 
@@ -212,11 +222,13 @@ class Ways:
             if exact < 1:
                 raise self._too_small(chunks)
             options = replace(self.request.chunking, chunk_bytes=int(exact))
-            heavy = self.ratio >= PRICED  # load counts more than the way: rails first, as time may end after it
+            heavy = (
+                self.bandwidth_latency_ratio >= PRICED
+            )  # load counts more than the spec: rails first, as time may end after it
             for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
                 yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
 
-    def rails(self) -> Iterator[Way]:
+    def rails(self) -> Iterator[CandidateSpec]:
         """Rings of servers with every number of chunks; nothing where bytes weigh little."""
         from hetesynth.synthesis.registry import STRATEGIES
 
@@ -224,7 +236,7 @@ class Ways:
             options = replace(self.request.chunking, chunk_bytes=size)
             yield from self._each(STRATEGIES["rails"], chunks, [_quantized(self.topology, options)])
 
-    def steady(self) -> Iterator[Way]:
+    def steady(self) -> Iterator[CandidateSpec]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
         from hetesynth.synthesis.registry import STRATEGIES
 
@@ -234,7 +246,7 @@ class Ways:
                 some = chunkings if known == "ring" else chunkings[:1]
                 yield from self._each(STRATEGIES[known], chunks, some)
 
-    def fixed(self) -> Iterator[Way]:
+    def fixed(self) -> Iterator[CandidateSpec]:
         """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
         from hetesynth.compile.problem import MANY_RANKS
         from hetesynth.synthesis.registry import FEW_PEERS, LAST, STRATEGIES
@@ -246,14 +258,19 @@ class Ways:
             return
         options = replace(self.request.chunking, chunk_bytes=int(exact))
         chunking = [_quantized(self.topology, options)]
-        relayed = name in PERSONAL and self.topology.ranks > MANY_RANKS
+        relayed = name in PERSONALIZED and self.topology.ranks > MANY_RANKS
         for known in (*(FEW_PEERS if relayed else ("ring",)), LAST):
             yield from self._each(STRATEGIES[known], chunks, chunking)
 
     def _steady_counts(self) -> Iterator[tuple[int, int]]:
         """Chunks per rank and the bytes of one; none where links share nothing: there programs keep their time."""
         name = self.request.collective
-        if self.request.strategy != "auto" or name in PERSONAL or self.ratio < PRICED or self._apart():
+        if (
+            self.request.strategy != "auto"
+            or name in PERSONALIZED
+            or self.bandwidth_latency_ratio < PRICED
+            or self._independent()
+        ):
             return
         for chunks in self.counts():
             exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
@@ -261,70 +278,78 @@ class Ways:
             if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
                 yield chunks, int(exact)
 
-    def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[Way]:
+    def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[CandidateSpec]:
         for number, c in enumerate(chunkings):
-            yield Way(_label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found)
+            yield CandidateSpec(
+                _label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found
+            )
 
-    def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
-        """The ways of the one strategy asked for, which counts seconds."""
+    def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
+        """The specs of the one strategy asked for, which counts seconds."""
         match self.request.strategy:
             case "timed":
                 yield from self._timed(chunks, chunkings[0], exact)
-            case "paced-trees":
-                yield from self._paced(chunks, chunkings[0], exact)
+            case "timed-trees":
+                yield from self._timed_trees(chunks, chunkings[0], exact)
             case "negotiated":
                 yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
             case _:
                 yield from self._exchange(chunks, chunkings, exact)
 
-    def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
+    def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[CandidateSpec]:
         from hetesynth.synthesis.timed.earliest_arrival import timed_strategy
 
         if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
             return
         rates = self._rates(exact)
-        for weight in WEIGHTS if self.ratio < PRICED else reversed(WEIGHTS):
+        for weight in WEIGHTS if self.bandwidth_latency_ratio < PRICED else reversed(WEIGHTS):
             label = f"earliest arrival, price {weight:g}, c={chunks}"
-            yield Way(label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight))
+            yield CandidateSpec(
+                label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight)
+            )
 
-    def _apart(self) -> bool:
+    def _independent(self) -> bool:
         """Whether no two links share anything."""
         used = [r for resources in costs(self.topology).link_resources for r in resources]
         return len(used) == len(set(used))
 
-    def _negotiated(self, chunks: int, chunking: Chunking, exact: float, share: float) -> Iterator[Way]:
+    def _negotiated(self, chunks: int, chunking: Chunking, exact: float, share: float) -> Iterator[CandidateSpec]:
         from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
 
         number = transfers(self.request.collective, self.topology.ranks, chunks)
         if number <= MAX_TIMED:
             found = negotiated_strategy(self._rates(exact))
-            yield Way(f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share)
+            yield CandidateSpec(
+                f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share
+            )
 
-    def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[Way]:
+    def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
         from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
 
         yield from self._each(exchange_strategy(self._rates(exact)), chunks, chunkings)
 
-    def _packed(self, chunks: int, paper: Chunking) -> Iterator[Way]:
+    def _packed(self, chunks: int, paper: Chunking) -> Iterator[CandidateSpec]:
         from hetesynth.collectives.library import collective
         from hetesynth.compile.safe_chunking import safe_chunking
         from hetesynth.synthesis.registry import STRATEGIES
-        from hetesynth.synthesis.trees.packed_trees import pausing_strategy
+        from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
 
         name = self.request.collective
         if self.request.chunking == ChunkingOptions():
             root = collective(name, self.topology.ranks, 1, self.request.root).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
             paper = safe_chunking(self.topology, paper, name, root, ideal)
-        for found, how in ((STRATEGIES["packed"], "packed"), (pausing_strategy(), "packed with a pause")):
+        for found, how in ((STRATEGIES["packed"], "packed"), (forwarding_delay_strategy(), "packed with a pause")):
             label = _label(how, chunks, paper)
-            yield Way(label, found.name, how, chunks, paper, found, PACKED_SHARE)
+            yield CandidateSpec(label, found.name, how, chunks, paper, found, PACKED_SHARE)
 
-    def _paced(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[Way]:
-        from hetesynth.synthesis.timed.timed_trees import paced_strategy
+    def _timed_trees(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[CandidateSpec]:
+        from hetesynth.synthesis.timed.timed_trees import timed_trees_strategy
 
-        paced = paced_strategy(self._rates(exact))
-        yield Way(f"{paced.name}, c={chunks}", paced.name, paced.name, chunks, chunking, paced)
+        throttled = timed_trees_strategy(self._rates(exact))
+        yield CandidateSpec(
+            f"{throttled.name}, c={chunks}", throttled.name, throttled.name, chunks, chunking, throttled
+        )
 
     def _rates(self, exact: float) -> Rates:
         from hetesynth.synthesis.timed.earliest_arrival import Rates

@@ -1,4 +1,4 @@
-"""Schedules for a span of sizes: contests at a few of them, every finalist predicted at all.
+"""Schedules for a span of sizes: tuning runs at a few of them, every candidate of the shortlist predicted at all.
 
 In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas and compare both
 choose from one. With ``programs`` members stand by what their programs take.
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hetesynth.autotune.program_ranking import LOSS, MAX_TRANSFERS, Ranked, ranked_programs, sparing, timed_target
-from hetesynth.autotune.tuning import Contender, Contest, contest
+from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import clock
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import Bounds, Pace
+from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.msccl.throttling import Pacing
+from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.problem import Budget
@@ -28,29 +28,29 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
-ANCHORS = 4  # sizes at which there is a contest
+SAMPLE_SIZES = 4  # sizes at which there is a tuning run
 LAST_SECONDS = 1.0  # for predictions after Ctrl-C
-FINALISTS = 3  # of a contest that are predicted at all sizes
+SHORTLIST = 3  # of a tuning run that are predicted at all sizes
 NEAR = 1.6  # times the quickest: up to here a program is timed
 QUICK_TRANSFERS = 8_000  # of a member whose program is timed at both ends of its span, however late it is
 
 
 @dataclass(frozen=True)
 class Member:
-    """A contender and how its programs are paced, which makes it another member than without.
+    """A candidate and how its programs are throttled, which makes it another member than without.
 
     ``schedule[j]``: seconds at size j of the pool, infinite where it cannot be cut. ``losses``: by size, seconds
     of its program for each of its schedule, where the program was timed; None: programs do not count.
     """
 
-    contender: Contender
-    pacing: Pacing | None
+    candidate: Candidate
+    throttling: Throttling | None
     schedule: tuple[float, ...] = field(repr=False)
     losses: Mapping[int, float] | None = field(default=None, repr=False)
 
     def seconds(self, size: int) -> float:
         """What counts at any size: the program, taken to lose between two sizes what it loses there."""
-        return seconds_at(self.contender, size) * self.loss(size)
+        return seconds_at(self.candidate, size) * self.loss(size)
 
     def loss(self, size: int) -> float:
         """Seconds of the program for each second of the schedule."""
@@ -75,18 +75,20 @@ class Pool:
     ending: Ending = "tried"
 
     @property
-    def contenders(self) -> tuple[Contender, ...]:
+    def candidates(self) -> tuple[Candidate, ...]:
         """Of the members."""
-        return tuple(m.contender for m in self.members)
+        return tuple(m.candidate for m in self.members)
 
     def best(self, j: int) -> int:
         """The quickest member at size j."""
         return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
 
-    def pace(self, i: int, j: int) -> Pace:
+    def time_optimality(self, i: int, j: int) -> TimeOptimality:
         """The schedule of member i at size j beside the bound."""
         size = self.sizes[j]
-        return Pace(size, self.bounds.name, self.bounds.ranks, self.members[i].schedule[j], self.bounds.at(size))
+        return TimeOptimality(
+            size, self.bounds.name, self.bounds.ranks, self.members[i].schedule[j], self.bounds.at(size)
+        )
 
     def program_seconds(self, i: int, j: int) -> float | None:
         """What the program of member i takes at size j, where it was timed."""
@@ -105,12 +107,12 @@ def pool(
     topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = silent, *,
     programs: bool = False,
 ) -> Pool:  # fmt: skip
-    """The finalists of contests at a few of ``sizes``, which share the budget.
+    """The shortlist of tuning runs at a few of ``sizes``, which share the budget.
 
     ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
-    Ctrl-C ends the contests; after it only the best of each goes on and, without ``programs``, only the sizes that
-    can be predicted at once are, the others being infinite. Raises HetesynthError when no contest found anything;
-    a size too small to be cut is left to the others.
+    Ctrl-C ends the tuning runs; after it only the best of each goes on and, without ``programs``, only the sizes
+    that can be predicted at once are, the others being infinite. Raises HetesynthError when no tuning run found
+    anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
     request = replace(request, budget=replace(request.budget, cuts=request.budget.cuts.inside()))
@@ -120,11 +122,11 @@ def pool(
     interrupted = False
     endings: list[Ending] = []
     failure: HetesynthError | None = None
-    chosen = anchors(sizes)
+    chosen = sample_sizes(sizes)
     for number, size in enumerate(chosen):
         asked = replace(request, budget=_share(request.budget, deadline, len(chosen) - number, size), size=size)
         try:
-            held, ranked = _finalists(topology, asked, size, target, progress)
+            held, ranked = _shortlist(topology, asked, size, target, progress)
         except HetesynthError as error:
             failure = failure or error
             continue
@@ -136,8 +138,8 @@ def pool(
         bounds, interrupted = held.bounds, held.interrupted
         endings.append(held.ending)
         for r in ranked[:1] if interrupted else ranked:
-            paced = r.pacing.after if r.pacing else ""
-            found.setdefault((r.contender.label, r.contender.chunking.chunk_bytes, paced), r)
+            throttled = r.throttling.after if r.throttling else ""
+            found.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, throttled), r)
         if interrupted:
             break
     if bounds is None:
@@ -159,23 +161,23 @@ def _share(budget: Budget, deadline: Deadline, runs_left: int, size: int) -> Bud
     return Budget(None if math.isinf(left) else max(0.05, left) / runs_left, budget.seed, cuts=cuts)
 
 
-def _finalists(
+def _shortlist(
     topology: Topology, asked: Request, size: int, target: Target | None, progress: Progress
-) -> tuple[Contest, list[Ranked]]:  # fmt: skip
-    """A contest and the best of it; what is paced is there without pacing too, for other sizes."""
+) -> tuple[TuningRun, list[Ranked]]:  # fmt: skip
+    """A tuning run and the best of it; what is throttled is there without throttling too, for other sizes."""
     if target is None:
-        held = contest(topology, asked, size, progress, programs=False)
-        return held, [Ranked(c) for c in held.contenders[:FINALISTS]]
+        held = tune(topology, asked, size, progress, programs=False)
+        return held, [Ranked(c) for c in held.candidates[:SHORTLIST]]
     deadline = asked.budget.deadline()
-    held = contest(topology, sparing(asked), size, progress)
-    best = ranked_programs(topology, asked, held.contenders, size, deadline)[:FINALISTS]
-    return held, [*best, *(Ranked(r.contender) for r in best if r.pacing is not None)]
+    held = tune(topology, sparing(asked), size, progress)
+    best = ranked_programs(topology, asked, held.candidates, size, deadline)[:SHORTLIST]
+    return held, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
 
 
 def _member(found: Ranked, sizes: Sequence[int], until: float) -> Member:
     """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
-    taken = (seconds_at(found.contender, s) if now() < until else math.inf for s in sizes)
-    return Member(found.contender, found.pacing, tuple(taken))
+    taken = (seconds_at(found.candidate, s) if now() < until else math.inf for s in sizes)
+    return Member(found.candidate, found.throttling, tuple(taken))
 
 
 def _timed(
@@ -195,7 +197,7 @@ def _timed(
             losses[i][sizes[j]] = ticking.timeline(sizes[j]).makespan / members[i].schedule[j]
 
     for i, where in enumerate(near):  # the ends of its span first: what is lost depends on the size
-        quick = len(members[i].contender.solution.schedule.transfers) <= QUICK_TRANSFERS
+        quick = len(members[i].candidate.solution.schedule.transfers) <= QUICK_TRANSFERS
         for j in {where[-1], where[0]} if where and quick else where[-1:]:
             measure(i, j)
     for j in range(len(sizes)):
@@ -208,25 +210,25 @@ def _timed(
     return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
 
 
-def _clock(topology: Topology, target: Target, member: Member, size: int) -> ProgramClock | None:
+def _clock(topology: Topology, target: Target, member: Member, size: int) -> ProgramPredictor | None:
     """What tells the time of the program, made for ``size`` bytes; None where it is too large or does not fit."""
-    contender = member.contender
-    if len(contender.solution.schedule.transfers) > MAX_TRANSFERS:
+    candidate = member.candidate
+    if len(candidate.solution.schedule.transfers) > MAX_TRANSFERS:
         return None
-    options = LoweringOptions("timed", profile=target, servers=topology.servers, pacing=member.pacing)
-    return clock(topology, contender.problem, contender.solution.schedule, size, options)
+    options = LoweringOptions("timed", profile=target, servers=topology.servers, throttling=member.throttling)
+    return clock(topology, candidate.problem, candidate.solution.schedule, size, options)
 
 
-def anchors(sizes: Sequence[int]) -> list[int]:
+def sample_sizes(sizes: Sequence[int]) -> list[int]:
     """A few of ``sizes``, from the first to the last."""
-    count = min(ANCHORS, len(sizes))
+    count = min(SAMPLE_SIZES, len(sizes))
     places = [round(k * (len(sizes) - 1) / max(1, count - 1)) for k in range(count)]
     return [sizes[p] for p in dict.fromkeys(places)]
 
 
-def seconds_at(contender: Contender, size: int) -> float:
+def seconds_at(candidate: Candidate, size: int) -> float:
     """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
-    asked = contender.problem.collective
+    asked = candidate.problem.collective
     if asked.chunks_per_rank > 1 and chunk_bytes(asked.name, asked.ranks, asked.chunks_per_rank, size) < 1:
         return math.inf
-    return contender.clock.timeline(size).makespan
+    return candidate.clock.timeline(size).makespan

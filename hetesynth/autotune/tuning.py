@@ -1,8 +1,8 @@
 """The right schedule for a size: chunks, reference time, rounding and strategy chosen by predicted time.
 
-In: a topology, a request, a size. Out: contenders, each a verified schedule with a clock that predicts it at any
-size, the quickest first. Steps are only the means here: a contender with more steps may well be quicker. What is
-tried stands in ``ways``; a direction in which more (or fewer) chunks made things worse twice is left alone.
+In: a topology, a request, a size. Out: candidates, each a verified schedule with a clock that predicts it at any
+size, the quickest first. Steps are only the means here: a candidate with more steps may well be quicker. What is
+tried stands in ``specs``; a direction in which more (or fewer) chunks made things worse twice is left alone.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hetesynth.autotune.candidates import STEADY, Way, Ways
+from hetesynth.autotune.candidates import STEADY, CandidateSpec, CandidateSpecs
 from hetesynth.chunking import Chunking
 from hetesynth.collectives.library import collective
 from hetesynth.compile.least_time import least_time, transfers
-from hetesynth.compile.predictors import ScheduleClock
+from hetesynth.compile.predictors import SchedulePredictor
 from hetesynth.compile.problem import demand_several_ranks, no_schedule, problem_of
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import Bounds, Pace, rechecked_bounds
+from hetesynth.compile.time_optimality import Bounds, TimeOptimality, rechecked_bounds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Cuts, Deadline, now
 from hetesynth.model.problem import Budget, Problem
@@ -35,15 +35,15 @@ ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
 LAST_RESORT = 20.0  # seconds past the budget, beyond the least time, after which nothing else is tried at first
 ALIKE = 0.003  # what a simpler schedule may take longer
-BEHIND = 1.3  # times the best: a kind of way that was slower is not tried with other numbers of chunks
+BEHIND = 1.3  # times the best: a kind of spec that was slower is not tried with other numbers of chunks
 STEADY_BEHIND = 2.0  # the same for what keeps its time as a program
 KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
-KEPT = 8  # contenders that are kept: the quickest, and one more for each target that they may not fit
+KEPT = 8  # candidates that are kept: the quickest, and one more for each target that they may not fit
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One way to do it, and ``seconds`` for the size asked for."""
+class Candidate:
+    """One spec to do it, and ``seconds`` for the size asked for."""
 
     label: str
     name: str
@@ -51,39 +51,39 @@ class Contender:
     chunking: Chunking
     problem: Problem
     solution: Solution
-    clock: ScheduleClock
+    clock: SchedulePredictor
     seconds: float
 
 
 @dataclass(frozen=True)
-class Contest:
-    """The quickest contenders for one size, the best first. ``tried``: label and seconds of all, as they came.
+class TuningRun:
+    """The quickest candidates for one size, the best first. ``tried``: label and seconds of all, as they came.
 
-    ``cut_short``: the clock or Ctrl-C decided something, in the contest or in the search of one contender.
+    ``cut_short``: the clock or Ctrl-C decided something, in the tuning run or in the search of one candidate.
     ``ending``: the bound was met, the list was tried, or what ended it before.
     """
 
     size: int
     bounds: Bounds
-    contenders: tuple[Contender, ...]
+    candidates: tuple[Candidate, ...]
     tried: tuple[tuple[str, float], ...]
     cut_short: bool
     interrupted: bool = False
     ending: Ending = "tried"
 
-    def pace(self, contender: Contender) -> Pace:
-        """The time of ``contender`` beside the bound."""
+    def time_optimality(self, candidate: Candidate) -> TimeOptimality:
+        """The time of ``candidate`` beside the bound."""
         bounds = self.bounds
-        return Pace(self.size, bounds.name, bounds.ranks, contender.seconds, bounds.at(self.size))
+        return TimeOptimality(self.size, bounds.name, bounds.ranks, candidate.seconds, bounds.at(self.size))
 
 
-def contest(
+def tune(
     topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True
-) -> Contest:
-    """Try every way that ``request`` leaves open for a buffer of ``size`` bytes.
+) -> TuningRun:
+    """Try every spec that ``request`` leaves open for a buffer of ``size`` bytes.
 
     ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
-    Raises HetesynthError when the size is too small to be cut, there is no schedule, or no way found one.
+    Raises HetesynthError when the size is too small to be cut, there is no schedule, or no spec found one.
     """
     demand_several_ranks(topology)
     cuts = request.budget.cuts.inside()
@@ -91,9 +91,9 @@ def contest(
     root = collective(request.collective, topology.ranks, 1, request.root).root
     _demand_paths(topology, request)
     bounds = rechecked_bounds(topology, request.collective, root)
-    run = _Run(topology, request, size, bounds, progress, cuts, deadline)
+    run = _TuningRun(topology, request, size, bounds, progress, cuts, deadline)
     try:
-        run.all(Ways(topology, request, size, bounds.bounds), programs)
+        run.all(CandidateSpecs(topology, request, size, bounds.bounds), programs)
     except KeyboardInterrupt:
         if not run.found:
             raise
@@ -101,12 +101,12 @@ def contest(
     if not run.found:
         alone = request.strategy != "auto" and run.refused
         raise HetesynthError(
-            (run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found")
+            (run.refused[0] if alone else f"no spec to do {request.collective} in {size} bytes was found")
             + (" in the time budget" if cuts else ""),
             code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(cuts)
-    return Contest(
+    return TuningRun(
         size, bounds, _ranked(run.found), tuple(run.tried), cut_short, run.interrupted, run.ending(cut_short)
     )
 
@@ -123,7 +123,7 @@ def _demand_paths(topology: Topology, request: Request) -> None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
 
 
-def _ranked(found: list[Contender]) -> tuple[Contender, ...]:
+def _ranked(found: list[Candidate]) -> tuple[Candidate, ...]:
     """The quickest first; of those hardly slower the one with the fewest transfers, which is easier to run."""
     near = [c for c in found if c.seconds <= found[0].seconds * (1 + ALIKE)]
     near.sort(key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
@@ -131,7 +131,7 @@ def _ranked(found: list[Contender]) -> tuple[Contender, ...]:
 
 
 @dataclass
-class _Run:
+class _TuningRun:
     topology: Topology
     request: Request
     size: int
@@ -139,100 +139,100 @@ class _Run:
     progress: Progress
     cuts: Cuts  # what the clock decided
     deadline: Deadline
-    found: list[Contender] = field(default_factory=list)
+    found: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)  # labels
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
-    best_by: dict[str, float] = field(default_factory=dict)  # kind of way -> seconds
+    best_by: dict[str, float] = field(default_factory=dict)  # kind of spec -> seconds
     interrupted: bool = False
     fallen_back: bool = False  # whether fixed routes were tried because time was over
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
     simulated: int = 0  # transfers
 
-    def all(self, ways: Ways, programs: bool) -> None:
+    def all(self, specs: CandidateSpecs, programs: bool) -> None:
         """Rails and, on large clusters, other fixed routes, which take little time; what is near the bound at
         once; what keeps its time as a program; then every number of chunks, until the bound is met or time is
         out."""
-        first, steady = (ways.rails(), ways.steady()) if programs else ((), ())
-        for way in chain(first, ways.designs(), ways.soonest(), steady):
-            if self._late(ways):
+        first, steady = (specs.rails(), specs.steady()) if programs else ((), ())
+        for spec in chain(first, specs.designs(), specs.first_specs(), steady):
+            if self._late(specs):
                 return
-            behind = self.best_by.get(way.kind, 0.0) > STEADY_BEHIND * self._best()
-            if not behind and way.label not in self.seen and self._affordable(way):
-                self._try(way)
+            behind = self.best_by.get(spec.kind, 0.0) > STEADY_BEHIND * self._best()
+            if not behind and spec.label not in self.seen and self._affordable(spec):
+                self._try(spec)
         self.best_of.clear()  # these tell little of how many chunks suit the others
-        counts = ways.counts()
+        counts = specs.counts()
         for chunks in counts:
-            if self._late(ways):
+            if self._late(specs):
                 return
             if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
                 continue
-            for way in self._promising(ways.of(chunks, hurry=self.fallen_back)):
-                if self._meets_bound() or self._late(ways):
+            for spec in self._promising(specs.of(chunks, hurry=self.fallen_back)):
+                if self._meets_bound() or self._late(specs):
                     return
-                if not self._settled(way) and way.label not in self.seen and self._affordable(way):
-                    self._try(way)
+                if not self._settled(spec) and spec.label not in self.seen and self._affordable(spec):
+                    self._try(spec)
 
     def _meets_bound(self) -> bool:
         return bool(self.found) and self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds
 
     def ending(self, cut_short: bool) -> Ending:
-        """What ended the contest, which was ``cut_short`` or not."""
+        """What ended the tuning run, which was ``cut_short`` or not."""
         if self.interrupted:
             return "interrupt"
         if self._meets_bound():
             return "bound"
         return "time" if cut_short else "tried"
 
-    def _late(self, ways: Ways) -> bool:
-        """Whether time or Ctrl-C ends the contest, now that something was found. Where time is over and nothing
+    def _late(self, specs: CandidateSpecs) -> bool:
+        """Whether time or Ctrl-C ends the tuning run, now that something was found. Where time is over and nothing
         was, fixed routes are tried first, which take the least time to find; without success the others go on for
         ``LAST_RESORT`` and the least time."""
-        if not self.found and not self.fallen_back and self.deadline.expired("ways left untried"):
+        if not self.found and not self.fallen_back and self.deadline.expired("specs left untried"):
             self.fallen_back = True
-            for way in ways.fixed():
-                if not self.found and way.label not in self.seen:
-                    self._try(way)
+            for spec in specs.fixed():
+                if not self.found and spec.label not in self.seen:
+                    self._try(spec)
         if not self.found:
             grace = LAST_RESORT + least_time(self.request, self.topology.ranks).seconds
-            return self.fallen_back and self.deadline.expired("ways left untried", -grace)
-        return self.interrupted or self.deadline.expired("ways left untried")
+            return self.fallen_back and self.deadline.expired("specs left untried", -grace)
+        return self.interrupted or self.deadline.expired("specs left untried")
 
-    def _promising(self, ways: Iterable[Way]) -> list[Way]:
+    def _promising(self, specs: Iterable[CandidateSpec]) -> list[CandidateSpec]:
         """What did best with other numbers of chunks first; not what fell far behind."""
-        known = [way for way in ways if self.best_by.get(way.kind, 0.0) <= BEHIND * self._best()]
-        return sorted(known, key=lambda way: self.best_by.get(way.kind, self._best()))
+        known = [spec for spec in specs if self.best_by.get(spec.kind, 0.0) <= BEHIND * self._best()]
+        return sorted(known, key=lambda spec: self.best_by.get(spec.kind, self._best()))
 
     def _best(self) -> float:
         return self.found[0].seconds if self.found else math.inf
 
-    def _settled(self, way: Way) -> bool:
-        """Whether all that is left to gain is little, and ``way`` is another one than what came so near."""
+    def _settled(self, spec: CandidateSpec) -> bool:
+        """Whether all that is left to gain is little, and ``spec`` is another one than what came so near."""
         if not self.found or self.bounds.seconds(self.size) < NEAR * self.found[0].seconds:
             return False
-        return way.name != self.found[0].name
+        return spec.name != self.found[0].name
 
-    def _affordable(self, way: Way) -> bool:
-        """Whether what comes after the search of ``way`` would end in time too."""
+    def _affordable(self, spec: CandidateSpec) -> bool:
+        """Whether what comes after the search of ``spec`` would end in time too."""
         if not self.found:
             return True
-        number = transfers(self.request.collective, self.topology.ranks, way.chunks)
+        number = transfers(self.request.collective, self.topology.ranks, spec.chunks)
         ahead = self.overhead * number / max(1, self.simulated)
-        return not self.deadline.expired("ways left untried", ahead)
+        return not self.deadline.expired("specs left untried", ahead)
 
-    def _try(self, way: Way) -> None:
+    def _try(self, spec: CandidateSpec) -> None:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
-        self.seen.add(way.label)
+        self.seen.add(spec.label)
         left = self.deadline.left()
-        seconds = None if math.isinf(left) else way.share * max(left, 0.1)
-        seed, cuts = self.request.budget.seed, self.cuts.inside(way.label)
-        budget = Budget(seconds, seed, punctual=bool(self.found), cuts=cuts)
-        problem = problem_of(replace(self.request, chunks=way.chunks), way.chunking)
+        seconds = None if math.isinf(left) else spec.share * max(left, 0.1)
+        seed, cuts = self.request.budget.seed, self.cuts.inside(spec.label)
+        budget = Budget(seconds, seed, strict_deadline=bool(self.found), cuts=cuts)
+        problem = problem_of(replace(self.request, chunks=spec.chunks), spec.chunking)
         try:
-            outcome = Solver(way.strategy, budget, schedule_violations).solve(problem)
+            outcome = Solver(spec.strategy, budget, schedule_violations).solve(problem)
         except HetesynthError as error:
             self.refused.append(error.message)
             return
@@ -240,19 +240,19 @@ class _Run:
             return
         self.interrupted |= outcome.ending == "interrupt"
         began = now()
-        clock = ScheduleClock(self.topology, problem, outcome.schedule)
+        clock = SchedulePredictor(self.topology, problem, outcome.schedule)
         taken = clock.timeline(self.size).makespan
         self.overhead += outcome.bound_seconds + now() - began
         self.simulated += len(outcome.schedule.transfers)
-        self.tried.append((way.label, taken))
-        self.best_by[way.kind] = min(taken, self.best_by.get(way.kind, taken))
-        self.best_of[way.chunks] = min(taken, self.best_of.get(way.chunks, taken))
-        made = Contender(way.label, way.name, way.chunks, way.chunking, problem, outcome, clock, taken)
+        self.tried.append((spec.label, taken))
+        self.best_by[spec.kind] = min(taken, self.best_by.get(spec.kind, taken))
+        self.best_of[spec.chunks] = min(taken, self.best_of.get(spec.chunks, taken))
+        made = Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, outcome, clock, taken)
         self.found = _kept(sorted([*self.found, made], key=lambda c: c.seconds))
-        self.progress(f"{way.label}: {taken * 1e6:.4g} us, best {self.found[0].seconds * 1e6:.4g} us", None)
+        self.progress(f"{spec.label}: {taken * 1e6:.4g} us, best {self.found[0].seconds * 1e6:.4g} us", None)
 
 
-def _kept(found: list[Contender]) -> list[Contender]:
+def _kept(found: list[Candidate]) -> list[Candidate]:
     """The quickest of ``found``, and of each steady strategy the quickest however slow."""
     count = dict.fromkeys(STEADY, 0)
     kept = []
@@ -266,7 +266,7 @@ def _kept(found: list[Contender]) -> list[Contender]:
 
 
 def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
-    """Whether the way from ``start`` to ``chunks`` made things worse at its last two stops."""
+    """Whether the spec from ``start`` to ``chunks`` made things worse at its last two stops."""
     low, high = min(start, chunks), max(start, chunks)
-    way = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
-    return len(way) > 2 and way[-1] > way[-2] > way[-3]
+    spec = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
+    return len(spec) > 2 and spec[-1] > spec[-2] > spec[-3]

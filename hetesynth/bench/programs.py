@@ -18,7 +18,7 @@ from pathlib import Path
 from hetesynth.bench.message_tables import message_lines
 from hetesynth.bench.program_cells import Cell, Size, read_cell, write_cell
 from hetesynth.compile.formats import FORMATS, forms
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -44,7 +44,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     """Make, lint and execute the programs of every target that knows the collective."""
     wanted = [t for t in targets if collective in t.collectives]
     request = Request(topology, collective, strategy="greedy", targets=tuple(wanted))
-    chunking, problem = load_problem(request, Clock())
+    chunking, problem = load_problem(request, PhaseTimer())
     once = Strategy("greedy", "one round", _one_round)
     outcome = Solver(once, Budget(), schedule_violations).solve(problem)
     if not isinstance(outcome, Solution):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
-from hetesynth.model.bound import CutWitness, LandingWitness, LowerBound, VolumeWitness
+from hetesynth.model.bound import CutWitness, LastStepWitness, LowerBound, VolumeWitness
 from hetesynth.model.problem import Problem
 
 Direction = Literal["in", "out"]
@@ -103,7 +103,7 @@ def _landing(problem: Problem, cut: LowerBound) -> LowerBound | None:
     steps = 1 + max(0, -(-(w.needed - w.capacity // wanted) // w.capacity))
     if steps <= cut.steps:
         return None
-    witness = LandingWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted)
+    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted)
     proof = f"{cut.proof}, and one that first does so in the last step does so {wanted} times"
     return LowerBound(steps, "landing", proof, witness)
 

@@ -71,11 +71,11 @@ def command(
     """
     from hetesynth.commands.run import Request, run_file
     from hetesynth.errors import HetesynthError
-    from hetesynth.execute.job import Wishes
+    from hetesynth.execute.job import RunOptions
 
     request = Request(
         program,
-        Wishes(reduction=op, dtype=dtype, message_bytes=pass_size, **wishes),  # type: ignore[arg-type]
+        RunOptions(reduction=op, dtype=dtype, message_bytes=pass_size, **wishes),  # type: ignore[arg-type]
         unchecked,
         in_process,
     )

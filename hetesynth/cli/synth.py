@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--strategy", default="auto", show_default=True,
     help="auto, or one of its parts: greedy, trees, windows, direct, cegis, whole; or what libraries do: ring, "
-    "double-tree, rails, sph, all-pairs, doubling, hierarchical; with --size also timed, exchange, paced-trees.",
+    "double-tree, rails, sph, all-pairs, doubling, hierarchical; with --size also timed, exchange, timed-trees.",
 )  # fmt: skip
 @search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
 @targets_option("Runtime to write for [default: portable]")

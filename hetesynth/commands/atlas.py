@@ -16,12 +16,12 @@ from typing import Any
 
 from hetesynth import __version__
 from hetesynth.autotune.pool import Pool, pool
-from hetesynth.autotune.program_ranking import for_contender
+from hetesynth.autotune.program_ranking import for_candidate
 from hetesynth.autotune.topology_features import features
 from hetesynth.compile.addressing import addressable, carried, demand_addressable
 from hetesynth.compile.artifacts import UNFIT, Synthesis, demand_callable
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -61,7 +61,7 @@ class Atlas:
     pool: Pool
     ranges: tuple[Range, ...]
     unfit: tuple[tuple[str, str], ...]
-    clock: Clock
+    clock: PhaseTimer
 
     @property
     def cut_short(self) -> bool:
@@ -80,7 +80,7 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     if not demanded:
         demand_addressable(request, min(sizes))
     sizes = demanded
-    clock = Clock()
+    clock = PhaseTimer()
     request = replace(request, budget=replace(request.budget, cuts=Cuts()))
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -89,21 +89,21 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     unfit: list[tuple[str, str]] = []
     while True:
         with clock.phase("predict"):
-            duty = on_duty(chosen)
+            duty = selected_ranges(chosen)
             borders = [_crossing(chosen, duty, k) for k in range(len(duty) - 1)]
         made, refused = _made(request, chosen, duty, borders, clock, progress)
         if refused is None:
             return Atlas(request, topology, chosen, tuple(made), tuple(unfit), clock)
         member, error = refused
-        unfit.append((chosen.contenders[member].label, error.message))
-        if len(chosen.contenders) == 1:
+        unfit.append((chosen.candidates[member].label, error.message))
+        if len(chosen.candidates) == 1:
             raise error
         chosen = chosen.without(member)
 
 
-def on_duty(chosen: Pool) -> list[tuple[int, int, int]]:
+def selected_ranges(chosen: Pool) -> list[tuple[int, int, int]]:
     """(first size, last size, member) of the fewest ranges in which every member is near the best at each size."""
-    members = range(len(chosen.contenders))
+    members = range(len(chosen.candidates))
     best = [chosen.seconds[chosen.best(j)][j] for j in range(len(chosen.sizes))]
 
     def reach(i: int, first: int) -> int:
@@ -141,7 +141,7 @@ def _crossing(chosen: Pool, duty: list[tuple[int, int, int]], k: int) -> int:
 
 
 def _made(
-    request: Request, chosen: Pool, duty: list[tuple[int, int, int]], borders: list[int], clock: Clock,
+    request: Request, chosen: Pool, duty: list[tuple[int, int, int]], borders: list[int], clock: PhaseTimer,
     progress: Progress,
 ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:  # fmt: skip
     """The files of every range, or the first member that does not fit its target."""
@@ -173,18 +173,20 @@ def _made(
 
 
 def _files(
-    asked: Request, chosen: Pool, member: int, last: int, clock: Clock, progress: Progress
+    asked: Request, chosen: Pool, member: int, last: int, clock: PhaseTimer, progress: Progress
 ) -> Synthesis:  # fmt: skip
     """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
-    contender, pacing = chosen.contenders[member], chosen.members[member].pacing
-    pace = chosen.pace(member, last)
+    candidate, throttling = chosen.candidates[member], chosen.members[member].throttling
+    time_optimality = chosen.time_optimality(member, last)
     try:
-        return for_contender(asked, contender, pace, clock, None, progress, pacing)
+        return for_candidate(asked, candidate, time_optimality, clock, None, progress, throttling)
     except HetesynthError as error:
         others = tuple(t for t in asked.targets if t.format != "mscclpp-json")
         if error.code != "HS509" or not others:
             raise
-        return for_contender(replace(asked, targets=others), contender, pace, clock, None, progress, pacing)
+        return for_candidate(
+            replace(asked, targets=others), candidate, time_optimality, clock, None, progress, throttling
+        )
 
 
 def _odd(size: int) -> int:
@@ -222,7 +224,7 @@ def _curves(found: Atlas) -> dict[str, list[tuple[int, float]]]:
     sizes = found.pool.sizes
     for k, entry in enumerate(found.ranges):
         seconds = found.pool.seconds[entry.member]
-        lines[f"{k}: {found.pool.contenders[entry.member].label}"] = [
+        lines[f"{k}: {found.pool.candidates[entry.member].label}"] = [
             (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
         ]
     lines["bound"] = [(size, size / found.pool.bounds.seconds(size) / 1e9) for size in sizes]
@@ -237,7 +239,7 @@ def index(found: Atlas) -> dict[str, Any]:
         "cluster": found.topology.name,
         "collective": found.request.collective,
         "ranks": found.topology.ranks,
-        "root": found.pool.contenders[0].problem.collective.root,
+        "root": found.pool.candidates[0].problem.collective.root,
         "simulated": True,
         "cut_short": found.cut_short,
         "ended_by": found.pool.ending,
@@ -247,13 +249,13 @@ def index(found: Atlas) -> dict[str, Any]:
         "topology": features(found.topology, found.pool.bounds),
         "ranges": [_range(found, k) for k in range(len(found.ranges))],
         "frontier": frontier(found),
-        "unfit": [{"way": label, "reason": why} for label, why in found.unfit],
+        "unfit": [{"candidate": label, "reason": why} for label, why in found.unfit],
     }
 
 
 def _range(found: Atlas, k: int) -> dict[str, Any]:
     entry = found.ranges[k]
-    contender, pacing = found.pool.contenders[entry.member], found.pool.members[entry.member].pacing
+    candidate, throttling = found.pool.candidates[entry.member], found.pool.members[entry.member].throttling
     inside = [
         j
         for j, size in enumerate(found.pool.sizes)
@@ -265,13 +267,13 @@ def _range(found: Atlas, k: int) -> dict[str, Any]:
         "min_bytes": entry.min_bytes,
         "max_bytes": entry.max_bytes or None,
         "mscclpp_max_bytes": entry.plan_bytes,
-        "way": contender.label,
-        "strategy": contender.name,
-        "chunks": contender.chunks,
-        "steps": contender.solution.schedule.makespan,
-        "lower_bound": contender.solution.bound.steps,
+        "candidate": candidate.label,
+        "strategy": candidate.name,
+        "chunks": candidate.chunks,
+        "steps": candidate.solution.schedule.makespan,
+        "lower_bound": candidate.solution.bound.steps,
         "files": [_name(found, k, suffix) for suffix in entry.made.files],
-        "pacing": None if pacing is None else pacing.after,
+        "throttling": None if throttling is None else throttling.after,
         "sizes": [_figures(found.pool, entry.member, j) for j in inside],
     }
 
@@ -280,7 +282,7 @@ def _figures(chosen: Pool, i: int, j: int) -> dict[str, Any]:
     """What member i takes at size j: its schedule beside the bound, and its program where that was timed."""
     taken = chosen.program_seconds(i, j)
     told = {"program_predicted_us": None if taken is None else taken * 1e6}
-    return {**chosen.pace(i, j).figures(), **told}
+    return {**chosen.time_optimality(i, j).figures(), **told}
 
 
 def frontier(found: Atlas) -> list[dict[str, Any]]:
@@ -290,10 +292,10 @@ def frontier(found: Atlas) -> list[dict[str, Any]]:
     """
     largest = found.pool.sizes[-1]
     rows = []
-    for i, contender in enumerate(found.pool.contenders):
-        latency = contender.clock.timeline(0).makespan
+    for i, candidate in enumerate(found.pool.candidates):
+        latency = candidate.clock.timeline(0).makespan
         slope = (
-            contender.clock.timeline(2 * largest).makespan - contender.clock.timeline(largest).makespan
+            candidate.clock.timeline(2 * largest).makespan - candidate.clock.timeline(largest).makespan
         ) / largest
         rows.append((latency, slope, i))
     kept: list[tuple[float, float, int]] = []
@@ -302,9 +304,9 @@ def frontier(found: Atlas) -> list[dict[str, Any]]:
             kept.append((latency, slope, i))
     return [
         {
-            "way": found.pool.contenders[i].label,
-            "chunks": found.pool.contenders[i].chunks,
-            "steps": found.pool.contenders[i].solution.schedule.makespan,
+            "candidate": found.pool.candidates[i].label,
+            "chunks": found.pool.candidates[i].chunks,
+            "steps": found.pool.candidates[i].solution.schedule.makespan,
             "latency_us": latency * 1e6,
             "us_per_MB": slope * 1e12,
             "in_atlas": any(entry.member == i for entry in found.ranges),

@@ -1,6 +1,6 @@
 """What strategies take at several sizes: the table users ask for.
 
-In: a request, sizes, names of strategies (``auto``: the contest of ``sizing``). Out: a ``Comparison``, every
+In: a request, sizes, names of strategies (``auto``: the tuning run of ``sizing``). Out: a ``Comparison``, every
 figure simulated beside the bound; a strategy that refuses says why.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from hetesynth.autotune.pool import Pool, pool
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import Pace
+from hetesynth.compile.time_optimality import TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import Cuts
@@ -26,11 +26,11 @@ INTERRUPTED = "interrupted before it was predicted"
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy at one size: ``pace`` and the way that took it, or why there is none."""
+    """One strategy at one size: ``time_optimality`` and the way that took it, or why there is none."""
 
     strategy: str
     size: int
-    pace: Pace | None
+    time_optimality: TimeOptimality | None
     way: str = ""
     chunks: int | None = None
     refusal: str = ""
@@ -60,8 +60,8 @@ class Comparison:
             "ended_by": self.ending,
             "decided_by_clock": list(self.decided_by_clock),
             "results": [
-                {"strategy": e.strategy, "way": e.way, "chunks": e.chunks, "refused": e.refusal or None}
-                | ({"size": e.size} if e.pace is None else e.pace.figures())
+                {"strategy": e.strategy, "candidate": e.way, "chunks": e.chunks, "refused": e.refusal or None}
+                | ({"size": e.size} if e.time_optimality is None else e.time_optimality.figures())
                 for e in self.entries
             ],
         }
@@ -132,8 +132,8 @@ def _entry(name: str, found: Pool, j: int) -> Entry:
     if math.isinf(found.seconds[i][j]):
         why = INTERRUPTED if found.interrupted else f"{found.sizes[j]} bytes are too few to be cut"
         return Entry(name, found.sizes[j], None, refusal=why)
-    best = found.contenders[i]
-    return Entry(name, found.sizes[j], found.pace(i, j), best.label, best.chunks)
+    best = found.candidates[i]
+    return Entry(name, found.sizes[j], found.time_optimality(i, j), best.label, best.chunks)
 
 
 def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
@@ -141,8 +141,10 @@ def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
     lines: dict[str, list[tuple[int, float]]] = {}
     bounds: dict[int, float] = {}
     for entry in found.entries:
-        if entry.pace is not None and entry.pace.seconds:
-            lines.setdefault(entry.strategy, []).append((entry.size, entry.size / entry.pace.seconds / 1e9))
-            if entry.pace.bound_seconds:
-                bounds[entry.size] = entry.size / entry.pace.bound_seconds / 1e9
+        if entry.time_optimality is not None and entry.time_optimality.seconds:
+            lines.setdefault(entry.strategy, []).append(
+                (entry.size, entry.size / entry.time_optimality.seconds / 1e9)
+            )
+            if entry.time_optimality.bound_seconds:
+                bounds[entry.size] = entry.size / entry.time_optimality.bound_seconds / 1e9
     return lines | {"bound": sorted(bounds.items())}

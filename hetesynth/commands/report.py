@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.commands.simulate import file_clock
-from hetesynth.compile.plan_predictor import PlanClock, first_clock
-from hetesynth.compile.predictors import CostOptions, ProgramClock, ScheduleClock, sizes_between
+from hetesynth.commands.simulate import file_predictor
+from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
 from hetesynth.compile.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Arc, Problem
@@ -45,8 +45,8 @@ class _Subject:
     sizes: tuple[int, ...]
     options: CostOptions
     problem: Problem | None
-    schedule: ScheduleClock | None
-    program: ProgramClock | PlanClock | None
+    schedule: SchedulePredictor | None
+    program: ProgramPredictor | PlanPredictor | None
     facts: tuple[tuple[str, str], ...]
     certificate: tuple[str, ...]
     notes: tuple[str, ...]
@@ -71,7 +71,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
     )
     if made.choice is not None:
         facts += (("Chosen", made.choice.label),)
-    program = first_clock(made.topology, made.programs, options)
+    program = first_predictor(made.topology, made.programs, options)
     notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in made.warnings)
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
@@ -82,7 +82,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
             sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
             options=options,
             problem=problem,
-            schedule=ScheduleClock(made.topology, problem, solution.schedule, options),
+            schedule=SchedulePredictor(made.topology, problem, solution.schedule, options),
             program=program,
             facts=facts,
             certificate=_certificate(made),
@@ -101,7 +101,7 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
-    clock = file_clock(path, cluster, options)
+    clock = file_predictor(path, cluster, options)
     schedule, program, notes = _parts(clock, cluster, options)
     wanted = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
     return _report(
@@ -125,12 +125,12 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
 
 
 def _parts(
-    clock: ScheduleClock | ProgramClock | PlanClock, topology: Topology, options: CostOptions
-) -> tuple[ScheduleClock | None, ProgramClock | PlanClock | None, tuple[str, ...]]:
+    clock: SchedulePredictor | ProgramPredictor | PlanPredictor, topology: Topology, options: CostOptions
+) -> tuple[SchedulePredictor | None, ProgramPredictor | PlanPredictor | None, tuple[str, ...]]:
     """What is drawn of a file as a schedule, what as thread blocks, and what is not."""
-    if isinstance(clock, ScheduleClock):
+    if isinstance(clock, SchedulePredictor):
         return clock, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
-    if isinstance(clock, ProgramClock):
+    if isinstance(clock, ProgramPredictor):
         schedule, notes = _lifted(clock.program, topology, options)
         return schedule, clock, notes
     return None, clock, ("The plan is not shown as steps: it moves data without messages to read them off.",)
@@ -251,7 +251,7 @@ def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]
     clock = subject.program
     if clock is None:
         return None, ()
-    if isinstance(clock, PlanClock):
+    if isinstance(clock, PlanPredictor):
         return plan_run(clock, subject.size, _collective(subject)), ()
     run = program_run(clock, subject.size)
     if run.shown >= run.loops:
@@ -263,7 +263,7 @@ def _collective(subject: _Subject) -> Collective | None:
     """What is carried out, as far as it is known."""
     if subject.problem is not None:
         return subject.problem.collective
-    return subject.program.asked() if isinstance(subject.program, PlanClock) else None
+    return subject.program.asked() if isinstance(subject.program, PlanPredictor) else None
 
 
 def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
@@ -365,7 +365,7 @@ def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
 
 def _lifted(
     program: Program, topology: Topology, options: CostOptions
-) -> tuple[ScheduleClock | None, tuple[str, ...]]:
+) -> tuple[SchedulePredictor | None, tuple[str, ...]]:
     """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
     from hetesynth.collectives.library import collective
     from hetesynth.lifting.buffers import shape
@@ -378,7 +378,7 @@ def _lifted(
         arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
         graph = Problem(topology.ranks, topology.ranks, (), arcs, (), wanted)
         lifted = lift(program, wanted, size.pieces, graph)
-        return ScheduleClock(topology, lifted.problem, lifted.schedule, options), (
+        return SchedulePredictor(topology, lifted.problem, lifted.schedule, options), (
             "Steps are those in which the transfers of the program depend on each other; the times of wires and "
             "links are those of a schedule with these steps, not of the program.",
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hetesynth.compile.plan_predictor import PlanClock, chunks_of_tasks
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.plan_predictor import PlanPredictor, chunks_of_tasks
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.program_chunks import chunks_moved
 from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanBlock, PlanOp
@@ -34,7 +34,7 @@ PLAN_OPERATIONS: dict[PlanOp, str] = {
 }  # fmt: skip
 
 
-def program_run(clock: ProgramClock, size: int) -> ProgramRun:
+def program_run(clock: ProgramPredictor, size: int) -> ProgramRun:
     """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
     program, tasks, timeline = clock.program, clock.tasks(size), clock.timeline(size)
     number: dict[tuple[int, int], int] = {}
@@ -112,7 +112,7 @@ def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iter
 # -- MSCCL++
 
 
-def plan_run(clock: PlanClock, size: int, asked: Collective | None) -> ProgramRun:
+def plan_run(clock: PlanPredictor, size: int, asked: Collective | None) -> ProgramRun:
     """The operations of a plan for a buffer of ``size`` bytes; ``asked``: what it carries out, where known."""
     import numpy as np
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetesynth.compile.plan_predictor import PlanClock
-from hetesynth.compile.predictors import CostOptions, ProgramClock, ScheduleClock
+from hetesynth.compile.plan_predictor import PlanPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import TimeBound, tightest
@@ -22,7 +22,7 @@ CHANNELS = 4  # chunks per rank of a baseline at least: as many rings and trees,
 
 
 def own_curves(
-    sizes: tuple[int, ...], schedule: ScheduleClock | None, program: ProgramClock | PlanClock | None
+    sizes: tuple[int, ...], schedule: SchedulePredictor | None, program: ProgramPredictor | PlanPredictor | None
 ) -> list[Curve]:
     """The result itself."""
     found = []
@@ -69,7 +69,7 @@ def baseline_curves(
             missing.append(f"Baseline {name} does not apply: {reason}.")
             continue
         if isinstance(outcome, Solution):
-            clock = ScheduleClock(topology, problem, outcome.schedule, options)
+            clock = SchedulePredictor(topology, problem, outcome.schedule, options)
             found.setdefault(tuple(clock.predict(s).seconds for s in sizes), []).append(name)
     curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in found.items()]
     return curves, tuple(missing)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.files import leave_result, leave_start, result_directory
-from hetesynth.execute.job import Job, Part, Wishes, own_part, plan_job, program_job
+from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
 from hetesynth.execute.launch import launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import ROOTED
@@ -33,7 +33,7 @@ class Request:
     """``unchecked``: run what the judge refuses too. ``in_process``: no MPI, all ranks in this process."""
 
     path: Path
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: RunOptions = field(default_factory=RunOptions)
     unchecked: bool = False
     in_process: bool = False
 
@@ -120,7 +120,7 @@ def _refuse(request: Request, found: Sequence[Violation]) -> None:
         )  # fmt: skip
 
 
-def _with_root(wishes: Wishes, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> Wishes:
+def _with_root(wishes: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
     """The root for which the program is right, where the file does not say; else none."""
     for root in range(min(ranks, MAX_GUESSED_ROOTS)):
         if not judge(root):

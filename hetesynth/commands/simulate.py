@@ -15,8 +15,8 @@ from hetesynth.compile.predictors import (
     CostOptions,
     FileKind,
     Prediction,
-    ProgramClock,
-    ScheduleClock,
+    ProgramPredictor,
+    SchedulePredictor,
     _misfit,
 )
 from hetesynth.errors import HetesynthError
@@ -25,10 +25,10 @@ from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     pass
-from hetesynth.compile.plan_predictor import PlanClock
+from hetesynth.compile.plan_predictor import PlanPredictor
 
 if TYPE_CHECKING:
-    from hetesynth.compile.plan_predictor import PlanClock
+    from hetesynth.compile.plan_predictor import PlanPredictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,29 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 
     began = time.monotonic()
     cluster = load_topology(topology)
-    clock = file_clock(path, cluster, options)
+    clock = file_predictor(path, cluster, options)
     ready = time.monotonic()
     found = tuple(clock.predict(size) for size in sizes)
     spent = {"read": ready - began, "simulate": time.monotonic() - ready}
     return FilePredictions(path, clock.kind, cluster, options, found, spent)
 
 
-def file_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock | ProgramClock | PlanClock:
+def file_predictor(
+    path: Path, topology: Topology, options: CostOptions
+) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
     """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
     from hetesynth.compile.formats import demand_one_run, format_of, kind_of
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
     if format_of(path) == "msccl-xml":
-        return program_clock(path, topology, options)
+        return program_predictor(path, topology, options)
     if kind_of(_contents(path, MAX_BYTES), path) == "plan":
-        return plan_clock(path, topology, options)
-    return schedule_clock(path, topology, options)
+        return plan_predictor(path, topology, options)
+    return schedule_predictor(path, topology, options)
 
 
-def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> ScheduleClock:
+def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
     """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
     from hetesynth.compile.schedule_sizes import asked_collective
     from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
@@ -99,12 +101,12 @@ def schedule_clock(path: Path, topology: Topology, options: CostOptions) -> Sche
             exit_code=1,
         )
     try:
-        return ScheduleClock(topology, problem, document.schedule, options)
+        return SchedulePredictor(topology, problem, document.schedule, options)
     except ValueError as error:
         raise _misfit(error) from error
 
 
-def program_clock(path: Path, topology: Topology, options: CostOptions) -> ProgramClock:
+def program_predictor(path: Path, topology: Topology, options: CostOptions) -> ProgramPredictor:
     """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.compile.formats import demand_algorithm
     from hetesynth.verify.msccl.judge import program_violations
@@ -127,7 +129,7 @@ def program_clock(path: Path, topology: Topology, options: CostOptions) -> Progr
             help=f"hetesynth verify {path} --topo TOPOLOGY says more",
             exit_code=1,
         )
-    return ProgramClock(topology, read.program, options)
+    return ProgramPredictor(topology, read.program, options)
 
 
 def _contents(path: Path, most: int) -> bytes:
@@ -143,7 +145,7 @@ def _contents(path: Path, most: int) -> bytes:
         ) from error
 
 
-def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanClock:
+def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:
     """The clock of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.verify.mscclpp.judge import plan_violations
     from hetesynth.verify.mscclpp.reader import load_plan
@@ -164,4 +166,4 @@ def plan_clock(path: Path, topology: Topology, options: CostOptions) -> PlanCloc
             help=f"hetesynth verify {path} --topo TOPOLOGY says more",
             exit_code=1,
         )
-    return PlanClock(topology, plan, options)
+    return PlanPredictor(topology, plan, options)

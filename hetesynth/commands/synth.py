@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hetesynth.autotune.program_ranking import _for_programs, for_contender, ranked_programs, sparing, timed_target
+from hetesynth.autotune.program_ranking import _for_programs, for_candidate, ranked_programs, sparing, timed_target
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import UNFIT, Choice, Synthesis, demand_callable, finished
-from hetesynth.compile.phases import Clock, Warn, unheard
+from hetesynth.compile.phases import PhaseTimer, Warn, unheard
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError, InternalError
@@ -37,7 +37,7 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
 
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request)
-    clock = Clock()
+    clock = PhaseTimer()
     request = replace(request, budget=replace(request.budget, cuts=Cuts()))
     if request.size is not None:
         return _for_size(request, request.size, clock, progress, warn)
@@ -58,9 +58,9 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
     return finished(request, chunking, problem, outcome, clock, progress)
 
 
-def _for_size(request: Request, size: int, clock: Clock, progress: Progress, warn: Warn) -> Synthesis:
-    """The contender with the quickest program for ``size`` whose programs fit every target."""
-    from hetesynth.autotune.tuning import contest
+def _for_size(request: Request, size: int, clock: PhaseTimer, progress: Progress, warn: Warn) -> Synthesis:
+    """The candidate with the quickest program for ``size`` whose programs fit every target."""
+    from hetesynth.autotune.tuning import tune
     from hetesynth.synthesis.interrupts import finishing
 
     started = now()
@@ -70,24 +70,26 @@ def _for_size(request: Request, size: int, clock: Clock, progress: Progress, war
     clock.expect(request, topology.ranks, warn)
     with clock.phase("search"):
         programs = timed_target(request) is not None
-        held = contest(topology, sparing(request), size, progress, programs=programs)
+        held = tune(topology, sparing(request), size, progress, programs=programs)
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     with finishing(), clock.phase("predict"):
         deadline = _for_programs(request.budget, started)
-        ranked = ranked_programs(topology, request, held.contenders, held.size, deadline)
+        ranked = ranked_programs(topology, request, held.candidates, held.size, deadline)
     for found in ranked:
-        contender, pacing = found.contender, found.pacing
+        candidate, throttling = found.candidate, found.throttling
         short = held.interrupted or bool(request.budget.cuts)
         ending = "time" if short and not held.cut_short else held.ending
-        choice = Choice(contender.label, len(held.tried), short, tuple(unfit), ending)
+        choice = Choice(candidate.label, len(held.tried), short, tuple(unfit), ending)
         try:
-            made = for_contender(request, contender, held.pace(contender), clock, choice, progress, pacing)
+            made = for_candidate(
+                request, candidate, held.time_optimality(candidate), clock, choice, progress, throttling
+            )
             demand_carried(made, size)
             return made if made.program_seconds else replace(made, program_seconds=found.seconds)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
             refusal = refusal or error
-            unfit.append((contender.label, contender.seconds, error.message))
-    raise refusal or InternalError("a contest without contenders")
+            unfit.append((candidate.label, candidate.seconds, error.message))
+    raise refusal or InternalError("a tuning run without candidates")

@@ -16,7 +16,7 @@ from hetesynth import __version__
 from hetesynth.chunking import Chunking
 from hetesynth.compile.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.compile.over_nics import network_warnings
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import MANY_RANKS, RECHECK_SECONDS, recheck_bound
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
@@ -27,8 +27,8 @@ from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.search import Ending, Progress, silent
 
 if TYPE_CHECKING:
-    from hetesynth.compile.time_optimality import Pace
-    from hetesynth.lowering.msccl.throttling import Pacing
+    from hetesynth.compile.time_optimality import TimeOptimality
+    from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
 
@@ -60,11 +60,11 @@ class Synthesis:
     solution: Solution
     programs: dict[str, Emitted]  # suffix -> a program
     files: dict[str, bytes]  # suffix -> contents of every file, programs first
-    clock: Clock
+    clock: PhaseTimer
     recheck: Recheck  # of the bound
-    pace: Pace
+    time_optimality: TimeOptimality
     choice: Choice | None = None  # for a size
-    program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``pace``
+    program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``time_optimality``
     cut_short: bool = False  # the clock or Ctrl-C decided something: another run may give other files
     ending: Ending = "tried"
     decided_by_clock: tuple[str, ...] = ()
@@ -88,13 +88,13 @@ def demand_callable(request: Request) -> None:
 
 
 def finished(
-    request: Request, chunking: Chunking, problem: Problem, solution: Solution, clock: Clock,
-    progress: Progress = silent, known: Pace | None = None, choice: Choice | None = None,
-    pacing: Pacing | None = None,
+    request: Request, chunking: Chunking, problem: Problem, solution: Solution, clock: PhaseTimer,
+    progress: Progress = silent, known: TimeOptimality | None = None, choice: Choice | None = None,
+    throttling: Throttling | None = None,
 ) -> Synthesis:  # fmt: skip
     """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
     from hetesynth.compile.least_time import told_unasked
-    from hetesynth.compile.time_optimality import implied_size, pace
+    from hetesynth.compile.time_optimality import implied_size, time_optimality
     from hetesynth.synthesis.interrupts import finishing
     from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -107,11 +107,11 @@ def finished(
         with clock.phase("predict"):
             size = implied_size(problem, chunking.chunk_bytes)
             unasked = told_unasked(request.budget.seconds)
-            timed = known or pace(chunking.topology, problem, solution.schedule, size, unasked)
+            timed = known or time_optimality(chunking.topology, problem, solution.schedule, size, unasked)
         progress("lowering", solution.schedule.makespan)
         programs: dict[str, Emitted] = {}
         if not request.schedule_only:
-            programs = _programs(problem, solution, chunking, request, clock, timed.size, pacing)
+            programs = _programs(problem, solution, chunking, request, clock, timed.size, throttling)
         files = {suffix: program.data for suffix, program in programs.items()}
         with clock.phase("lower"):
             files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
@@ -134,16 +134,16 @@ def _ended(budget: Budget, solution: Solution, choice: Choice | None) -> tuple[b
 
 def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:
     """What the first program takes, simulated from its bytes; None where there is none."""
-    from hetesynth.compile.plan_predictor import first_clock
+    from hetesynth.compile.plan_predictor import first_predictor
     from hetesynth.compile.predictors import CostOptions
 
-    found = first_clock(topology, programs, CostOptions())
+    found = first_predictor(topology, programs, CostOptions())
     return None if found is None else found.timeline(size).makespan
 
 
 def _programs(
-    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: Clock,
-    size: int, pacing: Pacing | None = None,
+    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: PhaseTimer,
+    size: int, throttling: Throttling | None = None,
 ) -> dict[str, Emitted]:  # fmt: skip
     """Lower, write to memory, read back and execute: every program, one after the other. ``size``: for which the
     quicker receives are taken."""
@@ -158,7 +158,7 @@ def _programs(
             servers = chunking.topology.servers
             options = LoweringOptions(
                 name, in_place, not in_place, profile=wanted, servers=servers,
-                min_bytes=request.min_bytes, max_bytes=request.max_bytes, pacing=pacing,
+                min_bytes=request.min_bytes, max_bytes=request.max_bytes, throttling=throttling,
             )  # fmt: skip
             programs[suffix] = emitted(chunking.topology, problem, solution.schedule, size, options)
             if problem.ranks > MANY_RANKS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Problem
@@ -27,7 +27,7 @@ EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and th
 
 
 @dataclass(frozen=True)
-class Candidate:
+class LoweringVariant:
     """A way to lower a schedule; ``seconds``: what its program takes, None where that is not known; ``note``: why
     it is this one, empty where there was no choice."""
 
@@ -36,35 +36,35 @@ class Candidate:
     note: str = ""
 
 
-def candidates(
+def lowering_variants(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> list[Candidate]:
+) -> list[LoweringVariant]:
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
     Both with and without fused receives are timed for schedules of up to ``MAX_TIMED`` transfers. Past that they
     come first: which is quicker varies there, and they are a third fewer instructions where data is added.
     """
     if not (options.profile.ops > PLAIN_OPS and options.passes.fuse):
-        return [Candidate(options)]
+        return [LoweringVariant(options)]
     plain = replace(options, passes=replace(options.passes, fuse=False))
     if len(schedule.transfers) > MAX_TIMED:
         told = f"fused receives: past {MAX_TIMED:,} transfers programs are not timed to choose"
         untold = "no fused receives: with them the program does not fit"
-        return [Candidate(options, None, told), Candidate(plain, None, untold)]
+        return [LoweringVariant(options, None, told), LoweringVariant(plain, None, untold)]
     one, two = _program(problem, schedule, options), _program(problem, schedule, plain)
     if one is None or two is None:
         if one is None and two is not None:
-            return [Candidate(plain, None, "no fused receives: with them the program does not fit")]
+            return [LoweringVariant(plain, None, "no fused receives: with them the program does not fit")]
         note = "fused receives: without them the program does not fit" if one is not None else ""
-        return [Candidate(options, None, note)]
+        return [LoweringVariant(options, None, note)]
     if not _fuses(one):
-        return [Candidate(options)]
-    clocks = [ProgramClock(topology, program, target=options.profile) for program in (one, two)]
+        return [LoweringVariant(options)]
+    clocks = [ProgramPredictor(topology, program, target=options.profile) for program in (one, two)]
     fused, separate = (clock.timeline(size).makespan for clock in clocks)
     told = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
     if separate < fused * (1 - EQUAL):
-        return [Candidate(plain, separate, f"no fused receives: {told}"), Candidate(options, fused)]
-    return [Candidate(options, fused, f"fused receives: {told}"), Candidate(plain, separate)]
+        return [LoweringVariant(plain, separate, f"no fused receives: {told}"), LoweringVariant(options, fused)]
+    return [LoweringVariant(options, fused, f"fused receives: {told}"), LoweringVariant(plain, separate)]
 
 
 def emitted(
@@ -79,7 +79,7 @@ def emitted(
     backend = FORMATS[options.profile.format]
     if options.profile.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *ways, last = candidates(topology, problem, schedule, size, options)
+    *ways, last = lowering_variants(topology, problem, schedule, size, options)
     for way in ways:
         try:
             return _noting(backend.emit(problem, schedule, way.options), way.note)
@@ -92,23 +92,23 @@ def seconds(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
 ) -> float | None:
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
-    for way in candidates(topology, problem, schedule, size, options):
+    for way in lowering_variants(topology, problem, schedule, size, options):
         if way.seconds is not None:
             return way.seconds
         program = _program(problem, schedule, way.options)
         if program is not None:
-            return ProgramClock(topology, program, target=options.profile).timeline(size).makespan
+            return ProgramPredictor(topology, program, target=options.profile).timeline(size).makespan
     return None
 
 
 def clock(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> ProgramClock | None:
+) -> ProgramPredictor | None:
     """What tells the time, at any size, of the program that ``emitted`` writes for ``size`` bytes."""
-    for way in candidates(topology, problem, schedule, size, options):
+    for way in lowering_variants(topology, problem, schedule, size, options):
         program = _program(problem, schedule, way.options)
         if program is not None:
-            return ProgramClock(topology, program, target=options.profile)
+            return ProgramPredictor(topology, program, target=options.profile)
     return None
 
 

@@ -18,7 +18,7 @@ Warn = Callable[[str], None]
 
 
 @dataclass
-class Clock:
+class PhaseTimer:
     """Wall seconds by phase, and what these were expected to be at least."""
 
     phases: dict[str, float] = field(default_factory=dict)

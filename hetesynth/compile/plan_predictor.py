@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from hetesynth.compile.predictors import CostOptions, FileKind, Prediction, ProgramClock, prediction
+from hetesynth.compile.predictors import CostOptions, FileKind, Prediction, ProgramPredictor, prediction
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hetesynth.simulate.plan import Cell, PlanTasks
 
 
-class PlanClock:
+class PlanPredictor:
     """Predicts one plan at any size."""
 
     kind: ClassVar[FileKind] = "plan"
@@ -62,22 +62,22 @@ class PlanClock:
         return collective(self.collective, ranks, self._pieces // ranks)
 
 
-def first_clock(
+def first_predictor(
     topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
-) -> ProgramClock | PlanClock | None:
+) -> ProgramPredictor | PlanPredictor | None:
     """The clock of the first of ``programs``, as a reader reads its bytes; None where there is none."""
     from hetesynth.verify.msccl.reader import read_program
     from hetesynth.verify.mscclpp.reader import read_plan_json
 
     for suffix, emitted in programs.items():
         if emitted.target.format == "mscclpp-json":
-            return PlanClock(topology, read_plan_json(emitted.data, suffix), options)
+            return PlanPredictor(topology, read_plan_json(emitted.data, suffix), options)
         program = read_program(emitted.data, suffix).program
-        return None if program is None else ProgramClock(topology, program, options, emitted.target)
+        return None if program is None else ProgramPredictor(topology, program, options, emitted.target)
     return None
 
 
-def chunks_of_tasks(clock: PlanClock, asked: Collective) -> tuple[tuple[int, ...], ...]:
+def chunks_of_tasks(clock: PlanPredictor, asked: Collective) -> tuple[tuple[int, ...], ...]:
     """The chunks of ``asked`` that each task moves, followed from the input through all buffers."""
     from hetesynth.lifting.buffers import Buffers
 

@@ -1,7 +1,7 @@
 """What schedules and programs cost in time: costs, tasks and the simulator put together.
 
 In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` per size, with its ``Timeline``. A
-``ScheduleClock`` keeps what does not depend on the size, so that a loop over sizes is cheap.
+``SchedulePredictor`` keeps what does not depend on the size, so that a loop over sizes is cheap.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Prediction:
         return self.timeline.bottleneck()
 
 
-class ScheduleClock:
+class SchedulePredictor:
     """Predicts one schedule at any size. ``problem.arcs`` are the links of ``topology``."""
 
     kind: ClassVar[FileKind] = "schedule"
@@ -89,7 +89,7 @@ class ScheduleClock:
         return prediction(asked.name, asked.ranks, size, self.timeline(size))
 
 
-class ProgramClock:
+class ProgramPredictor:
     """Predicts one program at any size, loops over slices of large buffers included.
 
     ``target``: whose messages they are; the portable target has the shortest of all.
@@ -151,8 +151,8 @@ def prediction(name: CollectiveName, ranks: int, size: int, timeline: Timeline) 
 def predict(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions = CostOptions()
 ) -> Prediction:  # fmt: skip
-    """What ``schedule`` costs at one size; for several sizes use a ``ScheduleClock``."""
-    return ScheduleClock(topology, problem, schedule, options).predict(size)
+    """What ``schedule`` costs at one size; for several sizes use a ``SchedulePredictor``."""
+    return SchedulePredictor(topology, problem, schedule, options).predict(size)
 
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.collectives.library import collective
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -35,7 +35,7 @@ def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
     return chunk(load_topology(path), options)
 
 
-def load_problem(request: Request, clock: Clock) -> tuple[Chunking, Problem]:
+def load_problem(request: Request, clock: PhaseTimer) -> tuple[Chunking, Problem]:
     """Parse and quantize: from the topology file to the problem."""
     with clock.phase("parse"):
         topology = load_topology(request.topology)
@@ -70,7 +70,7 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     from hetesynth.bounds.distance import reach
     from hetesynth.synthesis.solve import bounds_of
 
-    _, problem = load_problem(request, Clock())
+    _, problem = load_problem(request, PhaseTimer())
     stranded = reach(problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")

@@ -1,7 +1,8 @@
 """What a schedule costs at one size, and how near that is to what is possible.
 
-In: a topology, a problem, its schedule, a size. Out: a ``Pace``: the prediction and the tightest bound in seconds,
-which another part of the program has rechecked. Synthesis, atlas and compare all say time in these terms.
+In: a topology, a problem, its schedule, a size. Out: a ``TimeOptimality``: the prediction and the tightest bound
+in seconds, which another part of the program has rechecked. Synthesis, atlas and compare all say time in these
+terms.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TimeOptimality:
     """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked."""
 
     size: int
@@ -95,13 +96,15 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
     return bytes_of_chunk * round(whole)
 
 
-def pace(topology: Topology, problem: Problem, schedule: Schedule, size: int, most: int = MAX_TRANSFERS) -> Pace:
+def time_optimality(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, most: int = MAX_TRANSFERS
+) -> TimeOptimality:
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     asked = problem.collective
     if len(schedule.transfers) > most:
-        return Pace(size, asked.name, asked.ranks, None, None)
+        return TimeOptimality(size, asked.name, asked.ranks, None, None)
     from hetesynth.compile.predictors import predict
 
     bound = rechecked_bounds(topology, asked.name, asked.root).at(size)
     seconds = predict(topology, problem, schedule, size).seconds
-    return Pace(size, asked.name, asked.ranks, seconds, bound)
+    return TimeOptimality(size, asked.name, asked.ranks, seconds, bound)

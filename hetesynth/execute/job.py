@@ -28,7 +28,7 @@ MAX_MEMORY = 16 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """What the user chooses. ``size``: bytes of the larger buffer; ``message_bytes``: what one message carries.
 
     ``timeout``: seconds without progress on any rank after which a run counts as stalled.
@@ -93,7 +93,7 @@ class Job:
         return (both + declared) * self.numbers.item_bytes
 
 
-def program_job(program: Program, wishes: Wishes) -> Job:
+def program_job(program: Program, wishes: RunOptions) -> Job:
     """The job of a program. HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS811
     chunks that are no blocks."""
     _known(program.collective)
@@ -111,7 +111,7 @@ def program_job(program: Program, wishes: Wishes) -> Job:
     return job
 
 
-def _passes(program: Program, wishes: Wishes, chunk: int, item_bytes: int) -> Passes:
+def _passes(program: Program, wishes: RunOptions, chunk: int, item_bytes: int) -> Passes:
     """As in the runtime with the shortest messages, unless the user says what a message carries."""
     fifo = PORTABLE.fifo(program.protocol, program.collective)
     message, batch = wishes.message_bytes or fifo.slice_bytes, wishes.message_bytes or fifo.batch_bytes
@@ -119,7 +119,7 @@ def _passes(program: Program, wishes: Wishes, chunk: int, item_bytes: int) -> Pa
     return Passes(chunk, max(1, message // item_bytes), slots, max(1, batch // item_bytes))
 
 
-def plan_job(plan: Plan, wishes: Wishes) -> Job:
+def plan_job(plan: Plan, wishes: RunOptions) -> Job:
     """The job of a plan. HetesynthError as for a program; plans have no passes and no slots (HS810)."""
     name, ranks = _known(plan.collective), plan.ranks
     if wishes.message_bytes or wishes.slots:
@@ -155,7 +155,7 @@ def _known(collective: str) -> CollectiveName:
     )  # fmt: skip
 
 
-def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: Wishes) -> int | None:
+def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: RunOptions) -> int | None:
     """The root, from the user or the file."""
     if name not in ROOTED:
         return None

@@ -1,6 +1,6 @@
 """What a finished cluster must satisfy beyond its syntax and names.
 
-In: the plant, its graph, the topology. Out: findings.
+In: the hardware, its graph, the topology. Out: findings.
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ from collections.abc import Sequence
 
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
-from hetesynth.frontend.hardware_graph import Plant
+from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.reachability import separate_parts
 from hetesynth.model.topology import Rank, Topology, Vertex, Wire
 
 _SHOWN_PARTS = 4
 
 
-def attached_nics(plant: Plant, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings) -> None:
+def attached_nics(
+    hardware: HardwareGraph, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings
+) -> None:
     """Every working NIC serves something: a GPU, a switch or a bus, unless all it served is disabled."""
-    served: set[str] = set(plant.served)
+    served: set[str] = set(hardware.served)
     for wire in wires:
         src, dst = vertices[wire.src], vertices[wire.dst]
         served.update(a.name for a, b in ((src, dst), (dst, src)) if b.kind not in ("fabric", "nic"))
-    for part in plant.parts:
+    for part in hardware.parts:
         if part.kind == "nic" and not part.disabled and part.name not in served:
             message = f"no GPU uses NIC `{part.name}`"
             findings.add("HS213", part.span, message, "attach a GPU to it (`attach gpu0 -> nic0`), or remove it")

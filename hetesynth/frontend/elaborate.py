@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hetesynth.frontend import checks
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.groups import shared_groups
-from hetesynth.frontend.hardware_graph import Plant
+from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.imports import Program, resolve
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
@@ -49,32 +49,32 @@ def topology_of(source: Source) -> Topology:
 
 @dataclass(slots=True)
 class _Elaboration:
-    """One run: the scopes of all instances and of the cluster, over one plant."""
+    """One run: the scopes of all instances and of the cluster, over one hardware."""
 
     program: Program
     findings: Findings
-    plant: Plant = field(default_factory=Plant)
+    hardware: HardwareGraph = field(default_factory=HardwareGraph)
     instances: list[tuple[Scope, NodeType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
         cluster = self.program.cluster
-        wiring = Wiring(self.plant, self.findings)
+        wiring = Wiring(self.hardware, self.findings)
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
         self._declare(cluster, scope, wiring)
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
         chunk = self._chunk(cluster)
-        if not self.plant.gpus() and not self.findings:
+        if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
         self.findings.raise_any()
         return self._assembled(cluster, chunk)
 
     def _assembled(self, cluster: Cluster, chunk: int | None) -> Topology:
-        vertices, wires = self.plant.graph()
-        gpus = self.plant.gpus()
-        checks.attached_nics(self.plant, vertices, wires, self.findings)
+        vertices, wires = self.hardware.graph()
+        gpus = self.hardware.gpus()
+        checks.attached_nics(self.hardware, vertices, wires, self.findings)
         self.findings.raise_any()
         links = tuple(links_over(vertices, wires, len(gpus)))
         groups = shared_groups(self.groups, gpus, links, self.findings)
@@ -88,7 +88,7 @@ class _Elaboration:
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
             chunk_bytes=chunk,
-            notes=_notes(self.plant.parts),
+            notes=_notes(self.hardware.parts),
         )
         checks.connected(topology, cluster.name.span, self.findings)
         self.findings.raise_any()
@@ -102,7 +102,7 @@ class _Elaboration:
                 self._instantiate(item, scope, wiring)
             elif isinstance(item, Element):
                 wiring.declare(item, scope, "")
-            if len(self.plant.parts) > MAX_PARTS:
+            if len(self.hardware.parts) > MAX_PARTS:
                 self.findings.add("HS208", item.span, f"the cluster has more than {MAX_PARTS} parts")
                 self.findings.raise_any()
 
@@ -139,7 +139,7 @@ class _Elaboration:
         return [f"{names[0]}{i}" for i in range(copies)] if copies else []
 
     def _limit_gpus(self, item: Instance) -> None:
-        total = sum(part.kind == "gpu" for part in self.plant.parts)
+        total = sum(part.kind == "gpu" for part in self.hardware.parts)
         if total > MAX_GPUS:
             message = f"the cluster has more than {MAX_GPUS} GPUs"
             self.findings.add("HS208", item.span, message, "use fewer or smaller instances")
@@ -165,7 +165,7 @@ class _Elaboration:
         for index in range(total):
             part = Part(f"{scope.prefix}gpu{index}", "gpu", server, item.span)
             scope.declare(f"gpu{index}", part, item.span)
-            self.plant.add(part)
+            self.hardware.add(part)
         for amount in item.missing:
             missing = count(amount, "a GPU's number", max(0, total - 1), self.findings, least=0)
             if missing is not None and total:

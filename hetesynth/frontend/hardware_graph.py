@@ -26,7 +26,7 @@ class Rate:
 
 
 @dataclass(slots=True)
-class Plant:
+class HardwareGraph:
     """Parts in the order of declaration, wires in the order of construction."""
 
     parts: list[Part] = field(default_factory=list)

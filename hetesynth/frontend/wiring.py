@@ -1,7 +1,7 @@
 """Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster).
 
-In: the items of a node type or a cluster. Out: parts and wires in the ``Plant``. Every part is declared, and every
-override applied, before the first wire is laid, so that wires see the final rates.
+In: the items of a node type or a cluster. Out: parts and wires in the ``HardwareGraph``. Every part is declared,
+and every override applied, before the first wire is laid, so that wires see the final rates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
-from hetesynth.frontend.hardware_graph import Plant, Rate
+from hetesynth.frontend.hardware_graph import HardwareGraph, Rate
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.properties import Measured, measured, require
 from hetesynth.frontend.syntax import Change, Disable, Element, Join, Property, Word
@@ -24,9 +24,9 @@ _WHAT = {"switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabr
 
 @dataclass(slots=True)
 class Wiring:
-    """Declares and connects the parts of one scope after the other in the same plant."""
+    """Declares and connects the parts of one scope after the other in the same hardware."""
 
-    plant: Plant
+    hardware: HardwareGraph
     findings: Findings
     _fabric_of: dict[str, str] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Wiring:
             part.latency = values.latency or part.latency
             self._split(part, element)
             scope.declare(local, part, element.name.span)
-            self.plant.add(part)
+            self.hardware.add(part)
 
     def _split(self, part: Part, element: Element) -> None:
         """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
@@ -61,7 +61,7 @@ class Wiring:
             part.inlet, part.outlet = ends
         else:
             return
-        self.plant.split(part, ends)
+        self.hardware.split(part, ends)
 
     def change(self, change: Change, scope: Scope) -> None:
         """``set``: new rates, kinds, models or reduce throughputs for parts in scope."""
@@ -116,7 +116,7 @@ class Wiring:
         for part in parts:
             rate = Rate(part.link_kind, part.bandwidth, part.lanes)
             for other in self._others(part, ports.words, ports.span, scope):
-                self.plant.connect(other, part, rate, rate)
+                self.hardware.connect(other, part, rate, rate)
 
     def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
@@ -133,7 +133,7 @@ class Wiring:
                 )
             for nic in nics:
                 rate = Rate(nic.link_kind, nic.bandwidth, nic.lanes)
-                self.plant.connect(nic, part, rate, rate)
+                self.hardware.connect(nic, part, rate, rate)
 
     def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
         if part.kind != "nic":
@@ -174,14 +174,14 @@ class Wiring:
     def _pipe(self, part: Part, entry: str, exit_: str) -> None:
         """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
         if entry != exit_ and not part.disabled:
-            self.plant.wire(entry, exit_, Rate(part.link_kind, part.bandwidth, part.lanes, part.latency))
+            self.hardware.wire(entry, exit_, Rate(part.link_kind, part.bandwidth, part.lanes, part.latency))
 
     def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
         """Wires that never limit, between one side of a bus and its members."""
         side = Part(bus.name, bus.kind, bus.server, bus.span, disabled=bus.disabled, inlet=entry, outlet=exit_)
         free = Rate(bus.link_kind)
         for member in members:
-            self.plant.connect(member, side, free, free)
+            self.hardware.connect(member, side, free, free)
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
         """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
@@ -191,7 +191,7 @@ class Wiring:
                 self.findings.add(
                     "HS218", span, f"`{part.name}` is joined to itself", "leave it out of its own list"
                 )
-            elif not self.plant.join_once(part, other):
+            elif not self.hardware.join_once(part, other):
                 message = f"`{part.name}` and `{other.name}` are joined twice"
                 self.findings.add(
                     "HS218", span, message, "say it once: in a switch, a bus, a fabric or an `attach`"
@@ -215,14 +215,14 @@ class Wiring:
         )
         if join.kind == "mesh" and len(left) == 1:
             self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
-        if self.plant.size + len(pairs) > MAX_WIRES:
+        if self.hardware.size + len(pairs) > MAX_WIRES:
             self.findings.add(
                 "HS208", join.span, f"more than {MAX_WIRES} wires", "describe the cluster with switches"
             )
             self.findings.raise_any()
         for a, b in pairs:
             if self._may_join(a, b, join):
-                self.plant.connect(a, b, rate, rate if join.both_ways else None)
+                self.hardware.connect(a, b, rate, rate if join.both_ways else None)
 
     def _paired(self, left: list[Part], right: list[Part], join: Join) -> list[tuple[Part, Part]]:
         """i-th with i-th, or one with every one."""
@@ -254,7 +254,7 @@ class Wiring:
             message = f"cannot attach `{a.name}` to `{b.name}`"
             self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
             return False
-        if not self.plant.join_once(a, b):
+        if not self.hardware.join_once(a, b):
             message = f"`{a.name}` and `{b.name}` are joined twice"
             self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
             return False

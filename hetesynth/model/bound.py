@@ -30,7 +30,7 @@ class CutWitness:
 
 
 @dataclass(frozen=True, slots=True)
-class LandingWitness:
+class LastStepWitness:
     """``needed`` chunks must enter (or leave) ``region`` over resources that carry ``capacity`` a step.
 
     Each is wanted by ``wanted`` ranks or more on the far side: one that first crosses in the last step crosses as
@@ -107,7 +107,7 @@ class GrowthWitness:
 
 
 Witness = (
-    DistanceWitness | CutWitness | LandingWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness
+    DistanceWitness | CutWitness | LastStepWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness
     | GrowthWitness | None
 )  # fmt: skip
 

@@ -143,13 +143,13 @@ class Problem:
 class Budget:
     """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
 
-    ``punctual``: rather nothing in time than a first schedule late, as where others were found already. ``cuts``:
-    where it is noted what the seconds decided.
+    ``strict_deadline``: rather nothing in time than a first schedule late, as where others were found already.
+    ``cuts``: where it is noted what the seconds decided.
     """
 
     seconds: float | None = None
     seed: int = 0
-    punctual: bool = False
+    strict_deadline: bool = False
     cuts: Cuts = field(default_factory=Cuts, compare=False, repr=False)
 
     def deadline(self, started: float | None = None) -> Deadline:

@@ -16,7 +16,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 
 
 @dataclass(frozen=True)
-class Dissemination:
+class CopyProblem:
     """Incidence tables of a copying problem. ``usable``: arcs that ``into`` and ``out_of`` list (None: all)."""
 
     problem: Problem

@@ -13,19 +13,19 @@ from heapq import heappop, heappush
 
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Routes
 
 
 def list_schedule(
-    tables: Dissemination, routes: Routes, ended: Callable[[], bool] = lambda: False
+    tables: CopyProblem, routes: Routes, ended: Callable[[], bool] = lambda: False
 ) -> Schedule | None:  # fmt: skip
     """The schedule of ``routes``; None when ``ended`` says so, which is asked before each step."""
     return _Scheduler(tables, routes).run(ended)
 
 
 class _Scheduler:
-    def __init__(self, tables: Dissemination, routes: Routes) -> None:
+    def __init__(self, tables: CopyProblem, routes: Routes) -> None:
         self.tables = tables
         self.below: list[dict[int, list[int]]] = []  # per chunk: rank -> arcs that leave it
         self.height: list[dict[int, int]] = []  # per chunk: arc -> arcs on the longest way from there on
@@ -97,7 +97,7 @@ class _Scheduler:
         return chosen
 
 
-def _heights(tables: Dissemination, leaving: Mapping[int, list[int]], origins: frozenset[int]) -> dict[int, int]:
+def _heights(tables: CopyProblem, leaving: Mapping[int, list[int]], origins: frozenset[int]) -> dict[int, int]:
     """For every arc of a tree, how many arcs the longest way that begins with it has."""
     arcs = tables.problem.arcs
     order: list[int] = []

@@ -19,26 +19,24 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.server_groups import servers
 
 Pair = tuple[Rank, Rank]
 
 
 @lru_cache(maxsize=4)
-def within_peers(problem: Problem) -> Dissemination | None:
+def within_peers(problem: Problem) -> CopyProblem | None:
     """Tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
     if excess(problem, range(len(problem.arcs))) is None:
-        return Dissemination(problem)
+        return CopyProblem(problem)
     limit = problem.max_peers or problem.ranks
     pairs = _chosen(problem, limit)
     if not _reaches(problem, pairs):
         pairs = _chosen(problem, limit, _tree(problem, limit))
         if not _reaches(problem, pairs):
             return None
-    return Dissemination(
-        problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs)
-    )
+    return CopyProblem(problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs))
 
 
 def stranded(problem: Problem) -> str | None:
@@ -51,7 +49,7 @@ def _chosen(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pai
     joined = {(arc.src, arc.dst) for arc in problem.arcs}
     receivers, senders = [0] * problem.ranks, [0] * problem.ranks
     chosen: set[Pair] = set()
-    for u, v in chain(first, _preferred(servers(Dissemination(problem)), problem.ranks)):
+    for u, v in chain(first, _preferred(servers(CopyProblem(problem)), problem.ranks)):
         if (u, v) in joined and (u, v) not in chosen and receivers[u] < limit and senders[v] < limit:
             chosen.add((u, v))
             receivers[u] += 1

@@ -13,8 +13,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis.baselines.table import BASELINES, PERSONAL
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.baselines.table import BASELINES, PERSONALIZED
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -25,8 +25,8 @@ MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
 FEW_SENDS = 10_000  # a small model, on which auto spends more
 AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
 AUTO_RLIMIT_FEW = 30_000_000
-AUTO_RLIMIT_WINDOWS = 10_000_000
-AUTO_TIME_WINDOWS = 0.5  # share of the time left that windows get when CEGIS is to follow
+AUTO_RLIMIT_NEIGHBOURHOOD = 10_000_000
+AUTO_TIME_NEIGHBOURHOOD = 0.5  # share of the time left that windows get when CEGIS is to follow
 MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
 FEW_PEERS = ("hierarchical", "doubling", "rails", "ring")  # baselines, the most promising first
 LAST = "sph"  # the baseline for where those refuse: it takes any cluster that few peers can join
@@ -127,8 +127,8 @@ def _auto(search: Search) -> LowerBound | None:
     sends = _sends(search.problem, search.target)
     large = sends > FEW_SENDS and _crowded(search.problem) is None
     if large and not search.done and not search.out_of_time():
-        share = AUTO_TIME_WINDOWS if sends <= MAX_SENDS else 1.0
-        _windowed(search, AUTO_RLIMIT_WINDOWS, share)
+        share = AUTO_TIME_NEIGHBOURHOOD if sends <= MAX_SENDS else 1.0
+        _windowed(search, AUTO_RLIMIT_NEIGHBOURHOOD, share)
     if search.done or sends > MAX_SENDS or search.out_of_time():
         return None
     return _exactly("cegis", _cegis_module, rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
@@ -137,7 +137,7 @@ def _auto(search: Search) -> LowerBound | None:
 def _tied_to_few(problem: Problem) -> bool:
     """Whether most chunks have to be relayed because ranks may not send to all others."""
     few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
-    return few and problem.collective.name in PERSONAL
+    return few and problem.collective.name in PERSONALIZED
 
 
 def _by_design(search: Search) -> None:
@@ -161,7 +161,7 @@ def _too_large(problem: Problem) -> str | None:
 
 
 def _diameter(problem: Problem) -> int:
-    hops = Dissemination(problem).hops
+    hops = CopyProblem(problem).hops
     return max((h for row in hops for h in row if h < problem.ranks), default=1)
 
 
@@ -183,7 +183,7 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-SIZED = ("timed", "exchange", "paced-trees", "negotiated")
+SIZED = ("timed", "exchange", "timed-trees", "negotiated")
 """Strategies that count seconds instead of steps: they are made for the size of a buffer."""
 
 

@@ -1,6 +1,7 @@
 """Routes of chunks and what they load.
 
-In: a copying problem. Out: the arcs between ranks, and the load of resources as arcs are taken. Knows no order in time.
+In: a copying problem. Out: the arcs between ranks, and the load of resources as arcs are taken. Knows no order in
+time.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 
 Routes = Sequence[Sequence[int]]
 """For every chunk the arcs it takes."""
@@ -21,7 +22,7 @@ class NoRoute(Exception):
 class Load:
     """How much every resource carries already, in steps; for choosing what is loaded least."""
 
-    def __init__(self, tables: Dissemination) -> None:
+    def __init__(self, tables: CopyProblem) -> None:
         self.tables = tables
         self.carried = [0] * len(tables.resources)
 
@@ -36,7 +37,7 @@ class Load:
             self.carried[r] += 1
 
 
-def arcs_between(tables: Dissemination) -> Mapping[tuple[int, int], list[int]]:
+def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
     """The arcs that join each pair of ranks."""
     table: dict[tuple[int, int], list[int]] = defaultdict(list)
     for a, arc in enumerate(tables.problem.arcs):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hetesynth.bounds.regions import partitions
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, arcs_between
 
 MAX_TRIES = 20_000  # partial paths looked at before a path through all ranks is given up
@@ -15,7 +15,7 @@ MAX_TRIES = 20_000  # partial paths looked at before a path through all ranks is
 class Ground:
     """A problem's graph with its servers and what its resources carry so far."""
 
-    def __init__(self, tables: Dissemination) -> None:
+    def __init__(self, tables: CopyProblem) -> None:
         self.tables = tables
         self.between: Mapping[tuple[int, int], list[int]] = arcs_between(tables)
         self.load = Load(tables)
@@ -70,7 +70,7 @@ class Ground:
         return path
 
 
-def servers(tables: Dissemination) -> list[tuple[Rank, ...]]:
+def servers(tables: CopyProblem) -> list[tuple[Rank, ...]]:
     """The coarsest groups of ranks that links of some width join; all ranks when there is one such group only."""
     found = [parts for parts in partitions(tables.problem) if len(parts) < tables.problem.ranks]
     return found[-1] if found else [tuple(range(tables.problem.ranks))]

@@ -22,7 +22,7 @@ HEAVY = ("z3", "numpy", "scipy", "lark", "networkx", "lxml", "numba")
 PARTS = {
     "__init__", "strategy", "registry", "search", "solve", "exact", "step_model", "dissemination", "greedy_kernel",
     "interrupts", "requery", "clauses", "counting", "time_model", "window_model", "surroundings",
-    "justify", "symmetry", "routing", "timed", "timed_kernel", "machine_code", "paced_trees", "exchange",
+    "justify", "symmetry", "routing", "timed", "timed_kernel", "machine_code", "timed-trees", "exchange",
     "exchange_kernel", "filling", "listing", "listing_kernel", "negotiated", "packing",
     "peers",
 }  # fmt: skip

@@ -57,14 +57,14 @@ ENCODINGS: dict[str, tuple[str, dict[str, Any]]] = {  # model or counting, optio
 def run(instance: str, encoding: str, limit: int) -> str:
     """Decide one instance in this process; what is printed for it."""
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-    from hetesynth.synthesis.copy_problem import Dissemination
-    from hetesynth.synthesis.smt.cardinality import COUNTING
+    from hetesynth.synthesis.copy_problem import CopyProblem
+    from hetesynth.synthesis.smt.cardinality import CARDINALITY_ENCODINGS
     from hetesynth.synthesis.smt.monolithic import every_law
     from hetesynth.synthesis.smt.step_model import StepModel
     from hetesynth.synthesis.smt.time_model import TimeModel
 
     graph, collective, chunks, steps = INSTANCES[instance]
-    tables = Dissemination(problem(graph(), collective, chunks))  # type: ignore[arg-type]
+    tables = CopyProblem(problem(graph(), collective, chunks))  # type: ignore[arg-type]
     way, options = ENCODINGS[encoding]
     started = time.process_time()
     if way == "time":
@@ -72,7 +72,7 @@ def run(instance: str, encoding: str, limit: int) -> str:
         built = time.process_time()
         answer = timed.check(0)
     else:
-        model = StepModel(tables, steps, counting=COUNTING[way], options=options)
+        model = StepModel(tables, steps, counting=CARDINALITY_ENCODINGS[way], options=options)
         for law in every_law(tables):
             model.add(law)
         built = time.process_time()

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hetesynth.compile.fused_receives import seconds
-from hetesynth.compile.phases import Clock
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size
@@ -33,14 +33,14 @@ OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
 def row(cluster: str, name: CollectiveName) -> list[str] | None:
     """Of each size: microseconds with fused receives, without, and as chosen; None where no schedule was found."""
     request = Request(EXAMPLES / cluster / "topo.dsl", name, root=0 if name in ROOTED else None)
-    chunking, problem = load_problem(request, Clock())
+    chunking, problem = load_problem(request, PhaseTimer())
     found = Solver(ONE_ROUND, Budget(), schedule_violations).solve(problem)
     if not isinstance(found, Solution):
         return None
     topology, schedule = chunking.topology, found.schedule
     plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
     clocks = [
-        ProgramClock(topology, lower(problem, schedule, options), target=OPTIONS.profile)
+        ProgramPredictor(topology, lower(problem, schedule, options), target=OPTIONS.profile)
         for options in (OPTIONS, plain)
     ]
     cells = []

@@ -27,7 +27,7 @@ STEP_STRATEGIES = (
 )  # fmt: skip
 SIZED_STRATEGIES = (
     ("timed", "allgather"),
-    ("paced-trees", "allreduce"),
+    ("timed-trees", "allreduce"),
     ("negotiated", "allgather"),
     ("exchange", "alltoall"),
 )

@@ -1,7 +1,7 @@
-"""What pacing gains: ``python tests/benchmarks/pacing_gains.py [WORD]``; WORD is in `cluster collective`.
+"""What throttling gains: ``python tests/benchmarks/pacing_gains.py [WORD]``; WORD is in `cluster collective`.
 
-Prints the table of docs/decisions/0006-pacing.md: simulated microseconds of the schedule in its order, of its
-program as lowered and paced, and of the programs of NCCL's ring and double tree, for the MSCCL executor.
+Prints the table of docs/decisions/0006-throttling.md: simulated microseconds of the schedule in its order, of its
+program as lowered and throttled, and of the programs of NCCL's ring and double tree, for the MSCCL executor.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hetesynth.autotune.program_ranking import pacings
-from hetesynth.compile.phases import Clock
-from hetesynth.compile.predictors import ProgramClock, ScheduleClock
+from hetesynth.autotune.program_ranking import throttlings
+from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.predictors import ProgramPredictor, SchedulePredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -56,10 +56,10 @@ def _case(cluster: str, collective: str) -> None:
         if found is None:
             continue
         topology, problem, schedule = found
-        clock = ScheduleClock(topology, problem, schedule)
+        clock = SchedulePredictor(topology, problem, schedule)
         plain = _plain(found)
         for number, size in enumerate(SIZES):
-            line = [_us(clock.timeline(size).makespan), _us(plain[number]), *_paced(*found, size)]
+            line = [_us(clock.timeline(size).makespan), _us(plain[number]), *_timed_trees(*found, size)]
             line += [_us(times[number]) for times in best]
             print(f"| {cluster} | {collective} | {chunks} | {size >> 20} MiB | {' | '.join(line)} |", flush=True)
 
@@ -68,7 +68,7 @@ def _found(
     cluster: str, collective: str, chunks: int, chosen: Strategy
 ) -> tuple[Topology, Problem, Schedule] | None:
     request = Request(EXAMPLES / cluster / "topo.dsl", collective, chunks)  # type: ignore[arg-type]
-    chunking, problem = load_problem(request, Clock())
+    chunking, problem = load_problem(request, PhaseTimer())
     try:
         outcome = Solver(chosen, Budget(), schedule_violations).solve(problem)
     except HetesynthError:
@@ -77,7 +77,7 @@ def _found(
 
 
 def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
-    """Seconds of the program without pacing by size; infinite where there is none."""
+    """Seconds of the program without throttling by size; infinite where there is none."""
     try:
         program = None if found is None else lower(found[1], found[2], LoweringOptions("x", profile=TARGET))
     except HetesynthError:
@@ -87,12 +87,12 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
     return [_seconds(found[0], program, size) for size in SIZES]
 
 
-def _paced(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
+def _timed_trees(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
     options = LoweringOptions("x", profile=TARGET)
-    for pacing in pacings(topology, problem, schedule, size, options):
+    for throttling in throttlings(topology, problem, schedule, size, options):
         try:
-            program = lower(problem, schedule, LoweringOptions("x", profile=TARGET, pacing=pacing))
+            program = lower(problem, schedule, LoweringOptions("x", profile=TARGET, throttling=throttling))
         except HetesynthError:
             line.append("-")
             continue
@@ -101,7 +101,7 @@ def _paced(topology: Topology, problem: Problem, schedule: Schedule, size: int) 
 
 
 def _seconds(topology: Topology, program: Program, size: int) -> float:
-    return ProgramClock(topology, program, target=TARGET).timeline(size).makespan
+    return ProgramPredictor(topology, program, target=TARGET).timeline(size).makespan
 
 
 def _us(seconds: float) -> str:

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 from hetesynth.bounds.lower import lower_bound
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.synthesis.greedy import direct, greedy
-from hetesynth.synthesis.registry import AUTO_RLIMIT_WINDOWS
+from hetesynth.synthesis.registry import AUTO_RLIMIT_NEIGHBOURHOOD
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import neighbourhood_search as windows
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -36,14 +36,14 @@ def main() -> None:
         if not any(word in f"{cluster} {collective}" for word in sys.argv[1:] or [""]):
             continue
         request = Request(EXAMPLES / cluster / "topo.dsl", collective, 1)  # type: ignore[arg-type]
-        problem = load_problem(request, Clock())[1]
+        problem = load_problem(request, PhaseTimer())[1]
         search = Search(problem, lower_bound(problem).steps, Budget(), schedule_violations)
         greedy.improve(search, rounds=1)
         if direct.refuses(problem) is None:
             direct.improve(search)
         before = search.best.makespan if search.best else 0
         started = time.process_time()
-        windows.improve(search, rlimit=AUTO_RLIMIT_WINDOWS)
+        windows.improve(search, rlimit=AUTO_RLIMIT_NEIGHBOURHOOD)
         seconds = time.process_time() - started
         after = search.best.makespan if search.best else 0
         print(

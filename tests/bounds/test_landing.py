@@ -12,25 +12,25 @@ from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 
 from hetesynth.bounds.cut import cut_bounds
-from hetesynth.model.bound import LandingWitness, LowerBound
+from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.verify.bounds.judge import certificate_violations
 
 
-def landing(p: Problem) -> tuple[LowerBound, LandingWitness]:
+def landing(p: Problem) -> tuple[LowerBound, LastStepWitness]:
     _, bound = cut_bounds(p)
-    assert bound is not None and isinstance(bound.witness, LandingWitness)
+    assert bound is not None and isinstance(bound.witness, LastStepWitness)
     return bound, bound.witness
 
 
 @pytest.fixture
-def proved() -> tuple[Problem, LowerBound, LandingWitness]:
+def proved() -> tuple[Problem, LowerBound, LastStepWitness]:
     p = problem(servers([4, 8], [1, 1]), "allgather")  # one NIC each
     return (p, *landing(p))
 
 
 def test_one_nic_for_four_gpus_needs_a_step_after_the_last_arrival(
-    proved: tuple[Problem, LowerBound, LandingWitness],
+    proved: tuple[Problem, LowerBound, LastStepWitness],
 ) -> None:
     p, bound, witness = proved
     assert (bound.steps, witness.needed, witness.capacity, witness.wanted) == (9, 8, 1, 4)
@@ -38,7 +38,7 @@ def test_one_nic_for_four_gpus_needs_a_step_after_the_last_arrival(
     recheck(p, bound)
 
 
-def test_false_claims_are_refused(proved: tuple[Problem, LowerBound, LandingWitness]) -> None:
+def test_false_claims_are_refused(proved: tuple[Problem, LowerBound, LastStepWitness]) -> None:
     p, bound, w = proved
     wrong = [
         replace(bound, steps=bound.steps + 1),
@@ -54,7 +54,7 @@ def test_false_claims_are_refused(proved: tuple[Problem, LowerBound, LandingWitn
     assert [b for b in wrong if not certificate_violations(p, b)] == []
 
 
-def test_sums_land_in_parts(proved: tuple[Problem, LowerBound, LandingWitness]) -> None:
+def test_sums_land_in_parts(proved: tuple[Problem, LowerBound, LastStepWitness]) -> None:
     _, bound, _ = proved
     assert certificate_violations(problem(servers([4, 8], [1, 1]), "allreduce"), bound)
 

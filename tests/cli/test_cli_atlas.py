@@ -17,7 +17,7 @@ from hetesynth.cli.main import run
 from hetesynth.cli.render.atlas import atlas_report
 from hetesynth.commands import atlas
 from hetesynth.compile.addressing import demand_carried
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
@@ -181,21 +181,21 @@ def test_plans_end_where_mscclpp_can_no_longer_address(
 def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def for_contender(request: Request, *_: object) -> list[str]:
+    def for_candidate(request: Request, *_: object) -> list[str]:
         if any(t.name == "mscclpp" for t in request.targets):
             raise too_large(request.min_bytes, 2**32 - 1)
         return [t.name for t in request.targets]
 
-    monkeypatch.setattr(atlas, "for_contender", for_contender)
+    monkeypatch.setattr(atlas, "for_candidate", for_candidate)
     chosen: Any = SimpleNamespace(
-        contenders=[None], members=[SimpleNamespace(pacing=None)], pace=lambda i, j: None
+        candidates=[None], members=[SimpleNamespace(throttling=None)], time_optimality=lambda i, j: None
     )
     both = (TARGETS["portable"], TARGETS["mscclpp"])
     asked = Request(Path(DGX1), "allgather", targets=both, min_bytes=2**33)
-    made: Any = atlas._files(asked, chosen, 0, 0, Clock(), silent)
+    made: Any = atlas._files(asked, chosen, 0, 0, PhaseTimer(), silent)
     assert made == ["portable"]
     with pytest.raises(HetesynthError, match="cannot carry 8589934592 bytes"):
-        atlas._files(replace(asked, targets=both[1:]), chosen, 0, 0, Clock(), silent)
+        atlas._files(replace(asked, targets=both[1:]), chosen, 0, 0, PhaseTimer(), silent)
 
 
 def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_synth_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[
         capsys, "synth", FIG10, "--coll", "allgather", "--size", "1MB", "-o", stem, "--strategy", "ring",
     )  # fmt: skip
     assert sized["size"] == sized["size_asked"] == 1_000_000 and sized["choice"]["tried"] > 1
-    assert sized["choice"]["way"] and Path(sized["outputs"][0]).exists()
+    assert sized["choice"]["candidate"] and Path(sized["outputs"][0]).exists()
     assert run(["synth", FIG10, "--coll", "allgather", "--size", "1MB", "--chunk-size", "1MB", "-o", stem]) == 2
     assert "HS612" in capsys.readouterr().err
 
@@ -131,14 +131,14 @@ def test_strategies_for_a_size_are_asked_for_by_name(tmp_path: Path, capsys: pyt
                 "--sizes",
                 "1MB",
                 "--strategies",
-                "timed,paced-trees",
+                "timed,timed-trees",
                 "--json",
             ]
         )
         == 0
     )
     rows = json.loads(capsys.readouterr().out)["results"]
-    assert [row["strategy"] for row in rows] == ["timed", "paced-trees"] and rows[0]["predicted_us"] > 0
+    assert [row["strategy"] for row in rows] == ["timed", "timed-trees"] and rows[0]["predicted_us"] > 0
 
 
 def test_too_small_a_size_is_told_what_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Pacing: the program stays right within every limit, and sends that crowded a port come in order."""
+"""Throttling: the program stays right within every limit, and sends that crowded a port come in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from emitter_cases import case, problem_on
 
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.throttling import AFTERS, After, Pacing
+from hetesynth.lowering.msccl.throttling import AFTERS, After, Throttling
 from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
@@ -24,10 +24,10 @@ CASES = [
 ]  # fmt: skip
 
 
-def pacing_of(problem: Problem, schedule: Schedule, after: After = "any") -> Pacing:
+def pacing_of(problem: Problem, schedule: Schedule, after: After = "any") -> Throttling:
     """By steps, each a second long."""
     begin = [float(t.start) for t in schedule.transfers]
-    return Pacing.of(problem, schedule, begin, [float(t.end) for t in schedule.transfers], after)
+    return Throttling.of(problem, schedule, begin, [float(t.end) for t in schedule.transfers], after)
 
 
 def waits(program: Program) -> int:
@@ -45,7 +45,7 @@ def judged(program: Program, problem: Problem, target: Target) -> list[str]:
 @pytest.mark.parametrize(("graph", "name", "chunks"), CASES)
 def test_a_paced_program_is_right(graph: str, name: str, chunks: int, target: str, after: After) -> None:
     problem, schedule = case(graph, name, chunks)
-    options = LoweringOptions("x", profile=TARGETS[target], pacing=pacing_of(problem, schedule, after))
+    options = LoweringOptions("x", profile=TARGETS[target], throttling=pacing_of(problem, schedule, after))
     program = lower(problem, schedule, options)
     assert judged(program, problem, TARGETS[target]) == []
 
@@ -54,7 +54,9 @@ def test_a_paced_program_is_right(graph: str, name: str, chunks: int, target: st
 def test_limits_on_steps_hold_with_pacing_too(most: int) -> None:
     problem, schedule = case("h4p8", "allgather", 1)
     tight = replace(PORTABLE, max_steps=most)
-    program = lower(problem, schedule, LoweringOptions("x", profile=tight, pacing=pacing_of(problem, schedule)))
+    program = lower(
+        problem, schedule, LoweringOptions("x", profile=tight, throttling=pacing_of(problem, schedule))
+    )
     assert max(len(b.instructions) for g in program.gpus for b in g.thread_blocks) <= most
     assert judged(program, problem, PORTABLE) == []
 
@@ -69,7 +71,7 @@ def crowded() -> tuple[Problem, Schedule]:
 def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
     problem, schedule = crowded()
     plain = lower(problem, schedule, LoweringOptions("x"))
-    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing_of(problem, schedule)))
+    program = lower(problem, schedule, LoweringOptions("x", throttling=pacing_of(problem, schedule)))
     assert waits(plain) == 0
     sends = {b.send_peer: b for b in program.gpus[0].thread_blocks if b.send_peer is not None}
     order = [problem.arcs[t.link].dst for t in schedule.transfers]
@@ -80,8 +82,8 @@ def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
 def test_transfers_of_one_time_do_not_wait_for_each_other() -> None:
     problem, schedule = crowded()
     ones = [0.0] * len(schedule.transfers), [1.0] * len(schedule.transfers)
-    pacing = Pacing.of(problem, schedule, *ones, "any")
-    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing))
+    throttling = Throttling.of(problem, schedule, *ones, "any")
+    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling))
     firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
     assert all(x.op == "s" and x.depends is None for x in firsts)
 
@@ -89,7 +91,7 @@ def test_transfers_of_one_time_do_not_wait_for_each_other() -> None:
 def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_asked() -> None:
     """On a star without ports the arcs have nothing in common."""
     problem, schedule = crowded()
-    program = lower(problem, schedule, LoweringOptions("x", pacing=pacing_of(problem, schedule, "shared")))
+    program = lower(problem, schedule, LoweringOptions("x", throttling=pacing_of(problem, schedule, "shared")))
     firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
     assert all(x.op == "s" and x.depends is None for x in firsts)
 
@@ -97,11 +99,11 @@ def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_ask
 def test_without_pacing_nothing_changes() -> None:
     problem, schedule = case("h4p8", "allgather", 1)
     assert lower(problem, schedule, LoweringOptions("x")) == lower(
-        problem, schedule, LoweringOptions("x", pacing=None)
+        problem, schedule, LoweringOptions("x", throttling=None)
     )
 
 
 def test_times_must_be_those_of_the_schedule() -> None:
     problem, schedule = crowded()
     with pytest.raises(ValueError, match="argument"):
-        Pacing.of(problem, schedule, [0.0], [1.0], "any")
+        Throttling.of(problem, schedule, [0.0], [1.0], "any")

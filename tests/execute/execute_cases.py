@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hetesynth.execute.inprocess import run_in_process
-from hetesynth.execute.job import Job, Part, Wishes, own_part, program_job
+from hetesynth.execute.job import Job, Part, RunOptions, own_part, program_job
 from hetesynth.execute.outcome import Run
 from hetesynth.execute.scheduling import Choice
 from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
@@ -96,7 +96,7 @@ def exchange(slots_needed: int) -> Program:
 
 
 def job_of(program: Program, **wishes: Any) -> tuple[Job, list[Part]]:
-    return program_job(program, Wishes(**wishes)), [own_part(program, r) for r in range(program.ranks)]
+    return program_job(program, RunOptions(**wishes)), [own_part(program, r) for r in range(program.ranks)]
 
 
 def run(program: Program, choose: Choice | None = None, **wishes: Any) -> list[Run]:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.fifo import CREDIT, MESSAGE, Passes
 from hetesynth.execute.inprocess import run_in_process
-from hetesynth.execute.job import Wishes, program_job
+from hetesynth.execute.job import RunOptions, program_job
 from hetesynth.execute.scheduling import Packet
 from hetesynth.model.program import Instruction, Program, ThreadBlock
 
@@ -79,9 +79,9 @@ def test_a_broadcast_packs_less_than_another_collective() -> None:
     for name, packed in (("allreduce", 8), ("broadcast", 2), ("reduce", 2)):
         asked = replace(made, collective=name, root=0)  # type: ignore[arg-type]
         size = made.chunks_per_loop * (256 << 10)
-        passes = program_job(asked, Wishes(size=size)).passes
+        passes = program_job(asked, RunOptions(size=size)).passes
         assert (passes.packed, passes.message) == (packed, (2 << 20) // 4)
-        assert program_job(asked, Wishes(size=size, message_bytes=1 << 20)).passes.packed == 4
+        assert program_job(asked, RunOptions(size=size, message_bytes=1 << 20)).passes.packed == 4
 
 
 def test_as_many_messages_under_way_as_slots_and_no_more() -> None:

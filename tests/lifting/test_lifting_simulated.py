@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.commands.import_file import ImportRequest, import_file
-from hetesynth.commands.simulate import program_clock, schedule_clock
+from hetesynth.commands.simulate import program_predictor, schedule_predictor
 from hetesynth.commands.verify import Question, judge_file
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.errors import HetesynthError
@@ -83,8 +83,8 @@ def test_a_shipped_program_is_judged_imported_and_simulated(path: Path, tmp_path
     assert made.problem.collective == found.problem.collective
     asked = made.problem.collective
     (tmp_path / "own.schedule.json").write_bytes(made.files[".schedule.json"])
-    moves = schedule_clock(tmp_path / "own.schedule.json", cluster, CostOptions())
-    runs = program_clock(path, cluster, CostOptions())
+    moves = schedule_predictor(tmp_path / "own.schedule.json", cluster, CostOptions())
+    runs = program_predictor(path, cluster, CostOptions())
     for clock in (moves, runs):
         small = clock.predict(SMALL)
         assert (small.collective, small.ranks) == (asked.name, asked.ranks)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from hetesynth.autotune.tuning import contest
+from hetesynth.autotune.tuning import tune
 from hetesynth.commands import atlas as atlases
 from hetesynth.commands.compare import compare
 from hetesynth.commands.synth import synthesize
@@ -110,11 +110,11 @@ def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_contender_that_was_cut_short_cuts_the_contest_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list is tried to its end; the search of one contender was ended by its share of the budget."""
+    """The list is tried to its end; the search of one candidate was ended by its share of the budget."""
     ticks = itertools.count()
     monkeypatch.setattr(deadline, "source", lambda: next(ticks) * 1e-3)
     asked = Request(V100, "broadcast", 3, strategy="greedy", budget=Budget(1.0), chunks_stated=True, size=1 << 20)
-    held = contest(load_topology(V100), asked, 1 << 20)
+    held = tune(load_topology(V100), asked, 1 << 20)
     assert held.cut_short and held.ending == "time"
     assert [place for place in asked.budget.cuts.told() if "greedy, c=3" in place]
     assert not [place for place in asked.budget.cuts.told() if "untried" in place]

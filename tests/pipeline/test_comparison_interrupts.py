@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.autotune import pool as pools
-from hetesynth.autotune.tuning import Contest, contest
+from hetesynth.autotune.tuning import TuningRun, tune
 from hetesynth.commands import compare as comparison
 from hetesynth.commands.compare import INTERRUPTED, compare
 from hetesynth.compile.request import Request
@@ -23,20 +23,21 @@ NAMES = ("ring", "double-tree", "greedy")
 
 
 def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: bool) -> list[str]:
-    """Ctrl-C in the contest of that number, before or after it found something; the strategies that were tried."""
+    """Ctrl-C in the tuning run of that number, before or after it found something; the strategies that were
+    tried."""
     tried: list[str] = []
 
-    def held(topology: Topology, request: Request, size: int, progress: Progress, *, programs: bool) -> Contest:
+    def held(topology: Topology, request: Request, size: int, progress: Progress, *, programs: bool) -> TuningRun:
         tried.append(request.strategy)
         if len(tried) < number:
-            return contest(topology, request, size, progress, programs=programs)
+            return tune(topology, request, size, progress, programs=programs)
         if at_once:
             raise KeyboardInterrupt
         return replace(
-            contest(topology, request, size, progress, programs=programs), interrupted=True, cut_short=True
+            tune(topology, request, size, progress, programs=programs), interrupted=True, cut_short=True
         )
 
-    monkeypatch.setattr(pools, "contest", held)
+    monkeypatch.setattr(pools, "tune", held)
     return tried
 
 
@@ -46,7 +47,7 @@ def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -
     found = compare(ASKED, SIZES, NAMES)
     assert tried == ["ring"] * 4 + ["double-tree"] * 2 and found.cut_short
     by_name = {name: [e for e in found.entries if e.strategy == name] for name in NAMES}
-    assert all(e.pace is not None for e in (*by_name["ring"], *by_name["double-tree"]))
+    assert all(e.time_optimality is not None for e in (*by_name["ring"], *by_name["double-tree"]))
     assert [e.refusal for e in by_name["greedy"]] == [INTERRUPTED] * len(SIZES)
 
 
@@ -68,7 +69,7 @@ def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypat
 
     monkeypatch.setattr(comparison, "pool", second)
     found = compare(ASKED, SIZES, NAMES)
-    assert {e.strategy for e in found.entries if e.pace is not None} == {"ring"} and found.cut_short
+    assert {e.strategy for e in found.entries if e.time_optimality is not None} == {"ring"} and found.cut_short
 
 
 def test_nothing_known_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

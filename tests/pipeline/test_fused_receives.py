@@ -10,9 +10,9 @@ import pytest
 
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.formats import Emitted
-from hetesynth.compile.fused_receives import candidates, emitted, seconds
-from hetesynth.compile.phases import Clock
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.fused_receives import emitted, lowering_variants, seconds
+from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size
@@ -48,7 +48,7 @@ CASES: list[tuple[str, CollectiveName]] = [
 @lru_cache
 def found(cluster: str, name: CollectiveName) -> tuple[Topology, Problem, Schedule, int]:
     request = Request(EXAMPLES / cluster / "topo.dsl", name, root=0 if name == "broadcast" else None)
-    chunking, problem = load_problem(request, Clock())
+    chunking, problem = load_problem(request, PhaseTimer())
     solution = Solver(ONE_ROUND, Budget(), schedule_violations).solve(problem)
     assert isinstance(solution, Solution)
     return chunking.topology, problem, solution.schedule, implied_size(problem, chunking.chunk_bytes)
@@ -61,7 +61,7 @@ def both(problem: Problem, schedule: Schedule) -> tuple[Program, Program]:
 
 
 def time(topology: Topology, program: Program, size: int, target: Target = EXECUTOR) -> float:
-    return ProgramClock(topology, program, target=target).timeline(size).makespan
+    return ProgramPredictor(topology, program, target=target).timeline(size).makespan
 
 
 def written(made: Emitted) -> Program:
@@ -108,8 +108,12 @@ def test_without_a_size_that_of_the_topology_is_taken() -> None:
         Request(EXAMPLES / "a100_x2" / "topo.dsl", "allgather", strategy="greedy", targets=(EXECUTOR,))
     )
     program = next(iter(made.programs.values()))
-    fused, plain = (time(made.topology, p, made.pace.size) for p in both(made.problem, made.solution.schedule))
-    assert time(made.topology, written(program), made.pace.size) == pytest.approx(min(fused, plain), rel=1e-9)
+    fused, plain = (
+        time(made.topology, p, made.time_optimality.size) for p in both(made.problem, made.solution.schedule)
+    )
+    assert time(made.topology, written(program), made.time_optimality.size) == pytest.approx(
+        min(fused, plain), rel=1e-9
+    )
 
 
 def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None:
@@ -127,7 +131,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetesynth.compile.fused_receives.MAX_TIMED", 1)
-    monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramClock", None)
+    monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
     made = emitted(topology, problem, schedule, size, OPTIONS)
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)
@@ -135,5 +139,5 @@ def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
-    (only,) = candidates(topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]))
+    (only,) = lowering_variants(topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]))
     assert (only.seconds, only.note) == (None, "")

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from hetesynth.autotune import tuning as sizing
-from hetesynth.autotune.candidates import Way
+from hetesynth.autotune.candidates import CandidateSpec
 from hetesynth.cli.main import cli
 from hetesynth.cli.render.synth import synthesis_summary
 from hetesynth.commands import every_root
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -57,7 +57,7 @@ def test_who_asks_for_less_than_the_least_time_is_told() -> None:
 
 
 def test_what_is_beyond_the_budget_is_told() -> None:
-    clock = Clock({"parse": 1.0, "search": 2.0, "lower": 4.0})
+    clock = PhaseTimer({"parse": 1.0, "search": 2.0, "lower": 4.0})
     assert clock.beyond(Budget(3.0)) == 4.0
     assert clock.beyond(Budget(10.0)) == clock.beyond(Budget()) == 0.0
 
@@ -120,7 +120,7 @@ def test_without_success_the_ways_are_left_soon_after_the_budget(monkeypatch: py
     """Fixed routes come as soon as time is over; where they fail too, the list is not tried to its end."""
     seconds, tried = [0.0], []
 
-    def fails(run: object, way: Way) -> None:
+    def fails(run: object, way: CandidateSpec) -> None:
         tried.append(way.name)
         seconds[0] += 6.0
 
@@ -129,6 +129,6 @@ def test_without_success_the_ways_are_left_soon_after_the_budget(monkeypatch: py
     ring = EXAMPLES / "ring8" / "topo.dsl"
     wanted = Request(ring, "allgather", budget=Budget(1.0), size=1 << 20)
     with pytest.raises(HetesynthError, match="in the time budget") as found:
-        sizing.contest(load_topology(ring), wanted, 1 << 20)
+        sizing.tune(load_topology(ring), wanted, 1 << 20)
     assert found.value.code == "HS610" and found.value.exit_code == 3
     assert tried[1] == "ring" and len(tried) <= 6

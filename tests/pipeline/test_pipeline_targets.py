@@ -10,7 +10,7 @@ import pytest
 from hetesynth.bench.programs import measured, page
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.formats import FORMATS, suffixes
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -94,8 +94,8 @@ def test_peers_are_limited_by_the_tightest_target(tmp_path: Path) -> None:
     )
     narrow = replace(TARGETS["rccl-6"], max_thread_blocks=20)
     wanted = Request(topology, "allgather", targets=(TARGETS["msccl"], narrow))
-    assert load_problem(wanted, Clock())[1].max_peers == 15
-    assert load_problem(replace(wanted, schedule_only=True), Clock())[1].max_peers is None
+    assert load_problem(wanted, PhaseTimer())[1].max_peers == 15
+    assert load_problem(replace(wanted, schedule_only=True), PhaseTimer())[1].max_peers is None
 
 
 def matrix(clusters: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Pools: members stand by their programs, at sizes in between too; anchors; what was not timed is weighed."""
+"""Pools: members stand by their programs, at sizes in between too; sample_sizes; what was not timed is weighed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from hetesynth.autotune import candidates as ways
 from hetesynth.autotune import pool as pools
-from hetesynth.autotune.pool import Pool, anchors, pool, seconds_at
+from hetesynth.autotune.pool import Pool, pool, sample_sizes, seconds_at
 from hetesynth.autotune.program_ranking import LOSS
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
@@ -35,11 +35,13 @@ def given() -> Pool:
 
 def test_members_stand_by_their_programs(given: Pool) -> None:
     for i, member in enumerate(given.members):
-        c = member.contender
-        options = LoweringOptions("x", profile=TARGET, servers=c.chunking.topology.servers, pacing=member.pacing)
+        c = member.candidate
+        options = LoweringOptions(
+            "x", profile=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
+        )
         ways = [options, replace(options, passes=replace(options.passes, fuse=False))]
         clocks = [
-            ProgramClock(c.chunking.topology, lower(c.problem, c.solution.schedule, way), target=TARGET)
+            ProgramPredictor(c.chunking.topology, lower(c.problem, c.solution.schedule, way), target=TARGET)
             for way in ways
         ]
         known = [j for j in range(len(SIZES)) if given.program_seconds(i, j) is not None]
@@ -53,7 +55,7 @@ def test_members_stand_by_their_programs(given: Pool) -> None:
                     == pytest.approx(given.program_seconds(i, j))
                     == pytest.approx(member.seconds(size))
                 )
-            assert given.pace(i, j).seconds == seconds_at(c, size)
+            assert given.time_optimality(i, j).seconds == seconds_at(c, size)
     assert any(given.program_seconds(given.best(j), j) for j in range(len(SIZES)))
 
 
@@ -84,5 +86,5 @@ def test_the_budget_does_not_leave_a_member_untimed() -> None:
 
 
 def test_anchors_span_the_sizes() -> None:
-    assert anchors((1, 2, 4, 8, 16, 32, 64)) == [1, 4, 16, 64]
-    assert anchors((5,)) == [5]
+    assert sample_sizes((1, 2, 4, 8, 16, 32, 64)) == [1, 4, 16, 64]
+    assert sample_sizes((5,)) == [5]

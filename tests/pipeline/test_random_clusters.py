@@ -30,7 +30,7 @@ def check(folder: Path, seed: int, least: int, most: int, name: CollectiveName, 
     assert made.solution.bound.steps <= made.solution.schedule.makespan
     assert made.programs
     if size is not None:
-        assert made.pace.seconds >= made.pace.bound.seconds(size) * 0.9999
+        assert made.time_optimality.seconds >= made.time_optimality.bound.seconds(size) * 0.9999
 
 
 def test_the_same_seed_makes_the_same_cluster(tmp_path: Path) -> None:

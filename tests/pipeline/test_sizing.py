@@ -14,11 +14,11 @@ from support.clusters import cluster, ring
 
 from hetesynth.autotune import candidates as ways
 from hetesynth.autotune import tuning as sizing
-from hetesynth.autotune.tuning import contest
+from hetesynth.autotune.tuning import tune
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import implied_size, pace, rechecked_bounds
+from hetesynth.compile.time_optimality import implied_size, rechecked_bounds, time_optimality
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
@@ -70,7 +70,7 @@ def test_predicted_time_is_never_below_the_bound(
     except HetesynthError:
         return  # the strategy is not for this problem, or tiny chunks make capacities absurd
     assert isinstance(outcome, Solution)
-    found = pace(topology, problem, outcome.schedule, size)
+    found = time_optimality(topology, problem, outcome.schedule, size)
     assert found.seconds is not None and found.percent is not None
     for bound in rechecked_bounds(topology, name, problem.collective.root).bounds:
         assert found.seconds >= float(bound.seconds(size)) * (1 - 1e-9), bound.proof
@@ -93,8 +93,8 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     problem = problem_of(request, chunk(free, request.chunking))
     outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
     assert isinstance(outcome, Solution)
-    slow = pace(free, problem, outcome.schedule, 10**8)
-    quick = pace(faster(free, 2), problem, outcome.schedule, 10**8)
+    slow = time_optimality(free, problem, outcome.schedule, 10**8)
+    quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8)
     assert slow.seconds is not None and quick.seconds == pytest.approx(slow.seconds / 2, rel=1e-9)
     assert quick.bound_seconds == pytest.approx(slow.bound_seconds / 2, rel=1e-12)
 
@@ -105,51 +105,51 @@ def test_small_buffers_take_few_hops_and_large_ones_spread(few_ways: None) -> No
         (b, a, 100.0, 10.0) for a, b, _, _ in ring(4, 1, 0)
     ]
     topology = cluster(4, [*links, (0, 2, 1.0, 10.0), (2, 0, 1.0, 10.0), (1, 3, 1.0, 10.0), (3, 1, 1.0, 10.0)])
-    small = contest(topology, asked(), 400).contenders[0]
+    small = tune(topology, asked(), 400).candidates[0]
     assert small.seconds == pytest.approx(10.1e-6, rel=1e-6)  # everything direct: 100 bytes at 1 GB/s
-    large = contest(topology, asked(), 4 * 10**8).contenders[0]
+    large = tune(topology, asked(), 4 * 10**8).candidates[0]
     assert large.seconds < 4e8 * 0.75 / 200e9 * 1.1  # two ring links into each GPU
     assert large.seconds > small.seconds
 
 
 def test_the_contest_repeats_and_is_ordered(few_ways: None) -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
-    first, second = (contest(topology, asked(), 10**6) for _ in range(2))
+    first, second = (tune(topology, asked(), 10**6) for _ in range(2))
     assert first.tried == second.tried and len(first.tried) > 5
-    assert [c.label for c in first.contenders] == [c.label for c in second.contenders]
-    assert [c.solution.schedule for c in first.contenders] == [c.solution.schedule for c in second.contenders]
+    assert [c.label for c in first.candidates] == [c.label for c in second.candidates]
+    assert [c.solution.schedule for c in first.candidates] == [c.solution.schedule for c in second.candidates]
     least = min(seconds for _, seconds in first.tried)
-    assert first.contenders[0].seconds <= least * (1 + sizing.ALIKE)
+    assert first.candidates[0].seconds <= least * (1 + sizing.ALIKE)
     assert not first.cut_short
     # no worse than any baseline that was tried at all
     assert all(
-        first.contenders[0].seconds <= s * (1 + sizing.ALIKE) for label, s in first.tried if "ring" in label
+        first.candidates[0].seconds <= s * (1 + sizing.ALIKE) for label, s in first.tried if "ring" in label
     )
 
 
 def test_what_is_stated_restricts_the_contest() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
-    stated = contest(topology, asked(chunks=3, strategy="ring"), 10**6)
+    stated = tune(topology, asked(chunks=3, strategy="ring"), 10**6)
     assert {label for label, _ in stated.tried} <= {
         label for label, _ in stated.tried if label.startswith("ring, c=3")
     }
-    one = contest(topology, asked(chunks=1, chunks_stated=True, strategy="greedy"), 10**9)
-    assert {c.chunks for c in one.contenders} == {1}
+    one = tune(topology, asked(chunks=1, chunks_stated=True, strategy="greedy"), 10**9)
+    assert {c.chunks for c in one.candidates} == {1}
     fixed = ChunkingOptions(reference=Fraction(1, 1000), rounding="floor")
-    (kept,) = contest(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6).contenders
+    (kept,) = tune(topology, asked(chunks=2, strategy="greedy", chunking=fixed), 10**6).candidates
     assert kept.chunking.tau_ref == Fraction(1, 1000) and kept.chunking.options.rounding == "floor"
 
 
 def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     with pytest.raises(HetesynthError) as small:
-        contest(topology, asked(chunks=4), 3)
+        tune(topology, asked(chunks=4), 3)
     assert small.value.code == "HS611"
     with pytest.raises(HetesynthError) as apart:
-        contest(cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (2, 0, 10, 1)]), asked(), 1000)
+        tune(cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (2, 0, 10, 1)]), asked(), 1000)
     assert (apart.value.code, apart.value.exit_code) == ("HS601", 1)
     with pytest.raises(HetesynthError) as refused:
-        contest(topology, asked(strategy="doubling"), 1000)
+        tune(topology, asked(strategy="doubling"), 1000)
     assert refused.value.code == "HS610" and "power of two" in refused.value.message
 
 
@@ -157,7 +157,7 @@ def test_tiny_chunks_and_links_without_latency_are_no_obstacle(few_ways: None) -
     topology = cluster(
         3, [(a, b, 10.0, 5.0 if a == 0 else 0.0) for a, b in ((0, 1), (1, 2), (2, 0), (1, 0), (0, 2))]
     )
-    assert contest(topology, asked(), 6).contenders[0].seconds < 1.1e-5
+    assert tune(topology, asked(), 6).candidates[0].seconds < 1.1e-5
 
 
 def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> No
         return solve(self, problem)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Solver, "solve", interrupted)
-    kept = contest(topology, asked(), 10**6)
+    kept = tune(topology, asked(), 10**6)
     assert kept.cut_short and kept.interrupted and len(kept.tried) == 2
 
 
@@ -205,7 +205,7 @@ def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     bounds = time_bounds(topology, "allreduce")
     first = {}
     for size in (64 * 10**6, 10**4):
-        listed = ways.Ways(topology, Request(path, "allreduce", size=size), size, bounds)
+        listed = ways.CandidateSpecs(topology, Request(path, "allreduce", size=size), size, bounds)
         first[size] = [way.name for way in listed.designs()]
     assert first[64 * 10**6] == ["rails", "hierarchical", "doubling", "ring"]
     assert first[10**4] == ["hierarchical", "doubling", "rails", "ring"]

@@ -16,7 +16,7 @@ from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
 from hetesynth.commands.synth import synthesize
-from hetesynth.compile.predictors import ProgramClock
+from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.timeline import TransferGraph
@@ -90,7 +90,7 @@ def our_programs(clusters: tuple[str, ...], collectives: tuple[str, ...], unit: 
             for suffix in sorted(suffix for suffix in made.files if suffix.endswith(".xml")):
                 program = read_program(made.files[suffix], suffix).program
                 assert program is not None
-                clock = ProgramClock(made.topology, program)
+                clock = ProgramPredictor(made.topology, program)
                 graphs.append(clock.tasks(unit * program.chunks_per_loop).tasks.graph(1.0))
     return graphs
 

@@ -10,7 +10,7 @@ from support.reports import cluster as example
 from support.reports import made
 
 from hetesynth.bounds.throughput import time_bounds
-from hetesynth.compile.plan_predictor import PlanClock, chunks_of_tasks
+from hetesynth.compile.plan_predictor import PlanPredictor, chunks_of_tasks
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
@@ -54,7 +54,7 @@ def pair(
 
 
 def us(plan: Plan, topology: Topology, size: int = SIZE) -> float:
-    return PlanClock(topology, plan, CostOptions()).timeline(size).makespan * 1e6
+    return PlanPredictor(topology, plan, CostOptions()).timeline(size).makespan * 1e6
 
 
 TWO = cluster(2, [(0, 1, 100, 2), (1, 0, 100, 2)])  # 100 MB take 1000 us
@@ -87,7 +87,7 @@ def test_a_memory_channel_keeps_its_thread_block_and_a_port_channel_its_engine()
     )
     assert us(far, TWO) == pytest.approx(2 * 1002, rel=1e-9)
     assert us(near, TWO) == pytest.approx(2 * 1002 + 2, rel=1e-9)  # the second signal is alone
-    tasks = PlanClock(TWO, far, CostOptions()).tasks
+    tasks = PlanPredictor(TWO, far, CostOptions()).tasks
     first, second, *_ = tasks.places
     assert first.after == second.after == ()
 
@@ -121,7 +121,7 @@ def test_every_collective_is_no_quicker_than_its_bounds_and_moves_its_chunks(nam
     result = made("fig10", name, "all-pairs" if name in ("alltoall", "allreduce") else "greedy", ("mscclpp",))
     topology, asked = example("fig10"), result.problem.collective
     data = next(e.data for e in result.programs.values() if not e.in_place)
-    clock = PlanClock(topology, read_plan_json(data), CostOptions())
+    clock = PlanPredictor(topology, read_plan_json(data), CostOptions())
     bound = tightest(time_bounds(topology, name, asked.root), SIZE)
     timeline = clock.timeline(SIZE)
     assert timeline.makespan >= float(bound.seconds(SIZE)) * (1 - 1e-9)
@@ -150,7 +150,7 @@ def test_doubling_every_rate_halves_what_bytes_take() -> None:
         groups=tuple(replace(g, bandwidth=2 * g.bandwidth) for g in topology.groups),
     )
     options = CostOptions(calibration="raw")  # without alpha
-    slow, fast = (PlanClock(t, plan, options).timeline(SIZE).makespan for t in (topology, faster))
+    slow, fast = (PlanPredictor(t, plan, options).timeline(SIZE).makespan for t in (topology, faster))
     assert slow == pytest.approx(2 * fast, rel=1e-9)
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.clusters import cluster, ring
 from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
 
-from hetesynth.compile.predictors import CostOptions, ProgramClock
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
@@ -23,7 +23,7 @@ MESSAGE = 2 * 1024 * 1024
 
 
 def us(topology: Topology, made: Program, size: float, target: str = "portable", **options: str) -> float:
-    clock = ProgramClock(topology, made, CostOptions(**options), TARGETS[target])  # type: ignore[arg-type]
+    clock = ProgramPredictor(topology, made, CostOptions(**options), TARGETS[target])  # type: ignore[arg-type]
     return clock.timeline(Fraction(size)).makespan * 1e6
 
 
@@ -77,7 +77,7 @@ def test_slots_hold_the_sender_back() -> None:
     made = program("broadcast", 4, gpus, root=0)
     gate_us = 1000 + 20
     assert us(topology, made, 4 * MB) == pytest.approx(gate_us + 22, rel=1e-9)
-    loops = ProgramLoops(made, ProgramClock(topology, made).costs, slots=8).tasks(1e6)
+    loops = ProgramLoops(made, ProgramPredictor(topology, made).costs, slots=8).tasks(1e6)
     assert simulate(loops.tasks.graph(1.0)).makespan * 1e6 == pytest.approx(gate_us, rel=1e-9)
 
 
@@ -146,7 +146,7 @@ def test_loops_are_pipelined(loops: int) -> None:
 @pytest.mark.parametrize("loops", [MAX_LOOPS + 1, 1000, Fraction(20001, 2)])
 def test_extrapolated_loops_are_exact_in_a_steady_state(loops: Fraction | int) -> None:
     topology, made = chain(5)
-    found = ProgramClock(topology, made).predict(int(loops * MESSAGE))
+    found = ProgramPredictor(topology, made).predict(int(loops * MESSAGE))
     turn = 2 + MESSAGE / 50e3
     assert found.seconds * 1e6 == pytest.approx(float(4 + loops - 1) * turn, rel=1e-9)
     assert found.unsteady < 1e-9
@@ -173,7 +173,7 @@ def test_parallel_links_are_taken_by_channel() -> None:
     sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
     takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
     made = two(sends, takes, 2)
-    clock = ProgramClock(cluster(2, links), made)
+    clock = ProgramPredictor(cluster(2, links), made)
     timeline = clock.timeline(2 * MB)
     assert timeline.makespan * 1e6 == pytest.approx(22, rel=1e-9)
     assert [use.size for use in timeline.uses()] == [0, MB, MB]
@@ -198,7 +198,7 @@ def test_never_below_the_bound(make, size: int) -> None:
     made = make(4)
     links = [(a, b, 10 + 7 * a + b, a) for a in range(4) for b in range(4) if a != b]
     topology = cluster(4, links, [(40, (0, 1, 2)), (30, (5, 6, 7))], reduce=200)
-    clock = ProgramClock(topology, made)
+    clock = ProgramPredictor(topology, made)
     tasks = clock.tasks(size)
     bound = lower_bound(tasks.tasks.graph(1.0))
     found = clock.predict(size)
@@ -211,19 +211,19 @@ def test_never_below_the_bound(make, size: int) -> None:
 def test_programs_that_cannot_run_are_refused() -> None:
     made = one_channel(1)
     with pytest.raises(HetesynthError, match="no link"):
-        ProgramClock(cluster(2, [(1, 0, 50, 2)]), made)
+        ProgramPredictor(cluster(2, [(1, 0, 50, 2)]), made)
     topology = cluster(2, [(0, 1, 50, 2)])
     lonely = two([block(0, 1, None, step("s", "i0", "o0"))], [], 1)
     with pytest.raises(HetesynthError, match="takes others"):
-        ProgramClock(topology, lonely)
+        ProgramPredictor(topology, lonely)
     dangling = two(
         [block(0, 1, None, step("s", "i0", "o0", on=(7, 0)))], [block(0, None, 0, step("r", "i0", "o0"))], 1
     )
     with pytest.raises(HetesynthError, match="never publishes"):
-        ProgramClock(topology, dangling)
+        ProgramPredictor(topology, dangling)
     circle = two(
         [block(0, None, None, step("cpy", "i0", "o0", on=(1, 0), flag=True)),
          block(1, None, None, step("cpy", "i0", "o0", on=(0, 0), flag=True))], [], 1,
     )  # fmt: skip
     with pytest.raises(HetesynthError, match="circle"):
-        ProgramClock(topology, circle).predict(MB)
+        ProgramPredictor(topology, circle).predict(MB)

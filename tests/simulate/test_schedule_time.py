@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, problem_on, ring, ring_allgather, ring_reducescatter
 
-from hetesynth.compile.predictors import CostOptions, ScheduleClock, predict
+from hetesynth.compile.predictors import CostOptions, SchedulePredictor, predict
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.timeline import lower_bound
@@ -23,7 +23,7 @@ READINGS = ("data", "order", "barrier")
 
 def us(topology: Topology, problem: Problem, schedule: Schedule, size: float, **options: str) -> float:
     chosen = CostOptions(**options)  # type: ignore[arg-type]
-    return ScheduleClock(topology, problem, schedule, chosen).timeline(Fraction(size)).makespan * 1e6
+    return SchedulePredictor(topology, problem, schedule, chosen).timeline(Fraction(size)).makespan * 1e6
 
 
 def allgather_us(topology: Topology, chunk: float = MB, **options: str) -> float:
@@ -110,7 +110,7 @@ def test_calibrations_and_the_primitive() -> None:
     topology = cluster(4, ring(4, 25, 2), reduce=100, kind="nvlink", model="V100")
     for calibration, answer in (("spec", 3 * (2 + 40)), ("nccl", 3 * (2 + 50)), ("raw", 3 * 40 / 1.0625)):
         assert allgather_us(topology, calibration=calibration) == pytest.approx(answer, rel=1e-9)
-    clock = ScheduleClock(topology, problem_on(topology, "allgather"), ring_allgather(4))
+    clock = SchedulePredictor(topology, problem_on(topology, "allgather"), ring_allgather(4))
     assert clock.costs.primitive(0, 1e6) * 1e6 == pytest.approx(42)
     assert clock.costs.primitive(0, 1e6, reduces=True) * 1e6 == pytest.approx(52)
 
@@ -127,7 +127,7 @@ def test_prediction_in_nccl_terms() -> None:
 def test_a_schedule_of_another_topology_is_refused() -> None:
     topology = cluster(4, ring(4, 50, 0)[:2])
     with pytest.raises(ValueError, match="another topology"):
-        ScheduleClock(topology, problem_on(topology, "allgather"), ring_allgather(4))
+        SchedulePredictor(topology, problem_on(topology, "allgather"), ring_allgather(4))
 
 
 RATES = (4, 8, 12.5, 16, 25, 50, 450)
@@ -163,7 +163,7 @@ SEEDS = st.integers(0, 10**9)
 def test_laws(seed: int, steps: str, alpha: str) -> None:
     """Never below a bound; a barrier takes what its steps take."""
     topology, problem, schedule = broadcast_case(seed)
-    clock = ScheduleClock(topology, problem, schedule, CostOptions(steps=steps, alpha=alpha))  # type: ignore[arg-type]
+    clock = SchedulePredictor(topology, problem, schedule, CostOptions(steps=steps, alpha=alpha))  # type: ignore[arg-type]
     timeline = clock.timeline(MB)
     assert timeline.makespan >= lower_bound(timeline.graph) * (1 - 1e-12)
     if steps == "barrier":
@@ -187,8 +187,8 @@ def test_twice_the_bandwidth_halves_beta(seed: int, steps: str) -> None:
     topology, problem, schedule = broadcast_case(seed)
     twice = _faster(topology, 2)
     without = CostOptions("raw", steps=steps)  # type: ignore[arg-type]
-    once = ScheduleClock(topology, problem, schedule, without).timeline(MB).makespan
-    assert ScheduleClock(twice, problem, schedule, without).timeline(MB).makespan == pytest.approx(once / 2)
+    once = SchedulePredictor(topology, problem, schedule, without).timeline(MB).makespan
+    assert SchedulePredictor(twice, problem, schedule, without).timeline(MB).makespan == pytest.approx(once / 2)
     # with alpha: bandwidth x 2 is size / 2
     stated = us(twice, problem, schedule, MB, steps=steps)
     assert stated == pytest.approx(us(topology, problem, schedule, MB / 2, steps=steps), rel=1e-9)
@@ -205,6 +205,6 @@ def _faster(topology: Topology, factor: int) -> Topology:
 def test_a_larger_buffer_takes_longer(steps: str) -> None:
     for seed in range(25):
         topology, problem, schedule = broadcast_case(seed)
-        clock = ScheduleClock(topology, problem, schedule, CostOptions(steps=steps))  # type: ignore[arg-type]
+        clock = SchedulePredictor(topology, problem, schedule, CostOptions(steps=steps))  # type: ignore[arg-type]
         times = [clock.timeline(size).makespan for size in (10**3, 10**5, 10**6, 10**8)]
         assert times == sorted(times) and times[0] < times[-1]

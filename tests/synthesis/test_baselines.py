@@ -8,7 +8,7 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring
 from support.solving import solve
 
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -17,7 +17,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.baselines.binary_trees import parents
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.table import BASELINES
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute
 from hetesynth.synthesis.search import Search
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -33,7 +33,7 @@ def cluster(name: str, collective: CollectiveName, chunks: int) -> Problem:
         chunks,
         0 if collective in ("broadcast", "reduce", "gather", "scatter") else None,
     )
-    return load_problem(wanted, Clock())[1]
+    return load_problem(wanted, PhaseTimer())[1]
 
 
 def steps(wanted: Problem, strategy: str) -> int:
@@ -77,7 +77,7 @@ def test_a_schedule_that_verifies_or_a_reason(name: str, collective: CollectiveN
 @pytest.mark.parametrize("name", ["h20_4p8", "h20_4x2p8x2", "dgx1", "ring8", "v100_4p8"])
 def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
     wanted = cluster(name, "allgather", 4)
-    routes = ring_routes(Dissemination(wanted))
+    routes = ring_routes(CopyProblem(wanted))
     crossings = set()
     for chunk, route in zip(wanted.collective.chunks, routes, strict=True):
         at = [wanted.arcs[a].src for a in route]
@@ -91,10 +91,10 @@ def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
 
 def test_rings_of_a_stated_order() -> None:
     wanted = problem(full(4), "allgather")
-    routes = ring_routes(Dissemination(wanted), [[0, 2, 1, 3]])
+    routes = ring_routes(CopyProblem(wanted), [[0, 2, 1, 3]])
     assert [wanted.arcs[a].dst for a in routes[0]] == [2, 1, 3]
     with pytest.raises(NoRoute, match="every rank once"):
-        ring_routes(Dissemination(wanted), [[0, 2, 1]])
+        ring_routes(CopyProblem(wanted), [[0, 2, 1]])
 
 
 @pytest.mark.parametrize("n", range(2, 40))
@@ -131,7 +131,7 @@ def test_a_baseline_says_when_it_needs_more_peers() -> None:
 
 def test_a_punctual_budget_ends_the_listing() -> None:
     wanted = problem(full(4), "allgather")
-    for budget, is_found in ((Budget(1e-9), True), (Budget(1e-9, punctual=True), False)):
+    for budget, is_found in ((Budget(1e-9), True), (Budget(1e-9, strict_deadline=True), False)):
         search = Search(wanted, 1, budget, schedule_violations)
         BASELINES[NAMES.index("ring")].improve(search)
         assert (search.best is not None) == is_found

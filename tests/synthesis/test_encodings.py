@@ -15,8 +15,8 @@ from support.replay import accepts
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.synthesis.copy_problem import Dissemination
-from hetesynth.synthesis.smt.cardinality import COUNTING
+from hetesynth.synthesis.copy_problem import CopyProblem
+from hetesynth.synthesis.smt.cardinality import CARDINALITY_ENCODINGS
 from hetesynth.synthesis.smt.clauses import Clauses
 from hetesynth.synthesis.smt.monolithic import every_law
 from hetesynth.synthesis.smt.step_model import StepModel
@@ -26,12 +26,12 @@ ENOUGH = 50_000_000  # solver resource units
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 
 
-@pytest.mark.parametrize("way", sorted(COUNTING))
+@pytest.mark.parametrize("way", sorted(CARDINALITY_ENCODINGS))
 def test_a_count_allows_exactly_what_it_says(way: str) -> None:
     for many, limit in ((1, 0), (2, 1), (3, 0), (4, 2), (5, 1), (5, 4), (6, 3)):
         clauses = Clauses()
         variables = [clauses.variable(f"x{i}") for i in range(many)]
-        COUNTING[way](clauses, variables, limit)
+        CARDINALITY_ENCODINGS[way](clauses, variables, limit)
         for values in product((False, True), repeat=many):
             signed = [v if value else -v for v, value in zip(variables, values, strict=True)]
             expected = "sat" if sum(values) <= limit else "unsat"
@@ -40,9 +40,9 @@ def test_a_count_allows_exactly_what_it_says(way: str) -> None:
 
 def test_what_is_stated_does_not_depend_on_how_it_is_told() -> None:
     texts = set()
-    for way in sorted(COUNTING):
-        tables = Dissemination(problem(fig10(), "allgather"))
-        model = StepModel(tables, 3, counting=COUNTING[way])
+    for way in sorted(CARDINALITY_ENCODINGS):
+        tables = CopyProblem(problem(fig10(), "allgather"))
+        model = StepModel(tables, 3, counting=CARDINALITY_ENCODINGS[way])
         for law in every_law(tables):
             model.add(law)
         texts.add(model.smt2())
@@ -50,10 +50,10 @@ def test_what_is_stated_does_not_depend_on_how_it_is_told() -> None:
 
 
 def answers(wanted: Problem, steps: int) -> set[str]:
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     found = set()
-    for way in sorted(COUNTING):
-        model = StepModel(tables, steps, counting=COUNTING[way])
+    for way in sorted(CARDINALITY_ENCODINGS):
+        model = StepModel(tables, steps, counting=CARDINALITY_ENCODINGS[way])
         for law in every_law(tables):
             model.add(law)
         answer = model.check((), ENOUGH, None)

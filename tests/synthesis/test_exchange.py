@@ -14,18 +14,18 @@ from support.replay import complaint
 
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.predictors import ScheduleClock
+from hetesynth.compile.predictors import SchedulePredictor
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.timed import balanced_paths as exchange
 from hetesynth.synthesis.timed.balanced_paths import Paths, exchange_strategy, refuses
-from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, TimedRoutes, schedule_of
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
 from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,8 +33,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def paths(wanted: Problem) -> Paths:
     """A second of latency on every arc, every resource busy for a second over its capacity."""
-    tables = Dissemination(wanted)
-    clock = Clockwork([1.0] * len(wanted.arcs), [1.0 / r.capacity for r in tables.resources])
+    tables = CopyProblem(wanted)
+    clock = LinkTimes([1.0] * len(wanted.arcs), [1.0 / r.capacity for r in tables.resources])
     found = Paths(tables, clock, 0)
     assert all(found.sweep(sharpness) for sharpness in exchange.SHARPNESS)
     return found
@@ -110,7 +110,7 @@ def test_dgx2_alltoall_is_at_its_bound(size: int, goal: float) -> None:
     search = Search(wanted, 1, Budget(None, 0), schedule_violations)
     exchange_strategy(rates).improve(search)
     assert search.best is not None
-    seconds = ScheduleClock(topology, wanted, search.best).timeline(size).makespan
+    seconds = SchedulePredictor(topology, wanted, search.best).timeline(size).makespan
     bound = float(tightest(time_bounds(topology, "alltoall", None), size).seconds(size))
     assert size / seconds / 1e9 >= goal
     assert bound <= seconds * (1 + 1e-9) <= bound * 1.001

@@ -32,7 +32,7 @@ def test_the_first_schedule_is_given_time_beyond_the_deadline() -> None:
 
 def test_a_punctual_budget_rather_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(greedy, "COMPILE_FROM", (10**12, 10**12))
-    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1, punctual=True), schedule_violations)
+    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1, strict_deadline=True), schedule_violations)
     began = time.monotonic()
     greedy.improve(search)
     assert search.best is None and search.cut_short

@@ -13,17 +13,17 @@ from support.random_graphs import clusters
 from support.replay import complaint
 
 from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.predictors import ScheduleClock
+from hetesynth.compile.predictors import SchedulePredictor
 from hetesynth.compile.problem import problem_of
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.timed import list_scheduling as listing
 from hetesynth.synthesis.timed.earliest_arrival import (
-    Clockwork,
+    LinkTimes,
     Rates,
     TimedRoutes,
     earliest_arrival,
@@ -35,12 +35,12 @@ from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 
-def clock(tables: Dissemination, seconds: float = 1.0) -> Clockwork:
-    return Clockwork([1.0] * len(tables.problem.arcs), [seconds / r.capacity for r in tables.resources])
+def clock(tables: CopyProblem, seconds: float = 1.0) -> LinkTimes:
+    return LinkTimes([1.0] * len(tables.problem.arcs), [seconds / r.capacity for r in tables.resources])
 
 
-def routed(wanted: Problem) -> tuple[Dissemination, TimedRoutes]:
-    tables = Dissemination(wanted)
+def routed(wanted: Problem) -> tuple[CopyProblem, TimedRoutes]:
+    tables = CopyProblem(wanted)
     return tables, earliest_arrival(tables, clock(tables), [0.5 / r.capacity for r in tables.resources])
 
 
@@ -92,7 +92,7 @@ def test_interpreted_and_compiled_listings_agree(monkeypatch: pytest.MonkeyPatch
 @given(clusters(), st.sampled_from(["allgather", "broadcast"]), st.integers(1, 2))
 def test_negotiated_loads_verify(graph: Graph, name: str, chunks: int) -> None:
     wanted = problem(graph, name, chunks)  # type: ignore[arg-type]
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     resources = [tables.resources_of[a] for a in range(len(wanted.arcs))]
     rates = Rates([1e-6] * len(wanted.arcs), resources, [float(r.capacity) for r in tables.resources], 1.0)
     search = Search(wanted, 1, Budget(None, 0), schedule_violations)
@@ -102,7 +102,7 @@ def test_negotiated_loads_verify(graph: Graph, name: str, chunks: int) -> None:
 
 def test_without_time_there_is_one_round() -> None:
     wanted = problem(full(4), "allgather")
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     rates = Rates([0.0] * len(wanted.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
     search = Search(wanted, 1, Budget(1e-9, 0), schedule_violations)
     negotiated_strategy(rates).improve(search)
@@ -110,13 +110,13 @@ def test_without_time_there_is_one_round() -> None:
 
 
 def test_seats_are_what_a_wide_port_serves_at_once() -> None:
-    tables = Dissemination(problem(servers([4, 4]), "allgather"))
-    wide = Clockwork([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
+    tables = CopyProblem(problem(servers([4, 4]), "allgather"))
+    wide = LinkTimes([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
     assert seats(tables, wide) == [1] * len(tables.resources)
     shared = next(r for r, resource in enumerate(tables.resources) if len(resource.arcs) > 1)
     quick = [0.25 if r == shared else 1.0 for r in range(len(tables.resources))]
     through = {r for a in tables.resources[shared].arcs for r in tables.resources_of[a]}
-    assert seats(tables, Clockwork(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
+    assert seats(tables, LinkTimes(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
 
 
 @pytest.mark.slow
@@ -131,4 +131,4 @@ def test_the_hetero_mesh_is_near_its_bound() -> None:
     search = Search(wanted, 1, Budget(None, 0), schedule_violations)
     negotiated_strategy(rates).improve(search)
     assert search.best is not None
-    assert ScheduleClock(topology, wanted, search.best).timeline(size).makespan <= 500e-6
+    assert SchedulePredictor(topology, wanted, search.best).timeline(size).makespan <= 500e-6

@@ -26,7 +26,9 @@ def never() -> bool:
 
 
 def searched(wanted: Problem, seed: int = 0, seconds: float | None = None) -> Search:
-    search = Search(wanted, lower_bound(wanted).steps, Budget(seconds, seed, punctual=True), schedule_violations)
+    search = Search(
+        wanted, lower_bound(wanted).steps, Budget(seconds, seed, strict_deadline=True), schedule_violations
+    )
     packed.improve(search)
     return search
 
@@ -116,7 +118,7 @@ def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -
 def test_a_pause_is_kept_and_costs_few_steps() -> None:
     wanted = problem(servers([4, 4, 8]), "allgather", 16)
     search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
-    packed.pausing_strategy().improve(search)
+    packed.forwarding_delay_strategy().improve(search)
     assert search.best is not None and search.best.makespan <= search.target + 2
     arrived = {(t.chunk, wanted.arcs[t.link].dst): t.end for t in search.best.transfers}
     for t in search.best.transfers:
@@ -129,6 +131,6 @@ def test_a_pause_is_kept_and_costs_few_steps() -> None:
 def test_steps_in_which_everything_pauses(graph: Graph) -> None:
     wanted = problem(graph, "allgather", 1)
     search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
-    packed.pausing_strategy().improve(search)
+    packed.forwarding_delay_strategy().improve(search)
     assert search.best is not None
     assert complaint(wanted, search.best) is None

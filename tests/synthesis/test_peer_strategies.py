@@ -17,7 +17,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination, excess, most_peers
+from hetesynth.synthesis.copy_problem import CopyProblem, excess, most_peers
 from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.registry import SIZED, STRATEGIES
 from hetesynth.synthesis.search import Search
@@ -26,8 +26,8 @@ from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
 from hetesynth.synthesis.timed.earliest_arrival import Rates, timed_strategy
 from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
-from hetesynth.synthesis.timed.timed_trees import paced_strategy
-from hetesynth.synthesis.trees.packed_trees import pausing_strategy
+from hetesynth.synthesis.timed.timed_trees import timed_trees_strategy
+from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
@@ -36,17 +36,17 @@ SLOW = ("cegis", "whole", "windows", "auto")  # with a solver
 SIZED_BY_NAME: dict[str, Callable[[Rates], Strategy]] = {
     "timed": lambda rates: timed_strategy(rates, 0.5),
     "exchange": exchange_strategy,
-    "paced-trees": paced_strategy,
+    "timed-trees": timed_trees_strategy,
     "negotiated": negotiated_strategy,
 }
 
 
 def every(wanted: Problem) -> dict[str, Strategy]:
     """All strategies by name. For those that count seconds a step is one, and so is the latency of a link."""
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     sized = {name: made(rates) for name, made in SIZED_BY_NAME.items()}
-    return {**STRATEGIES, **sized, "packed with a pause": pausing_strategy()}
+    return {**STRATEGIES, **sized, "packed with a pause": forwarding_delay_strategy()}
 
 
 def test_no_strategy_is_missing() -> None:
@@ -95,7 +95,7 @@ def test_the_solvers_verify_or_decline(graph: Graph, name: CollectiveName, most:
         solved_or_declined(wanted, STRATEGIES[known])
 
 
-@pytest.mark.parametrize("name", ["timed", "negotiated", "paced-trees", "trees", "packed"])
+@pytest.mark.parametrize("name", ["timed", "negotiated", "timed-trees", "trees", "packed"])
 def test_few_peers_are_enough_on_servers(name: str) -> None:
     """Three servers of four: two peers make a ring of servers and a ring in each."""
     for most in (2, 3, 5, 10):
@@ -149,7 +149,7 @@ def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
         == "a rank would send to, or receive from, 9 others, and may only 3"
     )
     assert all(hops < wanted.ranks for row in tables.hops for hops in row)
-    assert within_peers(replace(wanted, max_peers=9)) == Dissemination(replace(wanted, max_peers=9))
+    assert within_peers(replace(wanted, max_peers=9)) == CopyProblem(replace(wanted, max_peers=9))
 
 
 def test_peers_that_join_nobody_are_no_choice() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.chunking import Chunking
-from hetesynth.compile.phases import Clock
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.model.collective import CollectiveName
@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def solved(cluster: str, collective: CollectiveName, chunks: int) -> tuple[Chunking, Problem, Solution]:
     request = Request(EXAMPLES / cluster / "topo.dsl", collective, chunks)
-    chunking, problem = load_problem(request, Clock())
+    chunking, problem = load_problem(request, PhaseTimer())
     found = Solver(strategy("rails"), Budget(), schedule_violations).solve(problem)
     assert isinstance(found, Solution)
     return chunking, problem, found

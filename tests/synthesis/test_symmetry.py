@@ -16,7 +16,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import monolithic as whole
 from hetesynth.synthesis.smt.step_model import StepModel
@@ -105,7 +105,7 @@ def test_queries_with_broken_symmetries_are_certificates(
 
 def broken(wanted: Problem, steps: int) -> Iterator[tuple[str, list[str]]]:
     """Head of a query, and its symmetry clauses as text."""
-    model = StepModel(Dissemination(wanted), steps)
+    model = StepModel(CopyProblem(wanted), steps)
     before = len(model.smt2().splitlines())
     for exchange in exchanges(wanted):
         break_symmetry(model, exchange)

@@ -9,7 +9,7 @@ from support.replay import accepts
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.greedy import improve
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import cegis
@@ -56,7 +56,7 @@ def test_cegis_and_the_whole_model_decide_alike(wanted: Problem, optimum: int) -
 
 
 def test_laws_are_learned_once() -> None:
-    model = StepModel(Dissemination(problem(ring(4), "allgather")), 2)
+    model = StepModel(CopyProblem(problem(ring(4), "allgather")), 2)
     law = Law("capacity", 0)
     assert model.add(law) and not model.add(law)
 
@@ -69,17 +69,17 @@ def test_cegis_needs_fewer_laws_than_there_are() -> None:
 
 def test_the_core_names_the_sends_that_block() -> None:
     wanted = problem(line(3), "broadcast")  # 0->1 must go at step 0, 1->2 at step 1
-    model = StepModel(Dissemination(wanted), 2)
+    model = StepModel(CopyProblem(wanted), 2)
     assert model.check([(0, 0, 0)], 10**8, None) == "sat"
     assert model.check([(0, 0, 1)], 10**8, None) == "unsat" and model.core() == [(0, 0, 1)]
-    short = StepModel(Dissemination(wanted), 1)
+    short = StepModel(CopyProblem(wanted), 1)
     assert short.check([], 10**8, None) == "unsat" and short.core() == []
 
 
 def test_the_size_is_known_before_the_model_is_built() -> None:
     for wanted in (problem(fig10(), "allgather"), problem(line(4), "alltoall"), problem(ring(5), "broadcast", 3)):
         for steps in (1, 2, 4):
-            tables = Dissemination(wanted)
+            tables = CopyProblem(wanted)
             assert size(tables, steps) == len(StepModel(tables, steps).send)
 
 

@@ -15,23 +15,23 @@ from support.replay import complaint
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.timed import earliest_arrival as timed
 from hetesynth.synthesis.timed import earliest_arrival_kernel as timed_kernel
-from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, earliest_arrival, rounds, schedule_of
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, earliest_arrival, rounds, schedule_of
 from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def clock(wanted: Problem, alpha: float = 1.0, seconds: float = 1.0) -> Clockwork:
+def clock(wanted: Problem, alpha: float = 1.0, seconds: float = 1.0) -> LinkTimes:
     """Every arc ``alpha``, every resource ``seconds`` over its capacity."""
-    tables = Dissemination(wanted)
-    return Clockwork([alpha] * len(wanted.arcs), [seconds / r.capacity for r in tables.resources])
+    tables = CopyProblem(wanted)
+    return LinkTimes([alpha] * len(wanted.arcs), [seconds / r.capacity for r in tables.resources])
 
 
 def judged(wanted: Problem, price: float = 0.0) -> timed.TimedRoutes:
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     found = earliest_arrival(tables, clock(wanted), [price / r.capacity for r in tables.resources])
     schedule = schedule_of(tables, found)
     assert not schedule_violations(wanted, schedule)
@@ -77,7 +77,7 @@ def test_without_prices_quick_with_prices_sparing() -> None:
 
 def test_interpreted_and_compiled_rounds_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = problem(servers([4, 3]), "allgather", 2)
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     price = [0.3 / r.capacity for r in tables.resources]
     interpreted = earliest_arrival(tables, clock(wanted), price)
     monkeypatch.setattr(timed, "COMPILE_FROM", 0)
@@ -90,8 +90,8 @@ def test_interpreted_and_compiled_rounds_agree(monkeypatch: pytest.MonkeyPatch) 
 
 def test_rounds_end_when_time_is_up() -> None:
     wanted = problem(full(4), "allgather")
-    assert len(rounds(Dissemination(wanted), clock(wanted), 1.0, 4, lambda: True)) == 1
-    assert len(rounds(Dissemination(wanted), clock(wanted), 1.0, 4, lambda: False)) == 4
+    assert len(rounds(CopyProblem(wanted), clock(wanted), 1.0, 4, lambda: True)) == 1
+    assert len(rounds(CopyProblem(wanted), clock(wanted), 1.0, 4, lambda: False)) == 4
 
 
 def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
@@ -101,8 +101,8 @@ def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
     topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
     wanted = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))
     paid = costs(topology)
-    tables = Dissemination(wanted)
-    busy = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, 10**6).clockwork(tables).busy
+    tables = CopyProblem(wanted)
+    busy = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, 10**6).link_times(tables).busy
     by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
     ports = [s for name, s in by_name.items() if "nvswitch" in name]
     cards = [s for name, s in by_name.items() if name.startswith("a.nic0->")]

@@ -14,12 +14,12 @@ from support.solving import solve
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.greedy.justify import early, late, without_step
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import neighbourhood_search as windows
-from hetesynth.synthesis.smt.neighbourhood_model import WindowModel, first_steps, size
+from hetesynth.synthesis.smt.neighbourhood_model import NeighbourhoodModel, first_steps, size
 from hetesynth.verify.schedule.judge import schedule_violations
 
 fixed = settings(
@@ -107,7 +107,7 @@ def test_what_windows_return_always_verifies(
 @given(copying_problems())
 @fixed
 def test_schedules_pushed_to_one_end_still_verify(wanted: Problem) -> None:
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     bad = one_at_a_time(wanted)
     first = early(tables, bad)
     last = late(tables, first)
@@ -124,15 +124,15 @@ def test_a_core_names_the_frozen_deliveries_that_are_in_the_way() -> None:
     """Line 0-1-2, broadcast from 0 with a step wasted: the delivery to 1 is late, which blocks the one to 2."""
     wanted = problem(line(3), "broadcast")
     bad = Schedule.of([Transfer(1, 2, 0, 0), Transfer(2, 3, 0, 2)])
-    tables = Dissemination(wanted)
+    tables = CopyProblem(wanted)
     placed, free = without_step(wanted, bad, 2)
     assert placed == {(0, 1): (0, 1)} and free == {(0, 2)}
     ready = first_steps(tables, placed, free)
-    model = WindowModel(tables, 2, placed, free, ready, lambda: None, windows.threading.Event())
+    model = NeighbourhoodModel(tables, 2, placed, free, ready, lambda: None, windows.threading.Event())
     assert size(tables, 2, free, ready) == len(model.send) == 0
     assert model.check(10**6, None) == "unsat"
     both = free | set(placed)
-    model = WindowModel(
+    model = NeighbourhoodModel(
         tables, 2, {}, both, first_steps(tables, {}, both), lambda: None, windows.threading.Event()
     )
     assert model.check(10**6, None) == "sat"

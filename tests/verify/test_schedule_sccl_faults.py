@@ -11,7 +11,7 @@ from support.solving import solve
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import cegis
 from hetesynth.synthesis.smt import monolithic as whole
@@ -63,7 +63,7 @@ def test_fault_3_a_send_of_a_chunk_not_held_yet_is_refused() -> None:
 
 def test_fault_4_unknown_is_not_unsatisfiable() -> None:
     wanted = problem(dgx1(), "allgather", 2)
-    model = StepModel(Dissemination(wanted), 3)
+    model = StepModel(CopyProblem(wanted), 3)
     for law in whole.every_law(model.tables):
         model.add(law)
     assert model.check((), 1, None) == "unknown"

@@ -37,9 +37,9 @@ def comparison_report(found: Comparison) -> str:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    if entry.pace is None or entry.pace.seconds is None:
+    if entry.time_optimality is None or entry.time_optimality.seconds is None:
         return size_text(entry.size), entry.strategy, "-", "-", "-", "-", entry.refusal
-    figures = entry.pace.figures()
+    figures = entry.time_optimality.figures()
     return (
         size_text(entry.size),
         entry.strategy,

@@ -59,7 +59,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "least_seconds_by_phase": {k: round(v, 1) for k, v in made.clock.least.phases} if made.clock.least else {},
         "beyond_budget_seconds": round(made.clock.beyond(made.request.budget), 3),
         "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
-        **made.pace.figures(),
+        **made.time_optimality.figures(),
         "program_predicted_us": None if made.program_seconds is None else made.program_seconds * 1e6,
         "size_asked": made.request.size,
         "choice": _choice(made),
@@ -72,8 +72,8 @@ def _choice(made: Synthesis) -> dict[str, Any] | None:
     chosen = made.choice
     if chosen is None:
         return None
-    unfit = [{"way": way, "predicted_us": s * 1e6, "reason": why} for way, s, why in chosen.unfit]
-    return {"way": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
+    unfit = [{"candidate": way, "predicted_us": s * 1e6, "reason": why} for way, s, why in chosen.unfit]
+    return {"candidate": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
 
 
 def program_label(made: Synthesis, suffix: str) -> str:
@@ -119,7 +119,7 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         f"strategy {made.request.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(made)}",
-        *(f"  {line}" for line in pace_lines(made)),
+        *(f"  {line}" for line in time_optimality_lines(made)),
         f"  capacities   {_capacities(made)}",
         *(f"  {line}" for line in _programs(made)),
         f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
@@ -150,8 +150,10 @@ def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path]) -> str:
     first = made[0]
     lines = [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
     for one in made:
-        seconds = one.pace.seconds
-        time = "" if seconds is None else f", {size_text(one.pace.size, EXACT)} in {seconds * 1e6:,.2f} us"
+        seconds = one.time_optimality.seconds
+        time = (
+            "" if seconds is None else f", {size_text(one.time_optimality.size, EXACT)} in {seconds * 1e6:,.2f} us"
+        )
         lines.append(
             f"  root {one.problem.collective.root:<7} {counted(one.solution.certificate.steps, 'step')}{time}, "
             f"{_quality(one)}"
@@ -206,15 +208,15 @@ _BOUND_WORDS = {
 }
 
 
-def pace_lines(made: Synthesis) -> Iterable[str]:
+def time_optimality_lines(made: Synthesis) -> Iterable[str]:
     """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
-    pace = made.pace
-    figures = pace.figures()
-    if pace.seconds is None or pace.bound is None:
-        yield f"time         {size_text(pace.size, EXACT)}: not simulated, too many transfers (--size asks for it)"
+    time_optimality = made.time_optimality
+    figures = time_optimality.figures()
+    if time_optimality.seconds is None or time_optimality.bound is None:
+        yield f"time         {size_text(time_optimality.size, EXACT)}: not simulated, too many transfers (--size asks for it)"
         return
-    size = size_text(pace.size, EXACT)
-    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[pace.bound.kind]}: {pace.bound.proof}"
+    size = size_text(time_optimality.size, EXACT)
+    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[time_optimality.bound.kind]}: {time_optimality.bound.proof}"
     yield (
         f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
@@ -232,7 +234,7 @@ def pace_lines(made: Synthesis) -> Iterable[str]:
     short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
     yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {size}{short}"
     for way, seconds, why in chosen.unfit:
-        lost = f"{pace.seconds / seconds - 1:.1%}"
+        lost = f"{time_optimality.seconds / seconds - 1:.1%}"
         yield f"             {way} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
 

@@ -1,9 +1,9 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
-In: a placement, and ways to do it. Out: for each way, the thread blocks of every GPU (``Laid``); with their
+In: a placement, and ways to do it. Out: for each way, the thread blocks of every GPU (``LaidOut``); with their
 dependences (``Ordered``); and as instructions, with what each pass saved (``Assembled``). The order of the passes:
-pairing, fusion, scratch, thread blocks, dependences, pacing. Each stage says how large the program is at least, so
-that a way that cannot be taken is given up early. Does not check limits.
+pairing, fusion, scratch, thread blocks, dependences, throttling. Each stage says how large the program is at
+least, so that a way that cannot be taken is given up early. Does not check limits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hetesynth.lowering.msccl.thread_blocks import (
     passed_on,
     thread_blocks,
 )
-from hetesynth.lowering.msccl.throttling import Pacing, paced
+from hetesynth.lowering.msccl.throttling import Throttling, throttled
 from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import PLAIN_OPS, Target
 
@@ -84,7 +84,7 @@ class Assembled:
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidOut:
     """The operations of every rank in thread blocks. ``shared``: thread blocks saved by sharing; ``fused``:
     operations that went into others (0: the operations are those placed)."""
 
@@ -98,7 +98,7 @@ class Laid:
         """Of every thread block by rank, without nops."""
         return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
 
-    def same(self, other: Laid) -> bool:
+    def same(self, other: LaidOut) -> bool:
         """Whether the thread blocks do the same."""
         return self.fused == other.fused and self.ranks == other.ranks
 
@@ -107,7 +107,7 @@ class Laid:
 class Ordered:
     """``laid`` with the dependences that values need; ``dropped``: how many others imply."""
 
-    laid: Laid
+    laid: LaidOut
     waits: list[Waits]
     critical_path: int
     dropped: int
@@ -156,7 +156,7 @@ class Assembly:
     def _order(self) -> array[int]:
         return one_order(self.placement.operations)
 
-    def laid(self, plans: Sequence[BlockPlan]) -> Laid:
+    def laid(self, plans: Sequence[BlockPlan]) -> LaidOut:
         """The operations in thread blocks; ``plans``: one a rank."""
         placed = self.placement.operations
         pairs = [
@@ -179,9 +179,9 @@ class Assembly:
         for operations, found, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
             found = Connections.of(operations) if saved else found
             laid.append(RankBlocks(operations, thread_blocks(found, pair, plan, self.target)))
-        return Laid(laid, scratch, shared, saved)
+        return LaidOut(laid, scratch, shared, saved)
 
-    def ordered(self, laid: Laid) -> Ordered:
+    def ordered(self, laid: LaidOut) -> Ordered:
         """``laid`` with its dependences."""
         every = [all_waits(rank) for rank in laid.ranks]
         waits, dropped = every, 0
@@ -193,10 +193,13 @@ class Assembly:
             dropped = sum(map(_count, every)) - sum(map(_count, waits))
         return Ordered(laid, waits, critical_path(graph, laid.ranks, self.slots), dropped)
 
-    def paced(self, ordered: Ordered, pacing: Pacing) -> Ordered:
-        """The same with the dependences that ``pacing`` asks for."""
+    def throttled(self, ordered: Ordered, throttling: Throttling) -> Ordered:
+        """The same with the dependences that ``throttling`` asks for."""
         laid, steps = ordered.laid, self.target.max_steps
-        waits = [paced(rank, named, pacing, steps) for rank, named in zip(laid.ranks, ordered.waits, strict=True)]
+        waits = [
+            throttled(rank, named, throttling, steps)
+            for rank, named in zip(laid.ranks, ordered.waits, strict=True)
+        ]
         graph = self._graph(laid, waits)
         path = critical_path(graph, laid.ranks, self.slots)
         return Ordered(laid, graph.reduced(waits), path, ordered.dropped)
@@ -214,7 +217,7 @@ class Assembly:
         )
         return Assembled(blocks, laid.scratch, ordered.critical_path, savings)
 
-    def _graph(self, laid: Laid, waits: Sequence[Waits]) -> HappensBefore:
+    def _graph(self, laid: LaidOut, waits: Sequence[Waits]) -> HappensBefore:
         return HappensBefore(laid.ranks, waits, None if laid.fused else self._order)
 
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.msccl.assembly import Assembly, Laid, Ordered, Passes
+from hetesynth.lowering.msccl.assembly import Assembly, LaidOut, Ordered, Passes
 from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, lanes_of, messages, steps_of
 from hetesynth.lowering.msccl.placement import Placement, place
 from hetesynth.lowering.msccl.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
-from hetesynth.lowering.msccl.throttling import Pacing
+from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
@@ -79,18 +79,18 @@ Lengths = list[list[int]]  # steps of every thread block by rank
 class Draft:
     """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see that one
     breaks. ``ordered`` is None when thread blocks, or steps without nops, are too many already; and ``laid``, when
-    messages must be taken apart first (``placement.torn``)."""
+    messages must be taken apart first (``placement.fragmented``)."""
 
     messages: list[Message]
     placement: Placement
     assembly: Assembly
-    laid: Laid | None = None
+    laid: LaidOut | None = None
     ordered: Ordered | None = None
 
     @property
-    def torn(self) -> tuple[Message, ...]:
+    def fragmented(self) -> tuple[Message, ...]:
         """Messages whose chunks are not neighbours."""
-        return self.placement.torn
+        return self.placement.fragmented
 
     @property
     def steps(self) -> Lengths:
@@ -109,7 +109,7 @@ class Draft:
         carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
         placement = place(job.layout, carried, job.target)
         assembly = Assembly(placement, carried, job.passes, job.target, job.slots)
-        if placement.torn:
+        if placement.fragmented:
             return cls(carried, placement, assembly)
         laid = assembly.laid(_plans(job, fit, "all"))
         large = sum(map(len, placement.operations)) > LARGE
@@ -147,9 +147,9 @@ def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
     return found
 
 
-def with_pacing(draft: Draft, ordered: Ordered, pacing: Pacing, target: Target) -> Ordered:
-    """``ordered`` paced, where it still fits."""
-    tried = draft.assembly.paced(ordered, pacing)
+def with_throttling(draft: Draft, ordered: Ordered, throttling: Throttling, target: Target) -> Ordered:
+    """``ordered`` throttled, where it still fits."""
+    tried = draft.assembly.throttled(ordered, throttling)
     return tried if within(tried.steps, target) else ordered
 
 
@@ -166,8 +166,8 @@ def within(steps: Lengths, target: Target) -> bool:
 
 def refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
-    if draft.torn:
-        apart = {((m.src, m.dst), m.start) for m in draft.torn}
+    if draft.fragmented:
+        apart = {((m.src, m.dst), m.start) for m in draft.fragmented}
         return replace(fit, channels=replace(fit.channels, apart=fit.channels.apart | apart))
     for limit in (_fewer_thread_blocks, _fewer_steps):
         better = limit(job, draft, fit)

@@ -27,10 +27,10 @@ from hetesynth.lowering.msccl.fitting import (
     best,
     refined,
     too_many_blocks,
-    with_pacing,
+    with_throttling,
     within,
 )
-from hetesynth.lowering.msccl.throttling import Pacing
+from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
@@ -39,7 +39,7 @@ from hetesynth.model.target import PORTABLE, Target
 MAX_ATTEMPTS = 400
 BOUNDLESS = 10**9
 MOST_KEPT = 25_000
-"""Transfers of a schedule up to which what was settled is kept for the next target or pacing."""
+"""Transfers of a schedule up to which what was settled is kept for the next target or throttling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LoweringOptions:
 
     ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
     ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
-    ``pacing``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
+    ``throttling``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
     """
 
     name: str
@@ -60,7 +60,7 @@ class LoweringOptions:
     max_bytes: int = 0
     passes: Passes = OPTIMIZED
     servers: tuple[str, ...] = ()
-    pacing: Pacing | None = None
+    throttling: Throttling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
     settled = _settled(job) if len(schedule.transfers) > MOST_KEPT else _kept(_Key(job))
     ordered = settled.ordered
-    if options.pacing is not None:
-        ordered = with_pacing(settled.draft, ordered, options.pacing, options.profile)
+    if options.throttling is not None:
+        ordered = with_throttling(settled.draft, ordered, options.throttling, options.profile)
     made = settled.draft.assembly.assembled(ordered)
     return Lowered(_program(layout, made, options), settled.fit.notes, made.savings, made.critical_path)
 
@@ -132,7 +132,8 @@ class _Key:
 
 @lru_cache(maxsize=2)
 def _kept(key: _Key) -> _Settled:
-    """Several targets have the same limits, and one program may be paced in several ways: in and out of place."""
+    """Several targets have the same limits, and one program may be throttled in several ways: in and out of
+    place."""
     return _settled(key.job)
 
 

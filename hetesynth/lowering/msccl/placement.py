@@ -52,7 +52,7 @@ class Placement:
 
     operations: tuple[tuple[Operation, ...], ...]
     scratch: tuple[int, ...]
-    torn: tuple[Message, ...]
+    fragmented: tuple[Message, ...]
 
 
 Held = int  # rank times the number of chunks, plus chunk
@@ -63,7 +63,7 @@ _START: Key = (-1, 0, 0, 0, 0)
 def place(layout: Layout, messages: list[Message], profile: Target) -> Placement:
     """The operations that carry out ``messages``.
 
-    When ``torn`` is not empty, those messages must be taken apart and the placement repeated.
+    When ``fragmented`` is not empty, those messages must be taken apart and the placement repeated.
     """
     return _Placer(layout, messages, profile).run()
 
@@ -76,7 +76,7 @@ class _Placer:
         self.chunks = len(layout.collective.chunks)
         self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
         self.scratch = [0] * layout.collective.ranks
-        self.torn: list[Message] = []
+        self.fragmented: list[Message] = []
         self.held: dict[Held, BufferSlice] = {}
         self.homes: dict[Held, BufferSlice] = {}
         self.free_slots: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
@@ -127,7 +127,7 @@ class _Placer:
         while self.settling:
             self._settle(heappop(self.settling))
         operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
-        return Placement(operations, tuple(self.scratch), tuple(self.torn))
+        return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
 
     def _copy_own_blocks(self) -> None:
         """Chunks a rank owes and has from the start, and that nothing will change: input to output."""
@@ -171,7 +171,7 @@ class _Placer:
         sources = self.sent.pop(m.index)
         runs = list(_runs(list(zip(sources, chosen, strict=True)), len(chosen)))
         if len(runs) != 1:
-            self.torn.append(m)
+            self.fragmented.append(m)
         self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
         self._emit(m.dst, "r", runs[0], m, key)
 

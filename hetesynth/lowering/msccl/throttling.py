@@ -1,6 +1,6 @@
-"""Pacing: a send waits until what should go before it has gone, as far as its own GPU can know that.
+"""Throttling: a send waits until what should go before it has gone, as far as its own GPU can know that.
 
-In: the operations of every rank in their thread blocks, their dependences, and a ``Pacing``: when the bytes of
+In: the operations of every rank in their thread blocks, their dependences, and a ``Throttling``: when the bytes of
 each transfer ought to flow. Out: the same dependences and more. Thread blocks know no order among each other: all
 sends that are ready start at once and share the NIC, so what others must forward is late with everything else. A
 schedule simulated in the order of its steps says when each transfer has the wires to itself; here a send waits for
@@ -8,7 +8,7 @@ the one operation of its GPU that ends last before the send ought to begin. That
 never more steps than the target allows.
 
 No deadlock: such a dependence points backwards in the one order of all instructions (``thread_blocks``), as every
-other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-pacing.md).
+other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-throttling.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Flow = tuple[Rank, Rank, int, int]  # (from, to, start, chunk)
 
 
 @dataclass(frozen=True)
-class Pacing:
+class Throttling:
     """When transfers ought to flow, in seconds: ``flows`` from (from, to, start, chunk) to (begin, end of bytes).
 
     ``shared``: the resources of each pair of ranks that other pairs use too.
@@ -46,7 +46,7 @@ class Pacing:
     @classmethod
     def of(
         cls, problem: Problem, schedule: Schedule, begin: Sequence[float], end: Sequence[float], after: After
-    ) -> Pacing:  # fmt: skip
+    ) -> Throttling:  # fmt: skip
         """``begin`` and ``end``: seconds, one each for ``schedule.transfers``."""
         flows: dict[_Flow, tuple[float, float]] = {}
         for t, begins, ends in zip(schedule.transfers, begin, end, strict=True):
@@ -64,12 +64,12 @@ class Pacing:
         return min(begin for begin, _ in flows), max(end for _, end in flows)
 
 
-def paced(rank: RankBlocks, waits: Waits, pacing: Pacing, max_steps: int) -> Waits:
+def throttled(rank: RankBlocks, waits: Waits, throttling: Throttling, max_steps: int) -> Waits:
     """``waits`` and one more for each send that something goes before; none where a block would grow too long."""
     block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
     steps = [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
     found = list(waits)
-    for i, j in _before(rank.operations, pacing):
+    for i, j in _before(rank.operations, throttling):
         b = block_of[i]
         nop = 1 if found[i] else 0
         if block_of[j] == b or j in found[i] or steps[b] + nop > max_steps:
@@ -79,7 +79,7 @@ def paced(rank: RankBlocks, waits: Waits, pacing: Pacing, max_steps: int) -> Wai
     return found
 
 
-def _before(operations: Sequence[Operation], pacing: Pacing) -> Iterator[tuple[int, int]]:
+def _before(operations: Sequence[Operation], throttling: Throttling) -> Iterator[tuple[int, int]]:
     """(send, what it ought to wait for) for each send before which something ends; both as positions."""
     ends: list[tuple[float, int]] = []
     sends: dict[int, Message] = {}
@@ -88,17 +88,17 @@ def _before(operations: Sequence[Operation], pacing: Pacing) -> Iterator[tuple[i
         if out is not None:
             sends[i] = out
         moved = out or op.message
-        if moved is not None and (out is not None or pacing.after == "any"):
-            ends.append((pacing.span(moved)[1], i))
+        if moved is not None and (out is not None or throttling.after == "any"):
+            ends.append((throttling.span(moved)[1], i))
     ends.sort()
     for i, m in sends.items():
-        for _, j in reversed(ends[: bisect_right(ends, (pacing.span(m)[0], len(operations)))]):
-            if j < i and (pacing.after != "shared" or _share(sends[j], m, pacing)):
+        for _, j in reversed(ends[: bisect_right(ends, (throttling.span(m)[0], len(operations)))]):
+            if j < i and (throttling.after != "shared" or _share(sends[j], m, throttling)):
                 yield i, j
                 break
 
 
-def _share(a: Message, b: Message, pacing: Pacing) -> bool:
+def _share(a: Message, b: Message, throttling: Throttling) -> bool:
     """Whether two messages draw from a common resource."""
     none: frozenset[int] = frozenset()
-    return not pacing.shared.get((a.src, a.dst), none).isdisjoint(pacing.shared.get((b.src, b.dst), none))
+    return not throttling.shared.get((a.src, a.dst), none).isdisjoint(throttling.shared.get((b.src, b.dst), none))

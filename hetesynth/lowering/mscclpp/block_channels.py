@@ -1,7 +1,7 @@
 """Who owns which channels: the peers of one rank shared out over thread blocks.
 
-In: a rank's part of a placement, and how many peers may share a thread block. Out: teams, which are thread
-blocks in the making. Knows nothing of the order of operations.
+In: a rank's part of a placement, and how many peers may share a thread block. Out: assign_channels, which are
+thread blocks in the making. Knows nothing of the order of operations.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class Team:
+class BlockChannels:
     """A thread block in the making, with all channels to ``peers``.
 
     ``segment`` counts the synchronizations of its threads; up to ``sealed`` all thread blocks know them.
@@ -71,7 +71,7 @@ class Team:
     sealed: int = 0
 
 
-def teams(share: Share, spread: Spread) -> Iterator[Team]:
+def assign_channels(share: Share, spread: Spread) -> Iterator[BlockChannels]:
     """One team after the other, within the limits on peers and on remote buffers."""
     kinds: tuple[tuple[ChannelType, int], ...] = (("memory", spread.memory), ("port", spread.port))
     for kind, most in kinds:
@@ -80,12 +80,12 @@ def teams(share: Share, spread: Spread) -> Iterator[Team]:
         for peer in share.peers[kind]:
             more = [name for name in share.remote if name[0] == peer]
             if peers and (len(peers) >= most or len(remote) + len(more) > MAX_REMOTE_BUFFERS):
-                yield Team(kind, tuple(peers), tuple(remote))
+                yield BlockChannels(kind, tuple(peers), tuple(remote))
                 peers, remote = [], []
             peers.append(peer)
             remote += more
         if peers:
-            yield Team(kind, tuple(peers), tuple(remote))
+            yield BlockChannels(kind, tuple(peers), tuple(remote))
 
 
 def overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
@@ -119,7 +119,7 @@ def _note_puts(operation: PlanOperation, putters: dict[int, set[int]]) -> None:
             putters[channel].add(thread)
 
 
-def on_channels(op: PlanOp, team: Team, peers: Sequence[Rank]) -> list[PlanOperation]:
+def on_channels(op: PlanOp, team: BlockChannels, peers: Sequence[Rank]) -> list[PlanOperation]:
     """``op`` on the channels to ``peers``, eight at a time.
 
     A flush also names a chunk per channel as its target: kernels count those, not the channels.

@@ -21,7 +21,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hetesynth.lowering.mscclpp.block_channels import Share, Spread, Team, on_channels, overtakes, teams
+from hetesynth.lowering.mscclpp.block_channels import (
+    BlockChannels,
+    Share,
+    Spread,
+    assign_channels,
+    on_channels,
+    overtakes,
+)
 from hetesynth.lowering.mscclpp.placement import Addition, Move, PlanMessage
 from hetesynth.model.plan import (
     MAX_BARRIERS,
@@ -67,8 +74,8 @@ def thread_blocks(share: Share, spread: Spread, *, together: bool = False) -> tu
 class _Assembly:
     def __init__(self, share: Share, spread: Spread) -> None:
         self.share = share
-        self.teams = list(teams(share, spread)) or [Team("memory", (), ())]
-        self.finished: list[Team] = []
+        self.assign_channels = list(assign_channels(share, spread)) or [BlockChannels("memory", (), ())]
+        self.finished: list[BlockChannels] = []
         self.barriers = 0
         self.barrier: int | None = None
         self.written: dict[tuple[str, int], tuple[int, int]] = {}
@@ -100,8 +107,8 @@ class _Assembly:
         self._in_parts(early)
         self._in_parts(list(self._copies(share.late)))
         self._waits(self.due)
-        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.teams))])
-        drafts = [*self.finished, *self.teams]
+        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.assign_channels))])
+        drafts = [*self.finished, *self.assign_channels]
         return tuple(self._block(i, draft) for i, draft in enumerate(drafts))
 
     # -- phases
@@ -110,7 +117,7 @@ class _Assembly:
         """Nobody writes into a peer before its kernel runs: the one written to says so on every channel."""
         writers = {m.src for m in self.share.incoming}
         readers = {m.dst for m in self.share.outgoing}
-        for team in self.teams:
+        for team in self.assign_channels:
             near = team.kind == "memory"
             told = [p for p in team.peers if p in writers]
             heard = [p for p in team.peers if p in readers]
@@ -138,7 +145,7 @@ class _Assembly:
         for m in arriving:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
-        for t, team in enumerate(self.teams):
+        for t, team in enumerate(self.assign_channels):
             mine = [p for p in team.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
@@ -154,7 +161,7 @@ class _Assembly:
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
         items = []
-        for t, team in enumerate(self.teams):
+        for t, team in enumerate(self.assign_channels):
             mine = sorted((m for m in leaving if m.dst in team.peers), key=lambda m: (m.dst, m.index))
             if not mine:
                 continue
@@ -170,14 +177,14 @@ class _Assembly:
         self._wait_for(items)
         self._phase(items)
         for item in items:
-            self.teams[item.team].segment += NOP in item.operations
+            self.assign_channels[item.team].segment += NOP in item.operations
         for m in leaving:
             if self.share.kind(m.dst) == "port":
                 self.unflushed.add(m.dst)
                 for cell in self._cells((src, count) for src, _, count in m.moves):
                     self.on_the_way[cell].add(m.dst)
 
-    def _put_operations(self, team: Team, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
+    def _put_operations(self, team: BlockChannels, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
         """At most eight slices an operation; all sources of one are in one buffer."""
         moves = [(m.dst, *move) for m in mine for move in m.moves]
         moves.sort(key=lambda move: move[1].buffer)
@@ -213,17 +220,17 @@ class _Assembly:
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
-        room = len(self.teams) * (MAX_OPERATIONS // 2)
+        room = len(self.assign_channels) * (MAX_OPERATIONS // 2)
         for first in range(0, len(items), room):
             self._wait_for(items[first : first + room])
-            load = [0] * len(self.teams)
+            load = [0] * len(self.assign_channels)
             shared: list[_Item] = []
             for item in items[first : first + room]:
                 known = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
-                likely = sorted(known) or range(len(self.teams))
-                team = min(likely, key=lambda t: (load[t], len(self.teams[t].operations), t))
+                likely = sorted(known) or range(len(self.assign_channels))
+                team = min(likely, key=lambda t: (load[t], len(self.assign_channels[t].operations), t))
                 if load[team] >= MAX_OPERATIONS // 2:
-                    team = min(range(len(self.teams)), key=lambda t: (load[t], t))
+                    team = min(range(len(self.assign_channels)), key=lambda t: (load[t], t))
                 load[team] += 1
                 shared.append(_Item(team, item.operations, item.reads, item.writes))
             self._phase(shared)
@@ -234,13 +241,15 @@ class _Assembly:
         """Append ``items`` and before them what orders them. ``landing``: peers made the writes."""
         if not items:
             return
-        before = [[] for _ in self.teams] if landing else self._ordering(items)
+        before = [[] for _ in self.assign_channels] if landing else self._ordering(items)
         needed = [len(operations) for operations in before]
         for item in items:
             needed[item.team] += len(item.operations)
-        if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.teams, needed, strict=True)):
+        if any(
+            len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assign_channels, needed, strict=True)
+        ):
             self._hand_over()
-            before = [[] for _ in self.teams] if landing else self._ordering(items)
+            before = [[] for _ in self.assign_channels] if landing else self._ordering(items)
             for item in items:
                 needed[item.team] = sum(len(i.operations) for i in items if i.team == item.team)
                 if len(before[item.team]) + needed[item.team] > MAX_OPERATIONS - 2:
@@ -251,7 +260,7 @@ class _Assembly:
             self._do(item)
 
     def _synchronized(self, t: int, operations: list[PlanOperation]) -> None:
-        team = self.teams[t]
+        team = self.assign_channels[t]
         team.operations += operations
         if operations and operations[-1].op == "barrier":
             team.sealed = team.segment
@@ -267,7 +276,7 @@ class _Assembly:
             self.on_the_way[cell].discard(peer)
 
     def _do(self, item: _Item) -> None:
-        team = self.teams[item.team]
+        team = self.assign_channels[item.team]
         team.operations += item.operations
         for cell in item.reads:
             self.read[cell][item.team] = team.segment
@@ -285,24 +294,26 @@ class _Assembly:
             past += [who for c in item.writes for who in self.read.get(c, {}).items()]
             flushed |= {peer for c in item.writes for peer in self.on_the_way.get(c, ())}
             for t, segment in past:
-                if t < 0 or segment <= self.teams[t].sealed:
+                if t < 0 or segment <= self.assign_channels[t].sealed:
                     continue
                 if t != item.team:
                     across = True
-                elif segment >= self.teams[t].segment:
+                elif segment >= self.assign_channels[t].segment:
                     inside.add(t)
-            inside |= {item.team} if overtakes(self.teams[item.team].operations, item.operations) else set()
-        before: list[list[PlanOperation]] = [[] for _ in self.teams]
-        for t, team in enumerate(self.teams):
+            inside |= (
+                {item.team} if overtakes(self.assign_channels[item.team].operations, item.operations) else set()
+            )
+        before: list[list[PlanOperation]] = [[] for _ in self.assign_channels]
+        for t, team in enumerate(self.assign_channels):
             flushes = on_channels("flush", team, [p for p in team.peers if p in flushed])
             before[t] += [NOP, *flushes] if overtakes(team.operations, flushes) else flushes
-        if (across or flushed) and len(self.teams) > 1:
+        if (across or flushed) and len(self.assign_channels) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()
             for operations in before:
-                operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.teams)))
+                operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.assign_channels)))
         else:
-            for t in range(len(self.teams)):
+            for t in range(len(self.assign_channels)):
                 if t in inside or before[t]:
                     before[t].append(NOP)
         return before
@@ -315,18 +326,20 @@ class _Assembly:
 
     def _hand_over(self) -> None:
         """All thread blocks end at one barrier, at which successors with the same channels begin."""
-        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.teams))
-        successors = [Team(team.kind, team.peers, team.remote, [together]) for team in self.teams]
-        for team in self.teams:
+        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assign_channels))
+        successors = [
+            BlockChannels(team.kind, team.peers, team.remote, [together]) for team in self.assign_channels
+        ]
+        for team in self.assign_channels:
             team.operations.append(together)
-        self.finished += self.teams
-        self.teams = successors
+        self.finished += self.assign_channels
+        self.assign_channels = successors
         self.barrier = None
         self.written = dict.fromkeys(self.written, (-1, 0))
         self.read = defaultdict(dict)
 
     def _flush(self, t: int) -> list[PlanOperation]:
-        team = self.teams[t]
+        team = self.assign_channels[t]
         return on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
 
     # -- pieces
@@ -339,7 +352,7 @@ class _Assembly:
             for i in range(count)
         )
 
-    def _block(self, number: int, draft: Team) -> PlanBlock:
+    def _block(self, number: int, draft: BlockChannels) -> PlanBlock:
         channels = tuple(self.share.peers[draft.kind].index(p) for p in draft.peers)
         buffers = tuple(self.share.remote.index(name) for name in draft.remote)
         operations = tuple(draft.operations) or (NOP,)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Routes
 from hetesynth.synthesis.server_groups import Ground
 
 Edge = tuple[Rank, Rank]
 
 
-def double_tree_routes(tables: Dissemination) -> Routes:
+def double_tree_routes(tables: CopyProblem) -> Routes:
     """Every chunk over the tree of its part. NoRoute: a link the tree needs is missing in one direction."""
     ground = Ground(tables)
     collective = tables.problem.collective

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import Ground
 
 MAX_RINGS = 32
 
 
-def ring_routes(tables: Dissemination, orders: Sequence[Sequence[Rank]] = ()) -> Routes:
+def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]] = ()) -> Routes:
     """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
@@ -31,7 +31,7 @@ def ring_routes(tables: Dissemination, orders: Sequence[Sequence[Rank]] = ()) ->
     return routes
 
 
-def _around(tables: Dissemination, ring: Sequence[int], start: Rank, wanted: frozenset[Rank]) -> list[int]:
+def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, wanted: frozenset[Rank]) -> list[int]:
     """The arcs of ``ring`` from ``start`` to the last rank that wants the chunk."""
     arcs = tables.problem.arcs
     at = next(i for i, a in enumerate(ring) if arcs[a].src == start)

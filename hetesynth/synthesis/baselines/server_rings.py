@@ -3,8 +3,8 @@
 A lane is a ring of servers: in each it has one rank that takes chunks from the server before and one that sends
 them on, the same one where that can be. So a NIC talks to one other all the time, and thread blocks that know
 nothing of each other still fill it: a schedule with many partners promises more than its program keeps
-(docs/decisions/0006-pacing.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only. There are
-as many lanes as spread the load best.
+(docs/decisions/0006-throttling.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only. There
+are as many lanes as spread the load best.
 
 In an allreduce both phases turn the same way: the reversed problem of its first phase (eq. 8 holds there) is given
 the lanes of the graph as it stands, walked backwards.
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
 from hetesynth.synthesis.server_groups import Ground
 
@@ -34,13 +34,13 @@ class Lane:
     bridges: list[int] = field(default_factory=list)
 
 
-def rail_routes(tables: Dissemination) -> Routes:
+def server_ring_routes(tables: CopyProblem) -> Routes:
     """Every chunk around its lane. NoRoute: one server only, chunks not for all, or links are missing."""
     collective = tables.problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
         raise NoRoute("some chunk does not go from one rank to all others")
-    ground = Ground(Dissemination(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables)
+    ground = Ground(CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables)
     if len(ground.servers) < 2:
         raise NoRoute("there is one server only")
     lanes: list[Lane] = []
@@ -48,7 +48,7 @@ def rail_routes(tables: Dissemination) -> Routes:
     best: tuple[float, Routes] | None = None
     while len(lanes) < MAX_LANES:
         lanes.append(_lane(ground, passing))
-        found = _Rails(tables, ground, lanes)
+        found = _ServerRings(tables, ground, lanes)
         routes = found.routes()
         if best is None or found.busiest() < LESS * best[0]:
             best = found.busiest(), routes
@@ -88,10 +88,10 @@ def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, here: int, the
     return min(found, key=key)[0]
 
 
-class _Rails:
+class _ServerRings:
     """Every chunk on its lane, and what that puts on every resource."""
 
-    def __init__(self, tables: Dissemination, ground: Ground, lanes: Sequence[Lane]) -> None:
+    def __init__(self, tables: CopyProblem, ground: Ground, lanes: Sequence[Lane]) -> None:
         self.tables, self.ground, self.lanes = tables, ground, lanes
         self.backwards = tables.problem.exclusive_reduction
         self.between = arcs_between(tables)

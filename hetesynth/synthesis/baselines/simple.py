@@ -11,18 +11,18 @@ from __future__ import annotations
 import heapq
 
 from hetesynth.model.topology import Rank
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import Ground
 
 
-def all_pairs_routes(tables: Dissemination) -> Routes:
+def all_pairs_routes(tables: CopyProblem) -> Routes:
     """One arc for every delivery. NoRoute: two ranks have no link."""
     ground = Ground(tables)
     return [[_taken(ground, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
 
 
-def shortest_path_routes(tables: Dissemination) -> Routes:
+def shortest_path_routes(tables: CopyProblem) -> Routes:
     """The tree of shortest paths, an arc being as long as a chunk is on it; whatever else is under way."""
     trees = {}
     routes = []
@@ -43,7 +43,7 @@ def shortest_path_routes(tables: Dissemination) -> Routes:
     return routes
 
 
-def doubling_routes(tables: Dissemination) -> Routes:
+def doubling_routes(tables: CopyProblem) -> Routes:
     """In round i every rank passes all it holds to the one whose number differs in bit i. NoRoute: the number of
     ranks is no power of two, or such a pair has no link."""
     n = tables.problem.ranks
@@ -64,7 +64,7 @@ def doubling_routes(tables: Dissemination) -> Routes:
     return routes
 
 
-def hierarchical_routes(tables: Dissemination) -> Routes:
+def hierarchical_routes(tables: CopyProblem) -> Routes:
     """Between servers first, each time to the rank with the same number in its server, then inside each server; a
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
     ground = Ground(tables)
@@ -107,14 +107,14 @@ def _landing(ground: Ground, origin: Rank, ranks: tuple[Rank, ...]) -> Rank:
     return ground.tables.problem.arcs[ground.bridge((origin,), ranks)].dst
 
 
-def _chunks(tables: Dissemination) -> range:
+def _chunks(tables: CopyProblem) -> range:
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
     return range(len(collective.chunks))
 
 
-def _deliveries(tables: Dissemination, k: int) -> list[tuple[Rank, Rank]]:
+def _deliveries(tables: CopyProblem, k: int) -> list[tuple[Rank, Rank]]:
     collective = tables.problem.collective
     origin = min(collective.pre[k])
     return [(origin, r) for r in sorted(collective.post[k] - collective.pre[k])]
@@ -135,7 +135,7 @@ def _leads_to(rank: Rank, bit: int, wanted: frozenset[Rank], n: int) -> bool:
     return any(r in wanted for r in reached)
 
 
-def _shortest_tree(tables: Dissemination, origins: frozenset[Rank]) -> dict[Rank, int]:
+def _shortest_tree(tables: CopyProblem, origins: frozenset[Rank]) -> dict[Rank, int]:
     """The arc by which a shortest path enters each rank."""
     narrowest = [
         min(tables.resources[r].capacity for r in tables.resources_of[a]) for a in range(len(tables.problem.arcs))

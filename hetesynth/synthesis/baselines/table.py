@@ -7,35 +7,35 @@ from collections.abc import Callable, Sequence
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
-from hetesynth.synthesis.baselines.server_rings import rail_routes
+from hetesynth.synthesis.baselines.server_rings import server_ring_routes
 from hetesynth.synthesis.baselines.simple import (
     all_pairs_routes,
     doubling_routes,
     hierarchical_routes,
     shortest_path_routes,
 )
-from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.list_scheduling import list_schedule
 from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
-Router = Callable[[Dissemination], Routes]
+Router = Callable[[CopyProblem], Routes]
 
-PERSONAL = ("alltoall", "gather", "scatter")
+PERSONALIZED = ("alltoall", "gather", "scatter")
 
 
-def _nccl_ring(tables: Dissemination) -> Routes:
+def _nccl_ring(tables: CopyProblem) -> Routes:
     """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
-    return (all_pairs_routes if tables.problem.collective.name in PERSONAL else ring_routes)(tables)
+    return (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else ring_routes)(tables)
 
 
-def _nccl_tree(tables: Dissemination) -> Routes:
-    return (all_pairs_routes if tables.problem.collective.name in PERSONAL else double_tree_routes)(tables)
+def _nccl_tree(tables: CopyProblem) -> Routes:
+    return (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else double_tree_routes)(tables)
 
 
-def _shortest(tables: Dissemination) -> Routes:
+def _shortest(tables: CopyProblem) -> Routes:
     """Shortest paths; where these take too many peers, over links to few others."""
     routes = shortest_path_routes(tables)
     if excess(tables.problem, {a for route in routes for a in route}) is None:
@@ -46,12 +46,12 @@ def _shortest(tables: Dissemination) -> Routes:
 
 def baseline(name: str, source: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
-    asked: dict[int, tuple[Dissemination, Routes]] = {}  # the last problem by its identity, which the tables keep
+    asked: dict[int, tuple[CopyProblem, Routes]] = {}  # the last problem by its identity, which the tables keep
 
-    def routed(problem: Problem) -> tuple[Dissemination, Routes]:
+    def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
         if id(problem) not in asked:
             asked.clear()
-            tables = Dissemination(problem)
+            tables = CopyProblem(problem)
             asked[id(problem)] = tables, router(tables)
         return asked[id(problem)]
 
@@ -65,7 +65,7 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem)
         asked.clear()
-        schedule = list_schedule(tables, routes, lambda: search.budget.punctual and search.out_of_time())
+        schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
         if schedule is None:
             return
         search.offer(schedule, name)
@@ -78,8 +78,8 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     that is solved backwards is told, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
-    def router(tables: Dissemination) -> Routes:
-        if tables.problem.collective.name in PERSONAL:
+    def router(tables: CopyProblem) -> Routes:
+        if tables.problem.collective.name in PERSONALIZED:
             return all_pairs_routes(tables)
         arc = tables.problem.arcs[0]
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
@@ -93,6 +93,6 @@ BASELINES: tuple[Strategy, ...] = (
     baseline("sph", "shortest paths, whatever the load", _shortest),
     baseline("all-pairs", "everything straight to its receiver", all_pairs_routes),
     baseline("doubling", "recursive doubling and halving", doubling_routes),
-    baseline("rails", "rings of servers whose NICs keep their peers", rail_routes),
+    baseline("rails", "rings of servers whose NICs keep their peers", server_ring_routes),
     baseline("hierarchical", "between servers, then inside them", hierarchical_routes),
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination, excess
+from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.search import Search
 
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ class _Exchange:
     jobs: list[tuple[int, int]]
 
     def __post_init__(self) -> None:
-        tables = Dissemination(self.problem)
+        tables = CopyProblem(self.problem)
         self.capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
         self.uses = [tables.resources_of[a] for _, a in self.jobs]
         self.load: Ints = np.zeros(len(self.capacity), dtype=np.int64)

@@ -24,7 +24,7 @@ import numpy as np
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.kernel import Bools, Floats, Ints, compiled, kept, run_round
 from hetesynth.synthesis.search import Search
 
@@ -33,7 +33,9 @@ NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matt
 SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
 NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
 GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
-GRACE = 20.0  # seconds that the first round has in any case: some schedule is better than a punctual nothing
+EXTENSION = (
+    20.0  # seconds that the first round has in any case: some schedule is better than a strict_deadline nothing
+)
 MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
@@ -49,7 +51,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
 
     ``rounds`` defaults to as many as the size of the problem allows.
     """
-    arrays = _Arrays(Dissemination(search.problem))
+    arrays = _Arrays(CopyProblem(search.problem))
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
     price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
@@ -77,15 +79,15 @@ def improve(search: Search, rounds: int | None = None) -> None:
 
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
-    """What stops a round when time is out; the first schedule of all gets ``GRACE`` seconds at least, where the
-    budget does not ask for punctuality."""
+    """What stops a round when time is out; the first schedule of all gets ``EXTENSION`` seconds at least, where
+    the budget does not ask for punctuality."""
     stop: Ints = np.zeros(1, dtype=np.int64)
     left = search.remaining()
     if left is None:
         yield stop
         return
-    patient = search.best is None and not search.budget.punctual
-    watch = threading.Timer(max(left, GRACE) if patient else max(left, 0.0), stop.fill, (1,))
+    patient = search.best is None and not search.budget.strict_deadline
+    watch = threading.Timer(max(left, EXTENSION) if patient else max(left, 0.0), stop.fill, (1,))
     watch.daemon = True
     watch.start()
     try:
@@ -164,7 +166,7 @@ def _round(
 class _Arrays:
     """A copying problem as the kernel reads it."""
 
-    tables: Dissemination
+    tables: CopyProblem
 
     @cached_property
     def capacity(self) -> Ints:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 
 
 @dataclass
 class _Room:
     """What is left of every resource in every step, and who sent what to whom (eq. 8)."""
 
-    tables: Dissemination
+    tables: CopyProblem
     used: dict[tuple[int, int], int] = field(default_factory=dict)
     sent: set[tuple[int, int, int]] = field(default_factory=set)
 
@@ -35,7 +35,7 @@ class _Room:
         return True
 
 
-def early(tables: Dissemination, schedule: Schedule) -> Schedule:
+def early(tables: CopyProblem, schedule: Schedule) -> Schedule:
     """Every delivery as early as possible, in the order of the schedule."""
     problem, room = tables.problem, _Room(tables)
     ready = {(k, r): 0 for k, pre in enumerate(problem.collective.pre) for r in pre}
@@ -48,7 +48,7 @@ def early(tables: Dissemination, schedule: Schedule) -> Schedule:
     return Schedule.of(moved, schedule.makespan)
 
 
-def late(tables: Dissemination, schedule: Schedule) -> Schedule:
+def late(tables: CopyProblem, schedule: Schedule) -> Schedule:
     """Every delivery as late as possible, in the reverse order of the schedule."""
     problem, room = tables.problem, _Room(tables)
     due: dict[tuple[int, int], int] = {}

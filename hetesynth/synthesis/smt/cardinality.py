@@ -59,4 +59,4 @@ def sequential(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
         before = now
 
 
-COUNTING: dict[str, Counting] = {"native": native, "totalizer": totalizer, "sequential": sequential}
+CARDINALITY_ENCODINGS: dict[str, Counting] = {"native": native, "totalizer": totalizer, "sequential": sequential}

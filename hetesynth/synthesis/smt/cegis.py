@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
 from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel
@@ -28,7 +28,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Out
     """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
     with deferred() as interrupted:
         try:
-            model = StepModel(Dissemination(search.problem), steps, search.pause(interrupted), interrupted)
+            model = StepModel(CopyProblem(search.problem), steps, search.pause(interrupted), interrupted)
             return _refine(search, model, rlimit), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
@@ -107,7 +107,7 @@ def _law(model: StepModel, violation: Violation) -> Law:
 class _Checkpoint:
     """The step at which a proposal first breaks a law."""
 
-    def __init__(self, tables: Dissemination, proposal: Schedule, step: int) -> None:
+    def __init__(self, tables: CopyProblem, proposal: Schedule, step: int) -> None:
         self.tables = tables
         self.step = step
         self.transfers = proposal.steps()[step]

@@ -7,7 +7,7 @@ In: a copying problem and a number of steps. Out: a schedule, a proof that there
 from __future__ import annotations
 
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
 from hetesynth.synthesis.smt.clauses import Answer
@@ -21,7 +21,7 @@ def synthesize(
     search: Search, steps: int, *, rlimit: int = RLIMIT, symmetry: bool = True
 ) -> tuple[Outcome, StepModel | None]:
     """Decide ``steps`` steps with the full model; ``symmetry``: looking at one of equivalent schedules only."""
-    tables = Dissemination(search.problem)
+    tables = CopyProblem(search.problem)
     with deferred() as interrupted:
         pause = search.pause(interrupted)
         try:
@@ -47,7 +47,7 @@ def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
     return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
 
 
-def every_law(tables: Dissemination) -> list[Law]:
+def every_law(tables: CopyProblem) -> list[Law]:
     """All laws of a problem: capacity (eq. 4, 5), single receipt (eq. 6), exclusion (eq. 8) where asked."""
     problem = tables.problem
     pairs = [(k, r) for k in range(len(problem.collective.chunks)) for r in range(problem.ranks)]

@@ -11,18 +11,18 @@ from functools import cached_property
 from random import Random
 
 from hetesynth.model.schedule import Schedule
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.neighbourhood_model import Delivery, Place
 
 LEAST_GROWTH = 8  # deliveries by which a window grows at least
 RELAYS = 4  # ranks that may pass a free chunk on although they do not want it
 
 
-class Surroundings:
+class Neighbourhood:
     """Of the windows that begin with one step cut out of ``schedule``."""
 
     def __init__(
-        self, tables: Dissemination, schedule: Schedule, placed: Mapping[Delivery, Place], rng: Random
+        self, tables: CopyProblem, schedule: Schedule, placed: Mapping[Delivery, Place], rng: Random
     ) -> None:
         self.tables = tables
         self.rng = rng

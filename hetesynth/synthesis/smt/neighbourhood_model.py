@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from hetesynth.model.schedule import Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.clauses import Answer, Clauses
 from hetesynth.synthesis.smt.step_model import Law, Sending
 
@@ -21,7 +21,7 @@ Delivery = tuple[int, int]  # chunk, rank it is brought to
 Place = tuple[int, int]  # link, step
 
 
-class WindowModel:
+class NeighbourhoodModel:
     """``free`` deliveries within ``steps`` steps, beside those that are ``placed``.
 
     ``ready``: from when on a rank can hold a chunk, see ``first_steps``. A free delivery to a rank that does not
@@ -30,7 +30,7 @@ class WindowModel:
 
     def __init__(
         self,
-        tables: Dissemination,
+        tables: CopyProblem,
         steps: int,
         placed: Mapping[Delivery, Place],
         free: set[Delivery],
@@ -205,14 +205,14 @@ class WindowModel:
         return sorted(Transfer(t, t + 1, k, a) for k, a, t in found)
 
 
-def size(tables: Dissemination, steps: int, free: set[Delivery], ready: Mapping[Delivery, int]) -> int:
+def size(tables: CopyProblem, steps: int, free: set[Delivery], ready: Mapping[Delivery, int]) -> int:
     """How many Send variables a window has, before it is built."""
     arcs = tables.problem.arcs
     return sum(max(0, steps - ready.get((k, arcs[a].src), steps)) for k, rank in free for a in tables.into[rank])
 
 
 def first_steps(
-    tables: Dissemination, placed: Mapping[Delivery, Place], free: set[Delivery]
+    tables: CopyProblem, placed: Mapping[Delivery, Place], free: set[Delivery]
 ) -> dict[tuple[int, int], int]:
     """The first step before which a rank can hold a chunk that is free somewhere; absent: never."""
     problem = tables.problem

@@ -18,12 +18,12 @@ from random import Random
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.justify import early, late, without_step
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
-from hetesynth.synthesis.smt.neighbourhood_choice import Surroundings
-from hetesynth.synthesis.smt.neighbourhood_model import Delivery, WindowModel, first_steps, size
+from hetesynth.synthesis.smt.neighbourhood_choice import Neighbourhood
+from hetesynth.synthesis.smt.neighbourhood_model import Delivery, NeighbourhoodModel, first_steps, size
 from hetesynth.synthesis.smt.step_model import Law
 
 RLIMIT = 40_000_000  # solver resource units for all windows of one search
@@ -41,7 +41,7 @@ def improve(search: Search, *, rlimit: int = RLIMIT, share: float = 1.0) -> None
     left = search.remaining()
     until = None if left is None else search.elapsed() + share * left
     with deferred() as interrupted:
-        pane = _Pane(search, Dissemination(search.problem), search.pause(interrupted), interrupted, rlimit, until)
+        pane = _Pane(search, CopyProblem(search.problem), search.pause(interrupted), interrupted, rlimit, until)
         try:
             pane.pause()
             while not search.done and pane.shorten():
@@ -55,7 +55,7 @@ class _Pane:
     """One search through windows: what they share."""
 
     search: Search
-    tables: Dissemination
+    tables: CopyProblem
     pause: Callable[[], None]
     stop: threading.Event
     rlimit: int
@@ -98,7 +98,7 @@ class _Pane:
         """Look through ever larger windows that start at ``step``, cut out of ``schedule``."""
         steps = schedule.makespan - 1
         placed, free = without_step(self.tables.problem, schedule, step)
-        around = Surroundings(self.tables, schedule, placed, self.rng)
+        around = Neighbourhood(self.tables, schedule, placed, self.rng)
         unanswered = 0
         while unanswered < UNANSWERED:
             window = free | (around.relays(free) - placed.keys() if placed else around.everyone())
@@ -106,7 +106,7 @@ class _Pane:
             if size(self.tables, steps, window, ready) > MAX_WINDOW:
                 return None
             self._pause()
-            model = WindowModel(self.tables, steps, placed, window, ready, self._pause, self.stop)
+            model = NeighbourhoodModel(self.tables, steps, placed, window, ready, self._pause, self.stop)
             for law in model.full():
                 model.add(law)
             found = self._refine(model)
@@ -124,7 +124,7 @@ class _Pane:
             placed = {d: place for d, place in placed.items() if d not in blamed}
         return None
 
-    def _refine(self, model: WindowModel) -> Schedule | list[Delivery] | None:
+    def _refine(self, model: NeighbourhoodModel) -> Schedule | list[Delivery] | None:
         """CEGIS on one window: a schedule, whom to blame, or None when the budget ended first."""
         problem = self.tables.problem
         while True:
@@ -145,7 +145,7 @@ class _Pane:
                 raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
 
 
-def _law(tables: Dissemination, violation: Violation) -> Law | None:
+def _law(tables: CopyProblem, violation: Violation) -> Law | None:
     """The law that ``violation`` broke, resources as ``tables`` numbers them; None: another one implies it."""
     if violation.kind == "overloaded":
         for r, resource in enumerate(tables.resources):
@@ -159,7 +159,7 @@ def _law(tables: Dissemination, violation: Violation) -> Law | None:
     raise InternalError(f"the window allowed what it must not: {violation.message}")
 
 
-def _cuts(tables: Dissemination, schedule: Schedule) -> Iterator[tuple[Schedule, int]]:
+def _cuts(tables: CopyProblem, schedule: Schedule) -> Iterator[tuple[Schedule, int]]:
     """Schedules as long, with a step to cut out of each: the ends first, then where least is delivered."""
     first = early(tables, schedule)
     yield first, schedule.makespan - 1

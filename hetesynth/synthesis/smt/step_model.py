@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hetesynth.model.schedule import Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.cardinality import Counting, native
 from hetesynth.synthesis.smt.clauses import Answer, Clauses, Options
 
@@ -36,7 +36,7 @@ class Law:
     b: int = 0
 
 
-def size(tables: Dissemination, steps: int) -> int:
+def size(tables: CopyProblem, steps: int) -> int:
     """How many Send variables the model has, before it is built."""
     problem = tables.problem
     total = 0
@@ -58,7 +58,7 @@ class StepModel:
 
     def __init__(
         self,
-        tables: Dissemination,
+        tables: CopyProblem,
         steps: int,
         pause: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import z3
 
 from hetesynth.model.schedule import Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.clauses import Answer
 
 
 class TimeModel:
     """Integers for times, Booleans for links taken; every law from the start."""
 
-    def __init__(self, tables: Dissemination, steps: int) -> None:
+    def __init__(self, tables: CopyProblem, steps: int) -> None:
         self.tables = tables
         self.steps = steps
         self.solver = z3.Solver()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -22,12 +22,12 @@ from hetesynth.synthesis.timed.balanced_paths_kernel import (
     COMPILE_FROM,
     Floats,
     Ints,
-    compiled_listing,
+    compiled_list_scheduling,
     compiled_sweep,
-    run_listing,
+    run_list_scheduling,
     run_sweep,
 )
-from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, TimedRoutes, rows, schedule_of
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, rows, schedule_of
 from hetesynth.synthesis.timed.list_scheduling import listed
 
 SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)  # of prices, sweep by sweep
@@ -57,7 +57,7 @@ def exchange_strategy(rates: Rates) -> Strategy:
         tables = within_peers(search.problem)
         if tables is None or refuses(search.problem) is not None:
             return
-        paths = Paths(tables, rates.clockwork(tables), search.budget.seed)
+        paths = Paths(tables, rates.link_times(tables), search.budget.seed)
         for number, sharpness in enumerate(SHARPNESS):
             if number and search.out_of_time():
                 break
@@ -80,8 +80,8 @@ def exchange_strategy(rates: Rates) -> Strategy:
 class Paths:
     """A path for every chunk that has to move, and the seconds of work they put on every resource."""
 
-    tables: Dissemination
-    clock: Clockwork
+    tables: CopyProblem
+    clock: LinkTimes
     seed: int
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class Paths:
             moves = zip(self.chunk.tolist(), self.length.tolist(), self.paths, strict=True)
             order = [(k, a) for k, n, path in moves for a in path[:n].tolist()]
             return listed(self.tables, self.clock, order, pressure)
-        kernel = compiled_listing() if self.large else run_listing
+        kernel = compiled_list_scheduling() if self.large else run_list_scheduling
         tail = self._tails()
         begins = np.zeros(self.paths.shape)
         alike = ALIKE * float(self.busy.min()) if len(self.busy) else 0.0

@@ -93,7 +93,7 @@ def run_sweep(
     return True
 
 
-def run_listing(
+def run_list_scheduling(
     uses_start: Ints, uses: Ints, flow: Floats, busy: Floats, length: Ints, paths: Ints, tail: Floats,
     pressure: float, alike: float, left: Floats, begins: Floats,
 ) -> float:  # fmt: skip
@@ -168,6 +168,6 @@ def compiled_sweep() -> Callable[..., Any]:
     return machine_code(run_sweep)
 
 
-def compiled_listing() -> Callable[..., Any]:
-    """``run_listing`` as machine code."""
-    return machine_code(run_listing)
+def compiled_list_scheduling() -> Callable[..., Any]:
+    """``run_list_scheduling`` as machine code."""
+    return machine_code(run_list_scheduling)

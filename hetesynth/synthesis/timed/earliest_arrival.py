@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination, without_useless
+from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -37,7 +37,7 @@ GROWTH = 0.5  # how much dearer the busiest resource becomes in a round
 
 
 @dataclass(frozen=True, slots=True)
-class Clockwork:
+class LinkTimes:
     """Seconds: ``alpha[a]`` of arc a before its bytes flow, ``busy[r]`` that a chunk takes of resource r alone."""
 
     alpha: Sequence[float]
@@ -54,14 +54,14 @@ class TimedRoutes:
     seconds: float
 
 
-def seats(tables: Dissemination, clock: Clockwork) -> list[int]:
+def seats(tables: CopyProblem, clock: LinkTimes) -> list[int]:
     """For each resource how many of its slowest transfers it serves at full speed; those of one step share it."""
     stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
     longest = [max(stays[a] for a in resource.arcs) for resource in tables.resources]
     return [max(1, int(stay / b + 1e-9)) if b > 0 else 1 for stay, b in zip(longest, clock.busy, strict=True)]
 
 
-def schedule_of(tables: Dissemination, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
+def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
     """The routes in the step model: every resource serves its transfers in the order of their start times, at most
     ``most`` in a step."""
     problem = tables.problem
@@ -87,7 +87,7 @@ def schedule_of(tables: Dissemination, timed: TimedRoutes, most: Sequence[int] |
 
 
 def rounds(
-    tables: Dissemination, clock: Clockwork, weight: float, number: int, ended: Callable[[], bool]
+    tables: CopyProblem, clock: LinkTimes, weight: float, number: int, ended: Callable[[], bool]
 ) -> list[TimedRoutes]:
     """Up to ``number`` rounds with prices of ``weight`` times the seconds a resource is kept busy."""
     scarcity = [1.0] * len(tables.resources)
@@ -103,7 +103,7 @@ def rounds(
     return found
 
 
-def earliest_arrival(tables: Dissemination, clock: Clockwork, price: Sequence[float]) -> TimedRoutes:
+def earliest_arrival(tables: CopyProblem, clock: LinkTimes, price: Sequence[float]) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
     problem, collective = tables.problem, tables.problem.collective
     arcs = problem.arcs
@@ -138,7 +138,7 @@ def rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     return start, np.array([value for row in table for value in row], dtype=np.int64)
 
 
-def _distances(tables: Dissemination, flow: Sequence[float]) -> Floats:
+def _distances(tables: CopyProblem, flow: Sequence[float]) -> Floats:
     """Seconds from every rank to every other along the quickest arcs, nothing else under way."""
     n = tables.problem.ranks
     distance = np.full((n, n), np.inf)
@@ -161,7 +161,7 @@ class Rates:
     rate: Sequence[float]
     chunk_bytes: float
 
-    def clockwork(self, tables: Dissemination) -> Clockwork:
+    def link_times(self, tables: CopyProblem) -> LinkTimes:
         """The seconds of a problem on these links: a law is as fast as the slowest resource all its arcs use."""
         busy = []
         for resource in tables.resources:
@@ -170,7 +170,7 @@ class Rates:
             )
             slowest = min((self.rate[r] for r in common), default=float("inf"))
             busy.append(self.chunk_bytes / slowest)
-        return Clockwork(self.alpha, busy)
+        return LinkTimes(self.alpha, busy)
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
@@ -180,7 +180,7 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
         tables = within_peers(search.problem)
         if tables is None:
             return
-        found = rounds(tables, rates.clockwork(tables), weight, ROUNDS if weight else 1, search.out_of_time)
+        found = rounds(tables, rates.link_times(tables), weight, ROUNDS if weight else 1, search.out_of_time)
         best = min(found, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetesynth.synthesis.copy_problem import Dissemination
-from hetesynth.synthesis.timed.earliest_arrival import Clockwork, TimedRoutes, rows
-from hetesynth.synthesis.timed.list_scheduling_kernel import compiled, run_listing
+from hetesynth.synthesis.copy_problem import CopyProblem
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, TimedRoutes, rows
+from hetesynth.synthesis.timed.list_scheduling_kernel import compiled, run_list_scheduling
 
 EPOCHS = 60  # times that urgencies are worked out anew
 ALIKE = 1e-3  # of the shortest stay on a resource: starts that differ by less are the same
@@ -22,7 +22,7 @@ COMPILE_FROM = (2_000, 200)  # deliveries; fewer are interpreted: where numba is
 
 
 def listed(
-    tables: Dissemination, clock: Clockwork, deliveries: Sequence[tuple[int, int]], pressure: float = 1.0
+    tables: CopyProblem, clock: LinkTimes, deliveries: Sequence[tuple[int, int]], pressure: float = 1.0
 ) -> TimedRoutes:  # fmt: skip
     """Begin times of ``deliveries`` (chunk, arc), which stand in an order in which they could be made.
 
@@ -42,7 +42,7 @@ def listed(
     stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
     flow = np.array([clock.alpha[a] + stays[a] for _, a in deliveries])
     begins = np.zeros(len(deliveries))
-    kernel = compiled() if len(deliveries) > COMPILE_FROM["numba" in sys.modules] else run_listing
+    kernel = compiled() if len(deliveries) > COMPILE_FROM["numba" in sys.modules] else run_list_scheduling
     alike = ALIKE * min((b for b in clock.busy if b > 0), default=1e-9)
     seconds = kernel(parent, starts, uses, flow, busy, pressure, EPOCHS, alike, load.copy(), begins)
     return TimedRoutes(dict(zip(deliveries, begins.tolist(), strict=True)), load.tolist(), float(seconds))

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def run_listing(
+def run_list_scheduling(
     parent: Ints, uses_start: Ints, uses: Ints, flow: Floats, busy: Floats, pressure: float, epochs: int,
     alike: float, left: Floats, begins: Floats,
 ) -> float:  # fmt: skip
@@ -83,5 +83,5 @@ def run_listing(
 
 
 def compiled() -> Callable[..., Any]:
-    """``run_listing`` as machine code."""
-    return machine_code(run_listing)
+    """``run_list_scheduling`` as machine code."""
+    return machine_code(run_list_scheduling)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival import (
-    Clockwork,
+    LinkTimes,
     Rates,
     TimedRoutes,
     earliest_arrival,
@@ -41,7 +41,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         tables = within_peers(search.problem)
         if tables is None:
             return
-        clock = rates.clockwork(tables)
+        clock = rates.link_times(tables)
         found = sorted(_rounds(search, tables, clock), key=_busiest)
         best = min(found, key=lambda timed: timed.seconds)
         for number, routes in enumerate(found):
@@ -57,7 +57,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     return Strategy("negotiated", "balanced loads in seconds, listed", improve, stranded)
 
 
-def _rounds(search: Search, tables: Dissemination, clock: Clockwork) -> list[TimedRoutes]:
+def _rounds(search: Search, tables: CopyProblem, clock: LinkTimes) -> list[TimedRoutes]:
     """Routes of several rounds, at least of one; a round is not begun that would leave no time to list."""
     busy = np.array(clock.busy)
     scarcity = np.ones(len(busy))

@@ -13,10 +13,10 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Clockwork, Rates, TimedRoutes, schedule_of
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
 from hetesynth.synthesis.trees.balanced_trees import TreeRouting, precedence, refuses
 
 SWEEPS = 8
@@ -25,14 +25,14 @@ URGENT = 0.05  # seconds that a delivery may go ahead of another for each second
 EPOCHS = 60  # times that urgencies are worked out anew
 
 
-def paced_strategy(rates: Rates) -> Strategy:
+def timed_trees_strategy(rates: Rates) -> Strategy:
     """A strategy that offers the quickest schedule of a few sweeps, in its own reckoning."""
 
     def improve(search: Search) -> None:
         if refuses(search.problem) is not None:
             return
-        tables = Dissemination(search.problem)
-        clock = rates.clockwork(tables)
+        tables = CopyProblem(search.problem)
+        clock = rates.link_times(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
         routing = TreeRouting(search.problem, 1, rng)
@@ -52,17 +52,17 @@ def paced_strategy(rates: Rates) -> Strategy:
             if best is None or found.seconds < best.seconds:
                 best = found
         if best is not None:
-            search.offer(schedule_of(tables, best), "paced trees")
+            search.offer(schedule_of(tables, best), "timed-trees")
 
-    return Strategy("paced-trees", "balanced trees in seconds", improve, refuses)
+    return Strategy("timed-trees", "balanced trees in seconds", improve, refuses)
 
 
 @dataclass
 class _Listing:
     """One list schedule of fixed trees."""
 
-    tables: Dissemination
-    clock: Clockwork
+    tables: CopyProblem
+    clock: LinkTimes
     trees: list[list[tuple[int, int, int]]]
     load: np.ndarray[tuple[int, ...], np.dtype[np.float64]]  # deliveries over each resource
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.trees import balanced_trees as trees
 from hetesynth.synthesis.trees.step_lp import filled
 from hetesynth.synthesis.trees.tree_packing import packed
 
-GRACE = 10.0  # seconds more, where some schedule is better than a punctual nothing
+EXTENSION = 10.0  # seconds more, where some schedule is better than a strict_deadline nothing
 
 
 def refuses(problem: Problem) -> str | None:
@@ -29,7 +29,7 @@ def improve(search: Search, pause: int = 0) -> None:
     """Offer the schedule of packed trees, if they can be had in time; ``pause``: see ``filling``."""
     if refuses(search.problem) is not None:
         return
-    grace = 0.0 if search.budget.punctual else GRACE
+    grace = 0.0 if search.budget.strict_deadline else EXTENSION
 
     def ended() -> bool:
         return search.out_of_time(-grace)
@@ -38,15 +38,15 @@ def improve(search: Search, pause: int = 0) -> None:
     packing = packed(search.problem, search.target, rng, ended)
     if packing is None:
         return
-    schedule = filled(Dissemination(search.problem), packing.trees, packing.copy, pause, ended)
+    schedule = filled(CopyProblem(search.problem), packing.trees, packing.copy, pause, ended)
     if schedule is not None:
         search.offer(schedule, "packed")
 
 
-def pausing_strategy() -> Strategy:
+def forwarding_delay_strategy() -> Strategy:
     """The variant whose ranks pass a chunk on one step later than they could."""
 
-    def improve_with_pause(search: Search) -> None:
+    def improve_with_forwarding_delay(search: Search) -> None:
         improve(search, 1)
 
-    return Strategy("packed", "packed trees, with a pause at every rank", improve_with_pause, refuses)
+    return Strategy("packed", "packed trees, with a pause at every rank", improve_with_forwarding_delay, refuses)

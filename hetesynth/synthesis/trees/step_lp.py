@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.trees.balanced_trees import Tree, precedence
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ NODES = 200  # of a program without an integral solution
 
 
 def filled(
-    tables: Dissemination, trees: Sequence[Tree], copy: Sequence[int], pause: int, ended: Callable[[], bool]
+    tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int], pause: int, ended: Callable[[], bool]
 ) -> Schedule | None:
     """The schedule of ``trees``, chunks of a smaller ``copy`` first; None when it was ended or grew too long.
 
     ``pause``: steps between those in which a rank receives a chunk and passes it on.
     """
-    return _Filling(tables, trees, copy, pause).run(ended)
+    return _StepLp(tables, trees, copy, pause).run(ended)
 
 
 @dataclass
-class _Filling:
-    tables: Dissemination
+class _StepLp:
+    tables: CopyProblem
     trees: Sequence[Tree]
     copy: Sequence[int]
     pause: int

@@ -18,7 +18,7 @@ import numpy as np
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.copy_problem import Dissemination
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.trees.balanced_trees import Tree, TreeRouting
 
 FEW = 13  # chunks of a kind that are routed at most
@@ -93,7 +93,7 @@ def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
         for rank in post - pre:
             lacks[rank] += 1
-    tables = Dissemination(problem)
+    tables = CopyProblem(problem)
     resources = tables.resources
     for rank in range(problem.ranks):
         into = [uses[a] for a in tables.into[rank]]

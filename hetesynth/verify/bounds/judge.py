@@ -15,7 +15,7 @@ from hetesynth.model.bound import (
     DistanceWitness,
     FlowWitness,
     GrowthWitness,
-    LandingWitness,
+    LastStepWitness,
     LowerBound,
     PriceWitness,
     UnsatWitness,
@@ -33,7 +33,7 @@ Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, sa
 
 _WITNESS = {
     "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
-    "landing": LandingWitness,
+    "landing": LastStepWitness,
     "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
     "unsat": UnsatWitness,
 }  # fmt: skip
@@ -87,7 +87,7 @@ def _proved_steps(problem: Problem, bound: LowerBound) -> int:
             return _distance_steps(view, witness)
         case CutWitness():
             return cut_steps(view, witness)
-        case LandingWitness():
+        case LastStepWitness():
             return landing_steps(view, witness)
         case FlowWitness():
             return flow_steps(view, witness)
