@@ -186,7 +186,8 @@ def ranked_programs(
 
 
 def for_candidate(
-    request: Request, candidate: Candidate, time_optimality: TimeOptimality, clock: PhaseTimer, choice: Choice | None = None,
+    request: Request, candidate: Candidate, time_optimality: TimeOptimality, clock: PhaseTimer,
+    choice: Choice | None = None,
     progress: Progress = silent, throttling: Throttling | None = None,
 ) -> Synthesis:  # fmt: skip
     """What ``candidate`` becomes. Raises HetesynthError with a code of ``UNFIT`` when it does not fit a target."""

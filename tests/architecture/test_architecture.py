@@ -11,21 +11,11 @@ import pytest
 
 import hetesynth
 from hetesynth.errors import HetesynthError
-from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.registry import STRATEGIES, strategy
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(hetesynth.__file__).parent
 HEAVY = ("z3", "numpy", "scipy", "lark", "networkx", "lxml", "numba")
-
-# modules of hetesynth/synthesis that are not a strategy of their own; a new file belongs here or in the registry
-PARTS = {
-    "__init__", "strategy", "registry", "search", "solve", "exact", "step_model", "dissemination", "greedy_kernel",
-    "interrupts", "requery", "clauses", "counting", "time_model", "window_model", "surroundings",
-    "justify", "symmetry", "routing", "timed", "timed_kernel", "machine_code", "timed-trees", "exchange",
-    "exchange_kernel", "filling", "listing", "listing_kernel", "negotiated", "packing",
-    "peers",
-}  # fmt: skip
 
 
 def python(code: str) -> str:
@@ -43,10 +33,16 @@ def test_the_layers_hold() -> None:
 
 
 def test_every_strategy_file_is_registered() -> None:
-    files = {p.stem for p in (PACKAGE / "synthesis").glob("*.py")} - PARTS
-    assert files <= set(STRATEGIES), f"register or list as a part: {sorted(files - set(STRATEGIES))}"
-    baselines = {s.name for s in BASELINES}  # a package of their own
-    assert set(STRATEGIES) - files - baselines == {"auto"}
+    """What neither the registry nor the candidates for a size lead to is used by nobody."""
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("hetesynth", cache_dir=None)
+    used = {"hetesynth.synthesis.registry", "hetesynth.synthesis.solve"}
+    for top in ("hetesynth.synthesis.registry", "hetesynth.autotune.candidates", "hetesynth.synthesis.solve"):
+        used |= graph.find_upstream_modules(top)
+    families = {f"hetesynth.synthesis.{p.parent.name}" for p in (PACKAGE / "synthesis").glob("*/__init__.py")}
+    modules = graph.find_descendants("hetesynth.synthesis") - families
+    compiled_on_demand = {"hetesynth.synthesis.smt.recheck", "hetesynth.synthesis.smt.time_model"}
+    assert modules - used <= compiled_on_demand, f"register or remove: {sorted(modules - used)}"
     for name, registered in STRATEGIES.items():
         assert registered.name == name and registered.source and strategy(name) is registered
 

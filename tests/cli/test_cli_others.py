@@ -121,14 +121,15 @@ def test_bounds_check_fails_on_a_wrong_bound(
 ) -> None:
     from dataclasses import replace
 
-    from hetesynth.pipeline import synthesis as pipeline
+    from hetesynth.compile import problem as problems
+    from hetesynth.compile.request import Request
 
-    def raised(wanted: pipeline.Request) -> object:
+    def raised(wanted: Request) -> object:
         problem, found = honest(wanted)
         return problem, [replace(found[0], steps=found[0].steps + 1), *found[1:]]
 
-    honest = pipeline.bounds
-    monkeypatch.setattr(pipeline, "bounds", raised)
+    honest = problems.bounds
+    monkeypatch.setattr(problems, "bounds", raised)
     assert run(["bounds", FIG10, "--coll", "allgather", "--check"]) == 1
     assert "does not hold" in capsys.readouterr().out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from emitter.emitter_cases import GRAPHS, case
+from support.lowering_cases import GRAPHS, case
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import in_place_supported

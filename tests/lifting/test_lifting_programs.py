@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from emitter.emitter_cases import GRAPHS, case, problem_on, random_schedule
+from support.lowering_cases import GRAPHS, case, problem_on, random_schedule
 from verify.program_builders import good_programs
 
 from hetesynth.collectives.library import collective

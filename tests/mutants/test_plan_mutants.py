@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from emitter.emitter_cases import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.lowering_cases import case
 from support.plan_chaos import outcome
 
 from hetesynth.lowering.mscclpp.lower import PlanOptions, lower_plan

@@ -14,7 +14,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def test_the_first_round_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "GRACE", 0.2)
+    monkeypatch.setattr(greedy, "EXTENSION", 0.2)
     monkeypatch.setattr(greedy, "COMPILE_FROM", (10**12, 10**12))
     search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1), schedule_violations)
     began = time.monotonic()

@@ -18,7 +18,7 @@ from hetesynth.model.plan import OPEN_MAX_BYTES
 from hetesynth.verify.mscclpp.judge import plan_violations
 from hetesynth.verify.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
 
-GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"
+GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"
 
 
 def _data() -> Path:

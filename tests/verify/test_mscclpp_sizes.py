@@ -20,7 +20,7 @@ from hetesynth.verify.mscclpp.reader import load_plan, read_plan_json
 from hetesynth.verify.mscclpp.sizes import largest_message
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
-GOLDEN = Path(__file__).parents[1] / "emitter" / "golden" / "mscclpp_allgather_pair.json"
+GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"
 GIB = 2**30
 
 

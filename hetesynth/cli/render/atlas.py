@@ -23,14 +23,16 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
         shares = [row["percent_of_bound"] for row in entry["sizes"]]
         share = f", {min(shares):.0f}-{max(shares):.0f} % of the bound" if shares else ""
-        lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['way']}, {entry['steps']} steps{share}")
+        lines.append(
+            f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps{share}"
+        )
         lines += _plans_end(index, entry)
     lines += [
-        f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['way']}"
+        f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['candidate']}"
         f"{'' if row['in_atlas'] else ' (not needed)'}"
         for row in index["frontier"]
     ]
-    lines += [f"  fits no file {row['way']}: {row['reason']}" for row in index["unfit"]]
+    lines += [f"  fits no file {row['candidate']}: {row['reason']}" for row in index["unfit"]]
     if index["cut_short"]:
         lines.append("  cut short    more time may find quicker ones")
     if index["decided_by_clock"]:

@@ -210,13 +210,16 @@ _BOUND_WORDS = {
 
 def time_optimality_lines(made: Synthesis) -> Iterable[str]:
     """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
-    time_optimality = made.time_optimality
-    figures = time_optimality.figures()
-    if time_optimality.seconds is None or time_optimality.bound is None:
-        yield f"time         {size_text(time_optimality.size, EXACT)}: not simulated, too many transfers (--size asks for it)"
+    optimality = made.time_optimality
+    figures = optimality.figures()
+    if optimality.seconds is None or optimality.bound is None:
+        size = size_text(optimality.size, EXACT)
+        yield f"time         {size}: not simulated, too many transfers (--size asks for it)"
         return
-    size = size_text(time_optimality.size, EXACT)
-    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[time_optimality.bound.kind]}: {time_optimality.bound.proof}"
+    size = size_text(optimality.size, EXACT)
+    bound = (
+        f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[optimality.bound.kind]}: {optimality.bound.proof}"
+    )
     yield (
         f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
@@ -234,7 +237,7 @@ def time_optimality_lines(made: Synthesis) -> Iterable[str]:
     short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
     yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {size}{short}"
     for way, seconds, why in chosen.unfit:
-        lost = f"{time_optimality.seconds / seconds - 1:.1%}"
+        lost = f"{optimality.seconds / seconds - 1:.1%}"
         yield f"             {way} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from emitter_cases import case, problem_on
+from support.lowering_cases import case, problem_on
 
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.lowering.msccl.throttling import AFTERS, After, Throttling

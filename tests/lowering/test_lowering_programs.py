@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
-from emitter_cases import GRAPHS, case, problem_on, random_schedule, stretched
+from support.lowering_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import in_place_supported

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from emitter_cases import case
+from support.lowering_cases import case
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower

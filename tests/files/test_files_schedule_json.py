@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 import pytest
-from emitter_cases import case
 from hypothesis import given
 from hypothesis import strategies as st
+from support.lowering_cases import case
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files import schedule_json

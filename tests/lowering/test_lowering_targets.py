@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from emitter_cases import GRAPHS, case, problem_on, random_schedule
+from support.lowering_cases import GRAPHS, case, problem_on, random_schedule
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import in_place_supported

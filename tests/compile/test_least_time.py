@@ -125,7 +125,7 @@ def test_without_success_the_ways_are_left_soon_after_the_budget(monkeypatch: py
         seconds[0] += 6.0
 
     monkeypatch.setattr(deadline, "source", lambda: seconds[0])
-    monkeypatch.setattr(sizing._Run, "_try", fails)
+    monkeypatch.setattr(sizing._TuningRun, "_try", fails)
     ring = EXAMPLES / "ring8" / "topo.dsl"
     wanted = Request(ring, "allgather", budget=Budget(1.0), size=1 << 20)
     with pytest.raises(HetesynthError, match="in the time budget") as found:

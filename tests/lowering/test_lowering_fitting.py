@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from emitter_cases import case
+from support.lowering_cases import case
 
 import hetesynth.lowering.msccl.lower as lowering
 from hetesynth.collectives.library import collective
