@@ -55,7 +55,7 @@ SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
 
 WEIGHTS = (0.0, 0.5, 1.0)
 
-PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than the spec
+PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than latency
 
 PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
 
@@ -96,7 +96,7 @@ class CandidateSpecs:
 
     @property
     def bandwidth_latency_ratio(self) -> float:
-        """Seconds that the bytes take at least over seconds that the spec takes at least."""
+        """Seconds that the bytes take at least over seconds that latency takes at least."""
         bytes_ = max(float(b.seconds_per_byte) for b in self.bounds) * self.size
         latency = max(float(b.latency) for b in self.bounds)
         return bytes_ / latency if latency else math.inf
@@ -136,8 +136,10 @@ class CandidateSpecs:
         return [unit]
 
     def of(self, chunks: int, *, hurry: bool = False) -> Iterator[CandidateSpec]:
-        """The specs with ``chunks`` chunks per rank, in order. ``hurry``: with the paper's capacities only, as the
-        others take seconds to find on large clusters."""
+        """The candidate specs with ``chunks`` chunks per rank, in order.
+
+        ``hurry``: with the paper's capacities only, as the others take seconds to find on large clusters.
+        """
         from hetesynth.synthesis.registry import SIZED, STRATEGIES
 
         exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
@@ -224,7 +226,7 @@ class CandidateSpecs:
             options = replace(self.request.chunking, chunk_bytes=int(exact))
             heavy = (
                 self.bandwidth_latency_ratio >= PRICED
-            )  # load counts more than the spec: rails first, as time may end after it
+            )  # load counts more than latency: rails first, as time may end after it
             for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
                 yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
 
@@ -285,7 +287,7 @@ class CandidateSpecs:
             )
 
     def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
-        """The specs of the one strategy asked for, which counts seconds."""
+        """The candidate specs of the one strategy asked for, which counts seconds."""
         match self.request.strategy:
             case "timed":
                 yield from self._timed(chunks, chunkings[0], exact)

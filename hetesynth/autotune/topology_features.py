@@ -36,7 +36,7 @@ def features(topology: Topology, bounds: Bounds) -> dict[str, Any]:
 
 
 def diameter(topology: Topology) -> int:
-    """Links on the shortest spec between the two ranks that are farthest apart."""
+    """Links on the shortest path between the two ranks that are farthest apart."""
     near: dict[Rank, set[Rank]] = defaultdict(set)
     for link in topology.links:
         near[link.src].add(link.dst)

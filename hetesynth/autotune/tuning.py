@@ -2,7 +2,7 @@
 
 In: a topology, a request, a size. Out: candidates, each a verified schedule with a clock that predicts it at any
 size, the quickest first. Steps are only the means here: a candidate with more steps may well be quicker. What is
-tried stands in ``specs``; a direction in which more (or fewer) chunks made things worse twice is left alone.
+tried stands in ``candidates``; a direction in which more (or fewer) chunks made things worse twice is left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENOUGH = 0.9998  # of the bound: nothing is left to gain
 NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
 LAST_RESORT = 20.0  # seconds past the budget, beyond the least time, after which nothing else is tried at first
 ALIKE = 0.003  # what a simpler schedule may take longer
-BEHIND = 1.3  # times the best: a kind of spec that was slower is not tried with other numbers of chunks
+BEHIND = 1.3  # times the best: a kind of candidate that was slower is not tried with other numbers of chunks
 STEADY_BEHIND = 2.0  # the same for what keeps its time as a program
 KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
 KEPT = 8  # candidates that are kept: the quickest, and one more for each target that they may not fit
@@ -43,7 +43,7 @@ KEPT = 8  # candidates that are kept: the quickest, and one more for each target
 
 @dataclass(frozen=True)
 class Candidate:
-    """One spec to do it, and ``seconds`` for the size asked for."""
+    """A verified schedule, and ``seconds`` for the size asked for."""
 
     label: str
     name: str
@@ -80,10 +80,10 @@ class TuningRun:
 def tune(
     topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True
 ) -> TuningRun:
-    """Try every spec that ``request`` leaves open for a buffer of ``size`` bytes.
+    """Try every candidate that ``request`` leaves open for a buffer of ``size`` bytes.
 
     ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
-    Raises HetesynthError when the size is too small to be cut, there is no schedule, or no spec found one.
+    Raises HetesynthError when the size is too small to be cut, there is no schedule, or nothing found one.
     """
     demand_several_ranks(topology)
     cuts = request.budget.cuts.inside()
@@ -101,7 +101,7 @@ def tune(
     if not run.found:
         alone = request.strategy != "auto" and run.refused
         raise HetesynthError(
-            (run.refused[0] if alone else f"no spec to do {request.collective} in {size} bytes was found")
+            (run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found")
             + (" in the time budget" if cuts else ""),
             code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
@@ -144,7 +144,7 @@ class _TuningRun:
     refused: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)  # labels
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
-    best_by: dict[str, float] = field(default_factory=dict)  # kind of spec -> seconds
+    best_by: dict[str, float] = field(default_factory=dict)  # kind of candidate -> seconds
     interrupted: bool = False
     fallen_back: bool = False  # whether fixed routes were tried because time was over
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
@@ -189,15 +189,15 @@ class _TuningRun:
         """Whether time or Ctrl-C ends the tuning run, now that something was found. Where time is over and nothing
         was, fixed routes are tried first, which take the least time to find; without success the others go on for
         ``LAST_RESORT`` and the least time."""
-        if not self.found and not self.fallen_back and self.deadline.expired("specs left untried"):
+        if not self.found and not self.fallen_back and self.deadline.expired("candidates left untried"):
             self.fallen_back = True
             for spec in specs.fixed():
                 if not self.found and spec.label not in self.seen:
                     self._try(spec)
         if not self.found:
             grace = LAST_RESORT + least_time(self.request, self.topology.ranks).seconds
-            return self.fallen_back and self.deadline.expired("specs left untried", -grace)
-        return self.interrupted or self.deadline.expired("specs left untried")
+            return self.fallen_back and self.deadline.expired("candidates left untried", -grace)
+        return self.interrupted or self.deadline.expired("candidates left untried")
 
     def _promising(self, specs: Iterable[CandidateSpec]) -> list[CandidateSpec]:
         """What did best with other numbers of chunks first; not what fell far behind."""
@@ -219,7 +219,7 @@ class _TuningRun:
             return True
         number = transfers(self.request.collective, self.topology.ranks, spec.chunks)
         ahead = self.overhead * number / max(1, self.simulated)
-        return not self.deadline.expired("specs left untried", ahead)
+        return not self.deadline.expired("candidates left untried", ahead)
 
     def _try(self, spec: CandidateSpec) -> None:
         """Solve, predict and keep what is among the quickest."""
@@ -266,7 +266,7 @@ def _kept(found: list[Candidate]) -> list[Candidate]:
 
 
 def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
-    """Whether the spec from ``start`` to ``chunks`` made things worse at its last two stops."""
+    """Whether going from ``start`` to ``chunks`` made things worse at its last two stops."""
     low, high = min(start, chunks), max(start, chunks)
-    spec = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
-    return len(spec) > 2 and spec[-1] > spec[-2] > spec[-3]
+    stops = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
+    return len(stops) > 2 and stops[-1] > stops[-2] > stops[-3]
