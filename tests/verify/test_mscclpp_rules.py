@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_mscclpp_judge import NOP, block, copy, exchange, gpu, local, pair, plan, put, semaphore
 
-import hetesynth.verify
+import hetesynth.verify.mscclpp
 from hetesynth.cli.main import run
 from hetesynth.lowering.mscclpp.json_writer import write_plan_json
 from hetesynth.model.plan import Plan, PlanBlock
@@ -21,8 +21,8 @@ from hetesynth.verify.mscclpp.rules import ALL_BY_ID, PLAN_RULES
 
 def test_every_rule_is_used_and_no_other() -> None:
     used: set[str] = set()
-    for path in sorted(Path(hetesynth.verify.__file__).parent.glob("mscclpp*.py")):
-        if path.name != "mscclpp_rules.py":
+    for path in sorted(Path(hetesynth.verify.mscclpp.__file__).parent.glob("*.py")):
+        if path.name != "rules.py":
             nodes = ast.walk(ast.parse(path.read_text()))
             used |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     assert {word for word in used if word.startswith("plan-")} == set(PLAN_RULES)
