@@ -3,8 +3,8 @@
 In: any problem. Out: the best such bound over single ranks and groups of well-joined ranks, in both directions
 (SCCL 3.1, the bandwidth bound). For reductions a chunk whose contributions lie on both sides crosses once.
 
-Landing: a copied chunk that nobody on the far side holds before the last step must cross in it to every rank there
-that wants it. So with w such ranks at least, a capacity of C and n chunks, n <= C (T - 1) + floor(C / w).
+Last step: a copied chunk that nobody on the far side holds before the last step must cross in it to every rank
+there that wants it. So with w such ranks at least, a capacity of C and n chunks, n <= C (T - 1) + floor(C / w).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def cut_bound(problem: Problem) -> LowerBound | None:
 
 
 def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
-    """The best cut and the best landing over the candidate regions."""
+    """The best cut and the best last-step bound over the candidate regions."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > MANY_ARCS else None
     cut: LowerBound | None = None
-    landing: LowerBound | None = None
+    last_step: LowerBound | None = None
     seen: set[Region] = set()
     for parts in partitions(problem):
         crossing = _crossing(problem, parts)
@@ -48,10 +48,10 @@ def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
                 if bound is None:
                     continue
                 cut = bound if cut is None or bound.steps > cut.steps else cut
-                landed = None if problem.collective.reduces else _landing(problem, bound)
-                if landed is not None and (landing is None or landed.steps > landing.steps):
-                    landing = landed
-    return cut, landing
+                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound)
+                if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
+                    last_step = arrived
+    return cut, last_step
 
 
 def _met(
@@ -92,7 +92,7 @@ def _bound(
     return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
 
 
-def _landing(problem: Problem, cut: LowerBound) -> LowerBound | None:
+def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
     """What ``cut`` proves when the last step is looked at; None when that is no more."""
     w = cut.witness
     if not isinstance(w, CutWitness):
@@ -105,7 +105,7 @@ def _landing(problem: Problem, cut: LowerBound) -> LowerBound | None:
         return None
     witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted)
     proof = f"{cut.proof}, and one that first does so in the last step does so {wanted} times"
-    return LowerBound(steps, "landing", proof, witness)
+    return LowerBound(steps, "last-step", proof, witness)
 
 
 def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:

@@ -18,12 +18,12 @@ from hetesynth.model.problem import Problem
 
 def all_bounds(problem: Problem) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
-    cut, landing = cut_bounds(problem)
+    cut, last_step = cut_bounds(problem)
     found = list(_cheap_bounds(problem, cut))
     if not problem.collective.reduces:
         found += _flow_bounds(problem, max(b.steps for b in found))
-    if landing is not None:
-        found.append(landing)
+    if last_step is not None:
+        found.append(last_step)
     return sorted(found, key=lambda b: -b.steps)
 
 

@@ -2,7 +2,7 @@
 
 In: a request, sizes. Out: an ``Atlas``: ranges that tile all sizes, each with judged programs whose minBytes and
 maxBytes say the range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology.
-Members of the pool stand by the times of their programs. Ranges are few: one stays on duty as long as it is within
+Members of the pool stand by the times of their programs. Ranges are few: one is used as long as it is within
 1 % of the best; where it hands over, the crossing of the two predictions is found by bisection.
 """
 
@@ -89,9 +89,9 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     unfit: list[tuple[str, str]] = []
     while True:
         with clock.phase("predict"):
-            duty = selected_ranges(chosen)
-            borders = [_crossing(chosen, duty, k) for k in range(len(duty) - 1)]
-        made, refused = _made(request, chosen, duty, borders, clock, progress)
+            selected = selected_ranges(chosen)
+            borders = [_crossing(chosen, selected, k) for k in range(len(selected) - 1)]
+        made, refused = _made(request, chosen, selected, borders, clock, progress)
         if refused is None:
             return Atlas(request, topology, chosen, tuple(made), tuple(unfit), clock)
         member, error = refused
@@ -123,10 +123,10 @@ def selected_ranges(chosen: Pool) -> list[tuple[int, int, int]]:
     return ranges
 
 
-def _crossing(chosen: Pool, duty: list[tuple[int, int, int]], k: int) -> int:
+def _crossing(chosen: Pool, selected: list[tuple[int, int, int]], k: int) -> int:
     """The last size of range k: where the next member becomes the quicker one."""
-    first, last, member = duty[k]
-    follower = duty[k + 1][2]
+    first, last, member = selected[k]
+    follower = selected[k + 1][2]
     while last > first and chosen.seconds[follower][last] < chosen.seconds[member][last]:
         last -= 1
     low, high = chosen.sizes[last], chosen.sizes[last + 1]
@@ -141,13 +141,13 @@ def _crossing(chosen: Pool, duty: list[tuple[int, int, int]], k: int) -> int:
 
 
 def _made(
-    request: Request, chosen: Pool, duty: list[tuple[int, int, int]], borders: list[int], clock: PhaseTimer,
+    request: Request, chosen: Pool, selected: list[tuple[int, int, int]], borders: list[int], clock: PhaseTimer,
     progress: Progress,
 ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:  # fmt: skip
     """The files of every range, or the first member that does not fit its target."""
     found: list[Range] = []
     low, least = 0, 0
-    for k, (_, last, member) in enumerate(duty):
+    for k, (_, last, member) in enumerate(selected):
         high = borders[k] if k < len(borders) else None
         most = 0 if high is None else _odd(runtime_bytes(request.collective, chosen.bounds.ranks, high))
         if high is not None and most < least:  # rounding left nothing of this range

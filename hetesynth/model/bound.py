@@ -121,7 +121,7 @@ class LowerBound:
 
     steps: int
     method: Literal[
-        "trivial", "distance", "cut", "landing", "flow", "doubling", "volume", "price", "growth", "unsat"
+        "trivial", "distance", "cut", "last-step", "flow", "doubling", "volume", "price", "growth", "unsat"
     ]
     proof: str
     witness: Witness = None

@@ -31,7 +31,7 @@ def searched(wanted: Problem, name: str) -> LowerBound:
 
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the landing bound, which would spare the solver."""
+    """Without the last-step bound, which would spare the solver."""
     monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
 
 

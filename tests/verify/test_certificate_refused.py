@@ -218,7 +218,7 @@ def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem
 
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the landing bound, which would spare the solver."""
+    """Without the last-step bound, which would spare the solver."""
     monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
 
 

@@ -12,11 +12,11 @@ from hetesynth.report.words import clock_line, counted, size_text
 
 def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     """Features, ranges and the frontier, a line each."""
-    terrain = index["topology"]
-    bisection = terrain["inverse_bisection_us_per_MB"]
+    features = index["topology"]
+    bisection = features["inverse_bisection_us_per_MB"]
     lines = [
         f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated",
-        f"  topology     diameter {counted(terrain['diameter_hops'], 'hop')} ({terrain['diameter_us']:.4g} us), "
+        f"  topology     diameter {counted(features['diameter_hops'], 'hop')} ({features['diameter_us']:.4g} us), "
         f"inverse bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
     ]
     for entry in index["ranges"]:

@@ -1,7 +1,7 @@
 """Who owns which channels: the peers of one rank shared out over thread blocks.
 
-In: a rank's part of a placement, and how many peers may share a thread block. Out: assign_channels, which are
-thread blocks in the making. Knows nothing of the order of operations.
+In: a rank's part of a placement, and how many peers may share a thread block. Out: the channels of each thread
+block, which are thread blocks in the making. Knows nothing of the order of operations.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def thread_blocks(share: Share, spread: Spread, *, together: bool = False) -> tu
 class _Assembly:
     def __init__(self, share: Share, spread: Spread) -> None:
         self.share = share
-        self.assign_channels = list(assign_channels(share, spread)) or [BlockChannels("memory", (), ())]
+        self.assigned = list(assign_channels(share, spread)) or [BlockChannels("memory", (), ())]
         self.finished: list[BlockChannels] = []
         self.barriers = 0
         self.barrier: int | None = None
@@ -107,8 +107,8 @@ class _Assembly:
         self._in_parts(early)
         self._in_parts(list(self._copies(share.late)))
         self._waits(self.due)
-        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.assign_channels))])
-        drafts = [*self.finished, *self.assign_channels]
+        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.assigned))])
+        drafts = [*self.finished, *self.assigned]
         return tuple(self._block(i, draft) for i, draft in enumerate(drafts))
 
     # -- phases
@@ -117,7 +117,7 @@ class _Assembly:
         """Nobody writes into a peer before its kernel runs: the one written to says so on every channel."""
         writers = {m.src for m in self.share.incoming}
         readers = {m.dst for m in self.share.outgoing}
-        for team in self.assign_channels:
+        for team in self.assigned:
             near = team.kind == "memory"
             told = [p for p in team.peers if p in writers]
             heard = [p for p in team.peers if p in readers]
@@ -145,7 +145,7 @@ class _Assembly:
         for m in arriving:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
-        for t, team in enumerate(self.assign_channels):
+        for t, team in enumerate(self.assigned):
             mine = [p for p in team.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
@@ -161,7 +161,7 @@ class _Assembly:
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
         items = []
-        for t, team in enumerate(self.assign_channels):
+        for t, team in enumerate(self.assigned):
             mine = sorted((m for m in leaving if m.dst in team.peers), key=lambda m: (m.dst, m.index))
             if not mine:
                 continue
@@ -177,7 +177,7 @@ class _Assembly:
         self._wait_for(items)
         self._phase(items)
         for item in items:
-            self.assign_channels[item.team].segment += NOP in item.operations
+            self.assigned[item.team].segment += NOP in item.operations
         for m in leaving:
             if self.share.kind(m.dst) == "port":
                 self.unflushed.add(m.dst)
@@ -220,17 +220,17 @@ class _Assembly:
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
-        room = len(self.assign_channels) * (MAX_OPERATIONS // 2)
+        room = len(self.assigned) * (MAX_OPERATIONS // 2)
         for first in range(0, len(items), room):
             self._wait_for(items[first : first + room])
-            load = [0] * len(self.assign_channels)
+            load = [0] * len(self.assigned)
             shared: list[_Item] = []
             for item in items[first : first + room]:
                 known = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
-                likely = sorted(known) or range(len(self.assign_channels))
-                team = min(likely, key=lambda t: (load[t], len(self.assign_channels[t].operations), t))
+                likely = sorted(known) or range(len(self.assigned))
+                team = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
                 if load[team] >= MAX_OPERATIONS // 2:
-                    team = min(range(len(self.assign_channels)), key=lambda t: (load[t], t))
+                    team = min(range(len(self.assigned)), key=lambda t: (load[t], t))
                 load[team] += 1
                 shared.append(_Item(team, item.operations, item.reads, item.writes))
             self._phase(shared)
@@ -241,15 +241,13 @@ class _Assembly:
         """Append ``items`` and before them what orders them. ``landing``: peers made the writes."""
         if not items:
             return
-        before = [[] for _ in self.assign_channels] if landing else self._ordering(items)
+        before = [[] for _ in self.assigned] if landing else self._ordering(items)
         needed = [len(operations) for operations in before]
         for item in items:
             needed[item.team] += len(item.operations)
-        if any(
-            len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assign_channels, needed, strict=True)
-        ):
+        if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assigned, needed, strict=True)):
             self._hand_over()
-            before = [[] for _ in self.assign_channels] if landing else self._ordering(items)
+            before = [[] for _ in self.assigned] if landing else self._ordering(items)
             for item in items:
                 needed[item.team] = sum(len(i.operations) for i in items if i.team == item.team)
                 if len(before[item.team]) + needed[item.team] > MAX_OPERATIONS - 2:
@@ -260,7 +258,7 @@ class _Assembly:
             self._do(item)
 
     def _synchronized(self, t: int, operations: list[PlanOperation]) -> None:
-        team = self.assign_channels[t]
+        team = self.assigned[t]
         team.operations += operations
         if operations and operations[-1].op == "barrier":
             team.sealed = team.segment
@@ -276,7 +274,7 @@ class _Assembly:
             self.on_the_way[cell].discard(peer)
 
     def _do(self, item: _Item) -> None:
-        team = self.assign_channels[item.team]
+        team = self.assigned[item.team]
         team.operations += item.operations
         for cell in item.reads:
             self.read[cell][item.team] = team.segment
@@ -294,26 +292,24 @@ class _Assembly:
             past += [who for c in item.writes for who in self.read.get(c, {}).items()]
             flushed |= {peer for c in item.writes for peer in self.on_the_way.get(c, ())}
             for t, segment in past:
-                if t < 0 or segment <= self.assign_channels[t].sealed:
+                if t < 0 or segment <= self.assigned[t].sealed:
                     continue
                 if t != item.team:
                     across = True
-                elif segment >= self.assign_channels[t].segment:
+                elif segment >= self.assigned[t].segment:
                     inside.add(t)
-            inside |= (
-                {item.team} if overtakes(self.assign_channels[item.team].operations, item.operations) else set()
-            )
-        before: list[list[PlanOperation]] = [[] for _ in self.assign_channels]
-        for t, team in enumerate(self.assign_channels):
+            inside |= {item.team} if overtakes(self.assigned[item.team].operations, item.operations) else set()
+        before: list[list[PlanOperation]] = [[] for _ in self.assigned]
+        for t, team in enumerate(self.assigned):
             flushes = on_channels("flush", team, [p for p in team.peers if p in flushed])
             before[t] += [NOP, *flushes] if overtakes(team.operations, flushes) else flushes
-        if (across or flushed) and len(self.assign_channels) > 1:
+        if (across or flushed) and len(self.assigned) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()
             for operations in before:
-                operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.assign_channels)))
+                operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.assigned)))
         else:
-            for t in range(len(self.assign_channels)):
+            for t in range(len(self.assigned)):
                 if t in inside or before[t]:
                     before[t].append(NOP)
         return before
@@ -326,20 +322,18 @@ class _Assembly:
 
     def _hand_over(self) -> None:
         """All thread blocks end at one barrier, at which successors with the same channels begin."""
-        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assign_channels))
-        successors = [
-            BlockChannels(team.kind, team.peers, team.remote, [together]) for team in self.assign_channels
-        ]
-        for team in self.assign_channels:
+        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assigned))
+        successors = [BlockChannels(team.kind, team.peers, team.remote, [together]) for team in self.assigned]
+        for team in self.assigned:
             team.operations.append(together)
-        self.finished += self.assign_channels
-        self.assign_channels = successors
+        self.finished += self.assigned
+        self.assigned = successors
         self.barrier = None
         self.written = dict.fromkeys(self.written, (-1, 0))
         self.read = defaultdict(dict)
 
     def _flush(self, t: int) -> list[PlanOperation]:
-        team = self.assign_channels[t]
+        team = self.assigned[t]
         return on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
 
     # -- pieces

@@ -33,7 +33,7 @@ Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, sa
 
 _WITNESS = {
     "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
-    "landing": LastStepWitness,
+    "last-step": LastStepWitness,
     "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
     "unsat": UnsatWitness,
 }  # fmt: skip
