@@ -43,7 +43,7 @@ def commands() -> Iterator[str]:
         yield f"synth fig10/ --coll allgather --strategy {strategy} -o out"
     yield "synth fig10/ --coll alltoall --strategy direct -o out"
     yield "synth h20_4x3/ --coll allgather --strategy all-pairs -o out"
-    yield "synth ring8/ --coll allgather --strategy doubling -o out"
+    yield "synth h20_16/ --coll allgather --strategy doubling -o out"
     yield "synth dgx1/ --coll allreduce --chunks 2 -o out"
     yield "synth v100_4p8/ --coll reducescatter --chunks 2 -o out"
     yield "synth v100_4p8_sharednic/ --coll allgather -o out"
@@ -51,7 +51,7 @@ def commands() -> Iterator[str]:
     yield "synth h20_64/ --coll allgather --strategy greedy -o out"
     yield "synth torus_8x8/ --coll allgather --strategy trees --schedule-only -o out"
     for name in ("allgather", "allreduce", "broadcast"):
-        yield f"synth a100_x2/ --coll {name} --target {XML_TARGETS} -o out"
+        yield f"synth a100_x2/ --coll {name} --single-root --target {XML_TARGETS} -o out"
     for strategy, name in SIZED_STRATEGIES:
         yield f"synth fig10/ --coll {name} --size 64MB --strategy {strategy} -o out"
     yield "synth ring8/ --coll allreduce --size 1KB -o out"
