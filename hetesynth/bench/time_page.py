@@ -33,7 +33,7 @@ _NOTES = {
 }
 _HEAD = (
     "| cluster | collective | size | figure | ours | bound allows | of the bound | chunks | hops | "
-    "way | s | met |\n"
+    "candidate | s | met |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -77,7 +77,7 @@ def _line(row: TimeRow) -> str:
         case.cluster, case.collective, size_text(case.size), f"{sign}{case.goal:,g} {case.unit}",
         row.error or _figure(row.reached, case.unit), _figure(row.best_possible, case.unit),
         "-" if share is None else f"{share:.1f} %", str(row.said.get("chunks", "-")),
-        str(row.said.get("hops", "-")), str(chosen.get("way", "-")), f"{row.seconds:.0f}{late}",
+        str(row.said.get("hops", "-")), str(chosen.get("candidate", "-")), f"{row.seconds:.0f}{late}",
         "yes" if row.met else "**no**",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"

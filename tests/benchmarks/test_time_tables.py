@@ -13,7 +13,10 @@ from hetesynth.bench.time_tables import CASES, RING_SIZES, RingRow, SpeedRow, Ti
 from hetesynth.frontend import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SAID = {"predicted_us": 10.0, "bound_us": 8.0, "percent_of_bound": 80.0, "chunks": 2, "time_bound_proof": "a cut"}
+SAID = {
+    "predicted_us": 10.0, "bound_us": 8.0, "percent_of_bound": 80.0, "chunks": 2, "time_bound_proof": "a cut",
+    "choice": {"candidate": "ring, c=2"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_the_page_says_what_was_missed_and_why() -> None:
     page = time_page(rows, rings, speeds)
     assert "1 of 4 figures are met" in page and "simulated" in page and page.count("(late)") == 3
     assert "out of reach, the bound says so: a cut" in page and "the bound would allow 8 us" in page
+    assert "| candidate | s | met |" in page and page.count("| ring, c=2 |") == 3
     assert "| torus | allgather | 50,000 | 2.00 | 4.00 | 3.0 |" in page
     assert page.count("| no end |") == 2 and page.count("2.50x (90 %)") == len(RING_SIZES)
 
