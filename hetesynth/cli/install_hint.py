@@ -9,20 +9,22 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
+from hetesynth.model.target import TARGETS, target
+
+_HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
+
+With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or none
+does. TARGET is one of: {", ".join(TARGETS)}.
+"""
 
 
-@click.command(name="install-hint", short_help="Say how a runtime is made to use a file.")
+@click.command(name="install-hint", help=_HELP, short_help="Say how a runtime is made to use a file.")
 @click.argument("name", metavar="TARGET")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @json_option
 def command(name: str, file: Path | None, as_json: bool) -> None:
-    """Say where a program for TARGET goes and which environment variables make its runtime use it.
-
-    With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or
-    none does. TARGET is portable, rccl-6, rccl-5, msccl-executor, msccl or mscclpp.
-    """
+    """What ``_HELP`` says."""
     from hetesynth.cli.render.install import HintWarning, hint_text, install_hint
-    from hetesynth.model.target import target
 
     wanted = target(name)
     warnings: list[HintWarning] = []

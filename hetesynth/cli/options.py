@@ -190,7 +190,7 @@ def request(
     """The request that the options state."""
     if size is not None and chunk_size is not None:
         raise HetesynthError(
-            "--size and --chunk-size say the same in two ways", code="HS612", help="use --size with --chunks"
+            "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
         )
     return Request(
         topology=topology,

@@ -26,12 +26,12 @@ INTERRUPTED = "interrupted before it was predicted"
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy at one size: ``time_optimality`` and the way that took it, or why there is none."""
+    """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none."""
 
     strategy: str
     size: int
     time_optimality: TimeOptimality | None
-    way: str = ""
+    candidate: str = ""
     chunks: int | None = None
     refusal: str = ""
 
@@ -60,7 +60,12 @@ class Comparison:
             "ended_by": self.ending,
             "decided_by_clock": list(self.decided_by_clock),
             "results": [
-                {"strategy": e.strategy, "candidate": e.way, "chunks": e.chunks, "refused": e.refusal or None}
+                {
+                    "strategy": e.strategy,
+                    "candidate": e.candidate,
+                    "chunks": e.chunks,
+                    "refused": e.refusal or None,
+                }
                 | ({"size": e.size} if e.time_optimality is None else e.time_optimality.figures())
                 for e in self.entries
             ],

@@ -1,6 +1,6 @@
 """A comparison as a table.
 
-In: a result of pipeline.comparison, by its attributes. Out: text. Decides nothing.
+In: a result of commands.compare, by its attributes. Out: text. Decides nothing.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def _row(entry: Entry) -> tuple[str, ...]:
         f"{figures['algbw_GBps']:.2f}",
         f"{figures['busbw_GBps']:.2f}",
         f"{figures['percent_of_bound']:.1f} %",
-        entry.way,
+        entry.candidate,
     )

@@ -1,6 +1,6 @@
 """What ``hetesynth import`` prints, as text and as plain values for JSON.
 
-In: an import of the pipeline, by its attributes. Out: strings and dictionaries. Decides nothing.
+In: the result of an import, by its attributes. Out: strings and dictionaries. Decides nothing.
 """
 
 from __future__ import annotations

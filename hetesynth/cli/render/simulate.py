@@ -1,6 +1,6 @@
 """Predictions as a table and as plain values for JSON.
 
-In: results of pipeline.simulation, by their attributes. Out: strings and dictionaries. Decides nothing.
+In: results of commands.simulate, by their attributes. Out: strings and dictionaries. Decides nothing.
 """
 
 from __future__ import annotations

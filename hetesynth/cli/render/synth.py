@@ -1,6 +1,6 @@
 """What the commands print, as text and as plain values for JSON.
 
-In: results of the pipeline, by their attributes. Out: strings and dictionaries. Decides nothing.
+In: results of a synthesis, by their attributes. Out: strings and dictionaries. Decides nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _choice(made: Synthesis) -> dict[str, Any] | None:
     chosen = made.choice
     if chosen is None:
         return None
-    unfit = [{"candidate": way, "predicted_us": s * 1e6, "reason": why} for way, s, why in chosen.unfit]
+    unfit = [{"candidate": label, "predicted_us": s * 1e6, "reason": why} for label, s, why in chosen.unfit]
     return {"candidate": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
 
 
@@ -204,7 +204,7 @@ _BOUND_WORDS = {
     "cut": "the narrowest cut",
     "volume": "what all parts take in together",
     "exchange": "all wires together",
-    "latency": "the longest way",
+    "latency": "the path of most latency",
 }
 
 
@@ -236,9 +236,9 @@ def time_optimality_lines(made: Synthesis) -> Iterable[str]:
         return
     short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
     yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {size}{short}"
-    for way, seconds, why in chosen.unfit:
+    for label, seconds, why in chosen.unfit:
         lost = f"{optimality.seconds / seconds - 1:.1%}"
-        yield f"             {way} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
+        yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
 
 def _capacities(made: Synthesis) -> str:
