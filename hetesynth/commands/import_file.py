@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +20,7 @@ from hetesynth.compile.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
     Emitted,
+    FileKind,
     demand_algorithm,
     demand_collective,
     demand_one_run,
@@ -102,14 +103,10 @@ def import_file(request: ImportRequest) -> Imported:
     data = _bytes(request.path)
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
-    if kind == "plan":
-        raise HetesynthError(
-            f"{request.path} is an MSCCL++ plan, which cannot be turned back into a schedule",
-            code="HS520",
-            help="`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
-        )
-    made = _of_program if kind == "program" else _of_schedule
-    found = made(request, data, chunking)
+    if kind in NOT_IMPORTED:
+        why, help_ = NOT_IMPORTED[kind]
+        raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
+    found = IMPORTERS[kind](request, data, chunking)
     for wanted in request.targets:
         demand_collective(wanted, found.problem.collective.name)
     demand_single_root(request.targets, found.problem.collective.name, promised=request.single_root)
@@ -293,6 +290,19 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
         pass
     lifted = relaid(problem, schedule, on)
     return replace(made, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
+
+
+IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
+    "program": _of_program,
+    "schedule": _of_schedule,
+}
+NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
+    "plan": (
+        "an MSCCL++ plan, which cannot be turned back into a schedule",
+        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+    )
+}
+"""What such a file is and why it ends here, and the way out."""
 
 
 # -- what is made of it
