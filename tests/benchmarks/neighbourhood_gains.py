@@ -1,6 +1,7 @@
-"""What windows gain on schedules of one greedy round: ``python tests/benchmarks/window_gains.py [WORD]``.
+"""What neighbourhood search gains on schedules of one greedy round.
 
-Prints the table of docs/decisions/0004-encodings.md: bound, steps before and after, CPU seconds of windows.
+``python tests/benchmarks/neighbourhood_gains.py [WORD]`` prints the table of docs/decisions/0004-encodings.md: bound,
+steps before and after, CPU seconds of the search.
 """
 
 from __future__ import annotations
