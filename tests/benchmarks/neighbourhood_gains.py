@@ -1,7 +1,7 @@
 """What neighbourhood search gains on schedules of one greedy round.
 
-``python tests/benchmarks/neighbourhood_gains.py [WORD]`` prints the table of docs/decisions/0004-encodings.md: bound,
-steps before and after, CPU seconds of the search.
+``python tests/benchmarks/neighbourhood_gains.py [WORD]`` prints the table of docs/decisions/0004-encodings.md:
+bound, steps before and after, CPU seconds of the search.
 """
 
 from __future__ import annotations
