@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.compile.least_time import transfers
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
@@ -37,8 +37,6 @@ MAX_TRANSFERS = 40_000  # of a candidate; beyond, a schedule takes longer to fin
 
 QUICK_TRANSFERS = 9_000  # of the first candidates
 
-MAX_TIMED = 70_000  # of a candidate routed by earliest arrival
-
 MAX_TREES = 20_000  # of a candidate along balanced trees
 
 MAX_LISTED = 12_000  # of a candidate with fixed routes
@@ -53,8 +51,6 @@ SHARE = 0.2  # of the remaining budget for one candidate
 
 SHARE_NEGOTIATED = 0.6  # where hardly anything else is worth a try
 
-WEIGHTS = (0.0, 0.5, 1.0)
-
 PRICED = 4.0  # seconds of bytes / seconds of latency, from which on load counts more than latency
 
 PACKED_SHARE = 0.4  # of the remaining budget: there is no schedule before the last step is filled
@@ -65,7 +61,8 @@ LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest a
 
 SMALL_PERSONALIZED = 20.0  # the same where each chunk is for one rank
 
-PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")
+PLACED = ("exchange", "negotiated", "timed", "timed-trees", "ring", "packed", "greedy", "trees", "direct")
+"""Strategies for which the order of ``auto`` has a rule, besides the baselines."""
 
 STEADY = ("rails", "ring", "double-tree")
 """Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
@@ -140,24 +137,29 @@ class CandidateSpecs:
 
         ``hurry``: with the paper's capacities only, as the others take seconds to find on large clusters.
         """
-        from hetesynth.synthesis.registry import SIZED, STRATEGIES
+        from hetesynth.synthesis.registry import row_of
 
         exact = chunk_bytes(self.request.collective, self.topology.ranks, chunks, self.size)
         if exact < 1:
             raise self._too_small(chunks)
         chunkings = self._chunkings(chunks, max(1, int(exact)), closest=not hurry)
-        if self.request.strategy in SIZED and not self.request.rings:
-            yield from self._sized(chunks, chunkings, exact)
-            return
         if self.request.strategy != "auto":
-            named = strategy_of(self.request, self.topology)
-            yield from self._each(named, chunks, chunkings)
+            row = row_of(self.request.strategy)
+            if row.objective == "time" and not self.request.rings:
+                yield from self._timed(row.name, chunks, chunkings, exact)
+            else:
+                yield from self._each(strategy_of(self.request, self.topology), chunks, chunkings)
             return
+        yield from self._of_auto(chunks, chunkings, exact)
+        yield from self._unplaced(chunks, chunkings, exact)
+
+    def _of_auto(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
+        """The strategies of ``PLACED`` and the baselines, in the order that suits the collective and the size."""
         if self.request.collective in PERSONALIZED:
-            yield from self._exchange(chunks, chunkings, exact)
+            yield from self._timed("exchange", chunks, chunkings, exact)
         elif self.bandwidth_latency_ratio >= PRICED and self._independent() and len(chunkings) > 1:
-            yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
-        timed = list(self._timed(chunks, chunkings[0], exact))
+            yield from self._timed("negotiated", chunks, chunkings, exact, SHARE_NEGOTIATED)
+        timed = list(self._timed("timed", chunks, chunkings, exact))
         late = self.bandwidth_latency_ratio > (
             SMALL_PERSONALIZED if self.request.collective in PERSONALIZED else LARGE
         )
@@ -166,7 +168,7 @@ class CandidateSpecs:
         if (
             number <= MAX_LISTED and self.request.collective not in PERSONALIZED
         ):  # cheap, and a floor when time is short
-            yield from self._each(STRATEGIES["ring"], chunks, chunkings)
+            yield from self._named("ring", chunks, chunkings)
         if self.request.collective not in PERSONALIZED and self.bandwidth_latency_ratio > PRICED:
             yield from self._packed(chunks, chunkings[0])
         if (
@@ -174,13 +176,12 @@ class CandidateSpecs:
             and PRICED <= self.bandwidth_latency_ratio < LARGE
             and not self._independent()
         ):
-            yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
-        greedy, trees = STRATEGIES["greedy"], STRATEGIES["trees"]
-        yield from self._each(greedy, chunks, chunkings)
+            yield from self._timed("negotiated", chunks, chunkings, exact)
+        yield from self._named("greedy", chunks, chunkings)
         if self.request.collective not in PERSONALIZED and number <= MAX_TREES:
             if len(chunkings) > 1:  # rates that are no multiples of each other
-                yield from self._timed_trees(chunks, chunkings[0], exact)
-            yield from self._each(trees, chunks, chunkings)
+                yield from self._timed("timed-trees", chunks, chunkings, exact)
+            yield from self._named("trees", chunks, chunkings)
         listed = [
             *([] if self.request.collective not in PERSONALIZED else ["ring"]),
             *_baselines(),
@@ -188,15 +189,13 @@ class CandidateSpecs:
         ]
         if number <= MAX_LISTED:
             for name in listed:
-                yield from self._each(STRATEGIES[name], chunks, chunkings[:1])
+                yield from self._named(name, chunks, chunkings[:1])
         if late and chunks <= 2:
             yield from timed
 
     def first_specs(self) -> Iterator[CandidateSpec]:
         """What comes near the bound at the first try where bytes weigh much: packed trees; where links share
         nothing, negotiated loads, earliest arrival and greedy rounds."""
-        from hetesynth.synthesis.registry import STRATEGIES
-
         if (
             self.request.strategy == "auto"
             and self.request.collective not in PERSONALIZED
@@ -209,13 +208,13 @@ class CandidateSpecs:
                 yield from self._packed(chunks, chunkings[0])
                 return
             if len(chunkings) > 1:
-                yield from self._negotiated(chunks, chunkings[0], exact, SHARE_NEGOTIATED)
-            yield from islice(self._timed(chunks, chunkings[0], exact), 1)
-            yield from self._each(STRATEGIES["greedy"], chunks, chunkings[:1])
+                yield from self._timed("negotiated", chunks, chunkings, exact, SHARE_NEGOTIATED)
+            yield from islice(self._timed("timed", chunks, chunkings, exact), 1)
+            yield from self._named("greedy", chunks, chunkings[:1])
 
     def designs(self) -> Iterator[CandidateSpec]:
         """Fixed routes of few peers, for collectives too large for most searches: there is a schedule soon."""
-        from hetesynth.synthesis.registry import FEW_PEERS, STRATEGIES
+        from hetesynth.synthesis.auto import FEW_PEERS
 
         chunks = self.counts()[0]
         number = transfers(self.request.collective, self.topology.ranks, chunks)
@@ -228,30 +227,26 @@ class CandidateSpecs:
                 self.bandwidth_latency_ratio >= PRICED
             )  # load counts more than latency: rails first, as time may end after it
             for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
-                yield from self._each(STRATEGIES[name], chunks, [_quantized(self.topology, options)])
+                yield from self._named(name, chunks, [_quantized(self.topology, options)])
 
     def rails(self) -> Iterator[CandidateSpec]:
         """Rings of servers with every number of chunks; nothing where bytes weigh little."""
-        from hetesynth.synthesis.registry import STRATEGIES
-
         for chunks, size in self._steady_counts():
             options = replace(self.request.chunking, chunk_bytes=size)
-            yield from self._each(STRATEGIES["rails"], chunks, [_quantized(self.topology, options)])
+            yield from self._named("rails", chunks, [_quantized(self.topology, options)])
 
     def steady(self) -> Iterator[CandidateSpec]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
-        from hetesynth.synthesis.registry import STRATEGIES
-
         for chunks, size in self._steady_counts():
             chunkings = self._chunkings(chunks, size)
             for known in STEADY:
                 some = chunkings if known == "ring" else chunkings[:1]
-                yield from self._each(STRATEGIES[known], chunks, some)
+                yield from self._named(known, chunks, some)
 
     def fixed(self) -> Iterator[CandidateSpec]:
         """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
         from hetesynth.compile.problem import MANY_RANKS
-        from hetesynth.synthesis.registry import FEW_PEERS, LAST, STRATEGIES
+        from hetesynth.synthesis.auto import FEW_PEERS, LAST
 
         chunks, name = min(self.counts()), self.request.collective
         exact = chunk_bytes(name, self.topology.ranks, chunks, self.size)
@@ -262,7 +257,7 @@ class CandidateSpecs:
         chunking = [_quantized(self.topology, options)]
         relayed = name in PERSONALIZED and self.topology.ranks > MANY_RANKS
         for known in (*(FEW_PEERS if relayed else ("ring",)), LAST):
-            yield from self._each(STRATEGIES[known], chunks, chunking)
+            yield from self._named(known, chunks, chunking)
 
     def _steady_counts(self) -> Iterator[tuple[int, int]]:
         """Chunks per rank and the bytes of one; none where links share nothing: there programs keep their time."""
@@ -280,60 +275,56 @@ class CandidateSpecs:
             if number <= MAX_STEADY[0] and chunks <= MAX_STEADY[1] and exact >= 1:
                 yield chunks, int(exact)
 
+    def _named(self, name: str, chunks: int, chunkings: list[Chunking]) -> Iterator[CandidateSpec]:
+        from hetesynth.synthesis.registry import strategy
+
+        yield from self._each(strategy(name), chunks, chunkings)
+
     def _each(self, found: Strategy, chunks: int, chunkings: list[Chunking]) -> Iterator[CandidateSpec]:
         for number, c in enumerate(chunkings):
             yield CandidateSpec(
                 _label(found.name, chunks, c), found.name, f"{found.name} {number}", chunks, c, found
             )
 
-    def _sized(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
-        """The candidate specs of the one strategy asked for, which counts seconds."""
-        match self.request.strategy:
-            case "timed":
-                yield from self._timed(chunks, chunkings[0], exact)
-            case "timed-trees":
-                yield from self._timed_trees(chunks, chunkings[0], exact)
-            case "negotiated":
-                yield from self._negotiated(chunks, chunkings[0], exact, SHARE)
-            case _:
-                yield from self._exchange(chunks, chunkings, exact)
+    def _timed(
+        self, name: str, chunks: int, chunkings: list[Chunking], exact: float, share: float = SHARE
+    ) -> Iterator[CandidateSpec]:
+        """Every variant of a strategy that counts seconds; in reverse where load counts more than latency."""
+        from hetesynth.synthesis.registry import row_of, timed_strategies
 
-    def _timed(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[CandidateSpec]:
-        from hetesynth.synthesis.timed.earliest_arrival import timed_strategy
-
-        if transfers(self.request.collective, self.topology.ranks, chunks) > MAX_TIMED:
+        row = row_of(name)
+        if row.max_transfers is not None and self._transfers(chunks) > row.max_transfers:
             return
-        rates = self._rates(exact)
-        for weight in WEIGHTS if self.bandwidth_latency_ratio < PRICED else reversed(WEIGHTS):
-            label = f"earliest arrival, price {weight:g}, c={chunks}"
-            yield CandidateSpec(
-                label, "timed", f"timed {weight:g}", chunks, chunking, timed_strategy(rates, weight)
-            )
+        variants = timed_strategies(row, self._rates(exact))
+        for label, found in variants if self.bandwidth_latency_ratio < PRICED else reversed(variants):
+            for number, c in enumerate(chunkings if row.every_chunking else chunkings[:1]):
+                told = _label(label, chunks, c) if row.every_chunking else f"{label}, c={chunks}"
+                yield CandidateSpec(told, name, f"{label} {number}", chunks, c, found, share)
+
+    def _unplaced(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
+        """The candidates of the registry for which ``_of_auto`` has no place: they come last."""
+        from hetesynth.synthesis.registry import ROWS
+
+        for row in ROWS:
+            if not row.candidate or row.library or row.name in PLACED:
+                continue
+            if row.objective == "time":
+                yield from self._timed(row.name, chunks, chunkings, exact)
+            elif row.max_transfers is None or self._transfers(chunks) <= row.max_transfers:
+                yield from self._named(row.name, chunks, chunkings)
+
+    def _transfers(self, chunks: int) -> int:
+        return transfers(self.request.collective, self.topology.ranks, chunks)
 
     def _independent(self) -> bool:
         """Whether no two links share anything."""
         used = [r for resources in costs(self.topology).link_resources for r in resources]
         return len(used) == len(set(used))
 
-    def _negotiated(self, chunks: int, chunking: Chunking, exact: float, share: float) -> Iterator[CandidateSpec]:
-        from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
-
-        number = transfers(self.request.collective, self.topology.ranks, chunks)
-        if number <= MAX_TIMED:
-            found = negotiated_strategy(self._rates(exact))
-            yield CandidateSpec(
-                f"{found.name}, c={chunks}", found.name, found.name, chunks, chunking, found, share
-            )
-
-    def _exchange(self, chunks: int, chunkings: list[Chunking], exact: float) -> Iterator[CandidateSpec]:
-        from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
-
-        yield from self._each(exchange_strategy(self._rates(exact)), chunks, chunkings)
-
     def _packed(self, chunks: int, paper: Chunking) -> Iterator[CandidateSpec]:
         from hetesynth.collectives.library import collective
         from hetesynth.compile.safe_chunking import safe_chunking
-        from hetesynth.synthesis.registry import STRATEGIES
+        from hetesynth.synthesis.registry import strategy
         from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
 
         name = self.request.collective
@@ -341,17 +332,9 @@ class CandidateSpecs:
             root = collective(name, self.topology.ranks, 1, self.request.root).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
             paper = safe_chunking(self.topology, paper, name, root, ideal)
-        for found, how in ((STRATEGIES["packed"], "packed"), (forwarding_delay_strategy(), "packed with a pause")):
+        for found, how in ((strategy("packed"), "packed"), (forwarding_delay_strategy(), "packed with a pause")):
             label = _label(how, chunks, paper)
             yield CandidateSpec(label, found.name, how, chunks, paper, found, PACKED_SHARE)
-
-    def _timed_trees(self, chunks: int, chunking: Chunking, exact: float) -> Iterator[CandidateSpec]:
-        from hetesynth.synthesis.timed.timed_trees import timed_trees_strategy
-
-        throttled = timed_trees_strategy(self._rates(exact))
-        yield CandidateSpec(
-            f"{throttled.name}, c={chunks}", throttled.name, throttled.name, chunks, chunking, throttled
-        )
 
     def _rates(self, exact: float) -> Rates:
         from hetesynth.synthesis.timed.earliest_arrival import Rates
@@ -400,9 +383,9 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
 
 
 def _baselines() -> list[str]:
-    from hetesynth.synthesis.baselines.table import BASELINES
+    from hetesynth.synthesis.registry import ROWS
 
-    return [s.name for s in BASELINES if s.name != "ring"]
+    return [row.name for row in ROWS if row.library and row.candidate and row.name != "ring"]
 
 
 def _label(name: str, chunks: int, chunking: Chunking) -> str:

@@ -45,7 +45,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     wanted = [t for t in targets if collective in t.collectives]
     request = Request(topology, collective, strategy="greedy", targets=tuple(wanted))
     chunking, problem = load_problem(request, PhaseTimer())
-    once = Strategy("greedy", "one round", _one_round)
+    once = Strategy("greedy", _one_round)
     outcome = Solver(once, Budget(), schedule_violations).solve(problem)
     if not isinstance(outcome, Solution):
         return Cell(topology.parent.name, problem.ranks, collective, (("all", "no schedule"),), None, ())

@@ -35,6 +35,7 @@ COMMANDS = {
     "atlas": "atlas",
     "bounds": "bounds",
     "topo": "topo",
+    "strategies": "strategies",
     "bench": "bench",
 }
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"

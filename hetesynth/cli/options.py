@@ -18,6 +18,7 @@ from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
+from hetesynth.synthesis.registry import ROWS, names
 
 if TYPE_CHECKING:
     from hetesynth.frontend.nccl_graph import RingFile
@@ -69,6 +70,15 @@ def targets_option(purpose: str) -> Callable[[F], F]:
     """``--target``, repeatable; ``purpose`` with the names of all targets as its help."""
     text = f"{purpose}, repeatable: {', '.join(TARGETS)}."
     return click.option("--target", "targets", multiple=True, metavar="NAME[,NAME]", help=text)
+
+
+def strategy_help() -> str:
+    """The names of all strategies, those that need ``--size`` last."""
+    by_steps = [row for row in ROWS if row.objective == "steps"]
+    searches = ", ".join(row.name for row in by_steps if not row.library)
+    libraries = ", ".join(row.name for row in by_steps if row.library)
+    timed = ", ".join(names("time"))
+    return f"{searches}; or what libraries do: {libraries}; with --size also {timed}. See hetesynth strategies."
 
 
 def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:

@@ -23,6 +23,7 @@ from hetesynth.cli.options import (
     search_options,
     single_root_option,
     size_option,
+    strategy_help,
     targets_of,
     targets_option,
 )
@@ -42,9 +43,8 @@ if TYPE_CHECKING:
 @size_option
 @rings_option
 @click.option(
-    "--strategy", default="auto", show_default=True,
-    help="auto, or one of its parts: greedy, trees, windows, direct, cegis, whole; or what libraries do: ring, "
-    "double-tree, rails, sph, all-pairs, doubling, hierarchical; with --size also timed, exchange, timed-trees.",
+    "--strategy", default="auto", show_default=True, metavar="NAME",
+    help=strategy_help(),
 )  # fmt: skip
 @search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
 @targets_option("Runtime to write for [default: portable]")

@@ -45,7 +45,7 @@ def baseline_curves(
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.collectives.library import collective
-    from hetesynth.synthesis.registry import STRATEGIES
+    from hetesynth.synthesis.registry import strategy
     from hetesynth.synthesis.solve import Solution, Solver
     from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -63,7 +63,7 @@ def baseline_curves(
         missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
         try:
-            outcome = Solver(STRATEGIES[name], Budget(), schedule_violations).solve(problem)
+            outcome = Solver(strategy(name), Budget(), schedule_violations).solve(problem)
         except HetesynthError as error:
             reason = error.message.rpartition("this problem: ")[2]
             missing.append(f"Baseline {name} does not apply: {reason}.")

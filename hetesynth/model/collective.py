@@ -16,6 +16,7 @@ CollectiveName = Literal[
 ]
 COLLECTIVE_NAMES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 REDUCING: frozenset[CollectiveName] = frozenset({"reducescatter", "allreduce", "reduce"})
+PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")  # every chunk is for one rank
 ROOTED: frozenset[CollectiveName] = frozenset({"broadcast", "reduce", "gather", "scatter"})
 
 

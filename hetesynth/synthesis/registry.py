@@ -1,208 +1,176 @@
-"""The strategies by name: one line each.
+"""The registry of strategies: a row each, from which help, ``hetesynth strategies`` and tuning runs take them.
 
-``auto`` composes: direct exchange where it applies, greedy rounds; where the bound is not met, windows on large
-problems, and CEGIS where the model is small enough.
+A row is plain data, so that reading the table loads no solver; ``strategy`` and ``timed_strategies`` import the
+code that a row names. A strategy counts steps or seconds. One that counts seconds is made for the rates of a
+cluster and the size of a chunk, so it needs to know the size of the buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.bound import LowerBound
-from hetesynth.model.problem import Problem
-from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis.baselines.table import BASELINES, PERSONALIZED
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.greedy import direct, greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.trees import balanced_trees as trees
-from hetesynth.synthesis.trees import packed_trees as packed
+from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, CollectiveName
 
-MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
-FEW_SENDS = 10_000  # a small model, on which auto spends more
-AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
-AUTO_RLIMIT_FEW = 30_000_000
-AUTO_RLIMIT_NEIGHBOURHOOD = 10_000_000
-AUTO_TIME_NEIGHBOURHOOD = 0.5  # share of the time left that windows get when CEGIS is to follow
-MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
-FEW_PEERS = ("hierarchical", "doubling", "rails", "ring")  # baselines, the most promising first
-LAST = "sph"  # the baseline for where those refuse: it takes any cluster that few peers can join
-MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
+if TYPE_CHECKING:
+    from hetesynth.synthesis.strategy import Strategy
+    from hetesynth.synthesis.timed.earliest_arrival import Rates
+
+Objective = Literal["steps", "time"]
+
+TO_EVERYBODY = tuple(name for name in COLLECTIVE_NAMES if name not in PERSONALIZED)
+PRICES = tuple((f"earliest arrival, price {price:g}", price) for price in (0.0, 0.5, 1.0))
 
 
-def _greedy(search: Search) -> LowerBound | None:
-    greedy.improve(search)
-    return None
+@dataclass(frozen=True, slots=True)
+class StrategyRow:
+    """One strategy.
+
+    ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
+    ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
+    ``Rates`` to a ``Strategy``; ``variants``: the labels and second arguments with which that function is called,
+    if there are several. ``library``: whether it models what communication libraries do. ``candidate``: whether
+    ``auto`` tries it where a size is given. ``max_transfers``: of a candidate. ``every_chunking``: whether
+    candidates that count seconds are made with every choice of capacities, not only with the paper's.
+    """
+
+    name: str
+    summary: str
+    source: str
+    code: str
+    objective: Objective = "steps"
+    accepts: tuple[CollectiveName, ...] = COLLECTIVE_NAMES
+    library: bool = False
+    candidate: bool = True
+    variants: tuple[tuple[str, float], ...] = ()
+    max_transfers: int | None = None
+    every_chunking: bool = False
 
 
-def _cegis_module() -> ModuleType:
-    from hetesynth.synthesis.smt import cegis
-
-    return cegis
-
-
-def _monolithic_module() -> ModuleType:
-    from hetesynth.synthesis.smt import monolithic as whole
-
-    return whole
-
-
-def _exactly(
-    name: str, module: Callable[[], ModuleType], **options: int
-) -> Callable[[Search], LowerBound | None]:  # fmt: skip
-    """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
-
-    def improve(search: Search) -> LowerBound | None:
-        from hetesynth.synthesis.smt.step_model import StepModel
-        from hetesynth.synthesis.smt.step_search import raise_target
-
-        synthesize = module().synthesize
-
-        def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
-            found: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
-            outcome, model = found
-            return outcome, lambda: model.smt2() if model is not None else ""
-
-        return raise_target(search, decide, name)
-
-    return improve
-
-
-def _cegis(search: Search) -> LowerBound | None:
-    """Algorithm 1: one greedy round as the seed, then CEGIS."""
-    greedy.improve(search, rounds=1)
-    return None if search.done else _exactly("cegis", _cegis_module)(search)
-
-
-def _direct(search: Search) -> LowerBound | None:
-    direct.improve(search)
-    return None
-
-
-def _trees(search: Search) -> LowerBound | None:
-    trees.improve(search)
-    return None
-
-
-def _packed(search: Search) -> LowerBound | None:
-    packed.improve(search)
-    return None
-
-
-def _windows(search: Search) -> LowerBound | None:
-    """One greedy round as the schedule to shorten."""
-    greedy.improve(search, rounds=1)
-    if not search.done:
-        _windowed(search)
-    return None
-
-
-def _windowed(search: Search, rlimit: int | None = None, share: float = 1.0) -> None:
-    """Windows; Z3 is imported when they are opened, not before."""
-    from hetesynth.synthesis.smt import neighbourhood_search as windows
-
-    windows.improve(search, rlimit=rlimit or windows.RLIMIT, share=share)
-
-
-def _crowded(problem: Problem) -> str | None:
-    """Why a problem is too large even for windows, or None."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    wanted = sum(len(post - pre) for pre, post in pairs)
-    return f"it has more than {MAX_DELIVERIES} deliveries ({wanted})" if wanted > MAX_DELIVERIES else None
-
-
-def _auto(search: Search) -> LowerBound | None:
-    direct.improve(search)
-    if not search.done:
-        greedy.improve(search)
-    if search.best is None or (_tied_to_few(search.problem) and not search.done and not search.out_of_time()):
-        _by_design(search)
-    if not search.done and packed.refuses(search.problem) is None and not search.out_of_time():
-        packed.improve(search)
-    if not search.done:
-        trees.improve(search)
-    sends = _sends(search.problem, search.target)
-    large = sends > FEW_SENDS and _crowded(search.problem) is None
-    if large and not search.done and not search.out_of_time():
-        share = AUTO_TIME_NEIGHBOURHOOD if sends <= MAX_SENDS else 1.0
-        _windowed(search, AUTO_RLIMIT_NEIGHBOURHOOD, share)
-    if search.done or sends > MAX_SENDS or search.out_of_time():
-        return None
-    return _exactly("cegis", _cegis_module, rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
+ROWS: tuple[StrategyRow, ...] = (
+    StrategyRow(
+        "auto", "direct, greedy, then packed trees, windows and cegis where they can help", "hetesynth",
+        "hetesynth.synthesis.auto:AUTO", candidate=False,
+    ),
+    StrategyRow(
+        "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
+        "hetesynth.synthesis.greedy.greedy:STRATEGY",
+    ),
+    StrategyRow(
+        "trees", "balanced trees, list-scheduled", "Aspnes et al. 1997; Graham 1966",
+        "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY,
+    ),
+    StrategyRow(
+        "packed", "packed trees, a linear program per step", "ForestColl, section 5; PathFinder",
+        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY,
+    ),
+    StrategyRow(
+        "direct", "one link per chunk, a linear program per step", "hetesynth",
+        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED,
+    ),
+    StrategyRow(
+        "cegis", "one greedy round, then Z3 with laws learned from counterexamples", "HeteCCL 5.2, algorithm 1",
+        "hetesynth.synthesis.auto:CEGIS", candidate=False,
+    ),
+    StrategyRow(
+        "windows", "Z3 on the part of a schedule that is in the way", "HeteCCL 5.2",
+        "hetesynth.synthesis.auto:WINDOWS", candidate=False,
+    ),
+    StrategyRow(
+        "whole", "the monolithic model: every law at once", "SCCL section 3",
+        "hetesynth.synthesis.auto:WHOLE", candidate=False,
+    ),
+    StrategyRow(
+        "ring", "rings, one a channel", "NCCL",
+        "hetesynth.synthesis.baselines.table:RING", library=True,
+    ),
+    StrategyRow(
+        "double-tree", "double binary trees", "NCCL",
+        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True,
+    ),
+    StrategyRow(
+        "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
+        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True,
+    ),
+    StrategyRow(
+        "all-pairs", "everything straight to its receiver", "SCALE-CCL's evaluation",
+        "hetesynth.synthesis.baselines.table:ALL_PAIRS", library=True,
+    ),
+    StrategyRow(
+        "doubling", "recursive doubling and halving", "Thakur et al. 2005",
+        "hetesynth.synthesis.baselines.table:DOUBLING", library=True,
+    ),
+    StrategyRow(
+        "rails", "rings of servers whose NICs keep their peers", "hetesynth",
+        "hetesynth.synthesis.baselines.table:SERVER_RINGS", library=True,
+    ),
+    StrategyRow(
+        "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
+        "hetesynth.synthesis.baselines.table:HIERARCHICAL", library=True,
+    ),
+    StrategyRow(
+        "timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
+        "hetesynth.synthesis.timed.earliest_arrival:timed_strategy", "time",
+        variants=PRICES, max_transfers=70_000,
+    ),
+    StrategyRow(
+        "exchange", "balanced paths, the longest way first", "Aspnes et al. 1997; Jackson 1955",
+        "hetesynth.synthesis.timed.balanced_paths:exchange_strategy", "time",
+        accepts=PERSONALIZED, every_chunking=True,
+    ),
+    StrategyRow(
+        "timed-trees", "balanced trees, listed in seconds", "Aspnes et al. 1997; Graham 1966",
+        "hetesynth.synthesis.timed.timed_trees:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
+    ),
+    StrategyRow(
+        "negotiated", "earliest arrival with negotiated loads, listed anew", "PathFinder; Graham 1966",
+        "hetesynth.synthesis.timed.negotiated_load:negotiated_strategy", "time", max_transfers=70_000,
+    ),
+)  # fmt: skip
 
 
-def _tied_to_few(problem: Problem) -> bool:
-    """Whether most chunks have to be relayed because ranks may not send to all others."""
-    few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
-    return few and problem.collective.name in PERSONALIZED
+def names(objective: Objective) -> list[str]:
+    """The strategies that count steps, or seconds, in the order of the table."""
+    return [row.name for row in ROWS if row.objective == objective]
 
 
-def _by_design(search: Search) -> None:
-    """A baseline that needs few peers; greedy rounds may run out of them."""
-    for found in (s for name in (*FEW_PEERS, LAST) for s in BASELINES if s.name == name):
-        if found.refuses(search.problem) is None:
-            found.improve(search)
-            return
-
-
-def _sends(problem: Problem, steps: int) -> int:
-    """Upper estimate of the Send variables of a step model."""
-    return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
-
-
-def _too_large(problem: Problem) -> str | None:
-    sends = _sends(problem, _diameter(problem))
-    if sends > MAX_SENDS_ASKED:
-        return f"its model would have more than {MAX_SENDS_ASKED} variables ({sends})"
-    return None
-
-
-def _diameter(problem: Problem) -> int:
-    hops = CopyProblem(problem).hops
-    return max((h for row in hops for h in row if h < problem.ranks), default=1)
-
-
-STRATEGIES: dict[str, Strategy] = {
-    s.name: s
-    for s in (
-        Strategy("auto", "direct, greedy, then packed trees, windows and cegis where they can help", _auto),
-        Strategy("greedy", "HeteCCL appendix H's seed, with negotiated prices", _greedy),
-        Strategy("trees", "balanced trees, list-scheduled", _trees, trees.refuses),
-        Strategy("packed", "packed trees, a linear program per step", _packed, packed.refuses),
-        Strategy("direct", "one link per chunk, a linear program per step", _direct, direct.refuses),
-        Strategy("cegis", "HeteCCL 5.2, algorithm 1", _cegis, _too_large),
-        Strategy("windows", "HeteCCL 5.2 on the part of a schedule that is in the way", _windows, _crowded),
-        Strategy(
-            "whole", "SCCL 3: the whole model at once", _exactly("monolithic", _monolithic_module), _too_large
-        ),
-        *BASELINES,
+def row_of(name: str) -> StrategyRow:
+    """The row of ``name``. Raises HetesynthError HS305 when there is none."""
+    for row in ROWS:
+        if row.name == name:
+            return row
+    raise HetesynthError(
+        f"there is no strategy {name!r}", code="HS305", help=f"use one of {', '.join(names('steps'))}"
     )
-}
-
-
-SIZED = ("timed", "exchange", "timed-trees", "negotiated")
-"""Strategies that count seconds instead of steps: they are made for the size of a buffer."""
 
 
 def demand_strategy(name: str, *, sized: bool) -> None:
     """Raises HetesynthError HS305 where there is no such strategy, or only one for a size and there is none."""
-    if not (sized and name in SIZED):
-        strategy(name)
-
-
-def strategy(name: str) -> Strategy:
-    """The strategy called ``name``. Raises HetesynthError when there is none."""
-    if name in SIZED:
+    if row_of(name).objective == "time" and not sized:
         raise HetesynthError(
             f"strategy {name} counts seconds, so it needs to know the size of the buffer",
             code="HS305",
             help="add --size, or use --strategy auto",
         )
-    if name not in STRATEGIES:
-        raise HetesynthError(
-            f"there is no strategy {name!r}", code="HS305", help=f"use one of {', '.join(STRATEGIES)}"
-        )
-    return STRATEGIES[name]
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
+    demand_strategy(name, sized=False)
+    found: Strategy = _code(row_of(name))
+    return found
+
+
+def timed_strategies(row: StrategyRow, rates: Rates) -> list[tuple[str, Strategy]]:
+    """The variants of a strategy that counts seconds, made for ``rates``, each with its label."""
+    factory: Callable[..., Strategy] = _code(row)
+    return [(label, factory(rates, number)) for label, number in row.variants] or [(row.name, factory(rates))]
+
+
+def _code(row: StrategyRow) -> Any:
+    """What the row's ``code`` names; its module is imported now."""
+    module, _, attribute = row.code.partition(":")
+    return getattr(import_module(module), attribute)

@@ -29,7 +29,6 @@ class Strategy:
     """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None."""
 
     name: str
-    source: str
     improve: Improve
     refuses: Accepts = _anything
 

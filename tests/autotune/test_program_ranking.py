@@ -29,7 +29,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
 
 
-ONE_ROUND = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=1))
+ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))
 
 
 def candidate(cluster: str, chunks: int, name: str, size: int) -> Candidate:

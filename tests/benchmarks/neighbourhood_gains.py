@@ -15,8 +15,8 @@ from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
+from hetesynth.synthesis.auto import AUTO_RLIMIT_NEIGHBOURHOOD
 from hetesynth.synthesis.greedy import direct, greedy
-from hetesynth.synthesis.registry import AUTO_RLIMIT_NEIGHBOURHOOD
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import neighbourhood_search as windows
 from hetesynth.verify.schedule.judge import schedule_violations

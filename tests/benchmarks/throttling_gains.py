@@ -51,7 +51,7 @@ def _case(cluster: str, collective: str) -> None:
     }
     best = [[min(column) for column in zip(*map(_plain, found), strict=True)] for found in baselines.values()]
     for chunks in (1, 4, 8):
-        rounds = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=ROUNDS))
+        rounds = Strategy("greedy", lambda search: greedy.improve(search, rounds=ROUNDS))
         found = _found(cluster, collective, chunks, rounds)
         if found is None:
             continue

@@ -33,7 +33,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]
 OPTIONS = LoweringOptions("x", profile=EXECUTOR)
-ONE_ROUND = Strategy("greedy", "", lambda search: greedy.improve(search, rounds=1))
+ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))
 CASES: list[tuple[str, CollectiveName]] = [
     ("fig10", "allgather"),
     ("fig10", "reducescatter"),

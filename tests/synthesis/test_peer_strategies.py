@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
@@ -19,38 +18,25 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, excess, most_peers
 from hetesynth.synthesis.peers import within_peers
-from hetesynth.synthesis.registry import SIZED, STRATEGIES
+from hetesynth.synthesis.registry import ROWS, names, strategy, timed_strategies
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.balanced_paths import exchange_strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates, timed_strategy
-from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
-from hetesynth.synthesis.timed.timed_trees import timed_trees_strategy
+from hetesynth.synthesis.timed.earliest_arrival import Rates
 from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 SLOW = ("cegis", "whole", "windows", "auto")  # with a solver
 
-SIZED_BY_NAME: dict[str, Callable[[Rates], Strategy]] = {
-    "timed": lambda rates: timed_strategy(rates, 0.5),
-    "exchange": exchange_strategy,
-    "timed-trees": timed_trees_strategy,
-    "negotiated": negotiated_strategy,
-}
-
 
 def every(wanted: Problem) -> dict[str, Strategy]:
     """All strategies by name. For those that count seconds a step is one, and so is the latency of a link."""
     tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
-    sized = {name: made(rates) for name, made in SIZED_BY_NAME.items()}
-    return {**STRATEGIES, **sized, "packed with a pause": forwarding_delay_strategy()}
-
-
-def test_no_strategy_is_missing() -> None:
-    assert set(SIZED_BY_NAME) == set(SIZED)
+    by_steps = {name: strategy(name) for name in names("steps")}
+    by_time = {label: s for row in ROWS if row.objective == "time" for label, s in timed_strategies(row, rates)}
+    return {**by_steps, **by_time, "packed with a pause": forwarding_delay_strategy()}
 
 
 def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
@@ -92,10 +78,10 @@ def all_without_a_solver(wanted: Problem) -> None:
 def test_the_solvers_verify_or_decline(graph: Graph, name: CollectiveName, most: int) -> None:
     wanted = replace(problem(graph, name), max_peers=most)
     for known in SLOW:
-        solved_or_declined(wanted, STRATEGIES[known])
+        solved_or_declined(wanted, strategy(known))
 
 
-@pytest.mark.parametrize("name", ["timed", "negotiated", "timed-trees", "trees", "packed"])
+@pytest.mark.parametrize("name", ["earliest arrival, price 0.5", "negotiated", "timed-trees", "trees", "packed"])
 def test_few_peers_are_enough_on_servers(name: str) -> None:
     """Three servers of four: two peers make a ring of servers and a ring in each."""
     for most in (2, 3, 5, 10):
@@ -127,7 +113,7 @@ def test_servers_with_one_way_out_are_joined_by_few_peers(name: str) -> None:
     collectives: tuple[CollectiveName, ...] = ("gather", "alltoall", "reduce")
     for asked in collectives:
         wanted = replace(problem(gateways(5), asked), max_peers=5)
-        assert solved_or_declined(wanted, STRATEGIES[name]), asked
+        assert solved_or_declined(wanted, strategy(name)), asked
     assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5)) is not None
 
 
@@ -136,7 +122,7 @@ def test_both_phases_of_an_allreduce_count() -> None:
     for graph in (servers([1, 1, 1]), servers([2, 2])):
         for name in ("ring", "greedy", "trees"):
             wanted = replace(problem(graph, "allreduce"), max_peers=1)
-            solved_or_declined(wanted, STRATEGIES[name])
+            solved_or_declined(wanted, strategy(name))
 
 
 def test_chosen_arcs_keep_the_limit_and_join_all() -> None:

@@ -14,7 +14,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.baselines.table import BASELINES
-from hetesynth.synthesis.registry import STRATEGIES, strategy
+from hetesynth.synthesis.registry import names, strategy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -45,7 +45,7 @@ def takes(p: Problem) -> bool:
 
 
 @pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
-@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {s.name for s in BASELINES}))
+@pytest.mark.parametrize("name", sorted(set(names("steps")) - {s.name for s in BASELINES}))
 def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
     _, graph, wanted, chunks, steps = case
     if name == "whole" and graph.ranks > 8:
@@ -107,7 +107,7 @@ def test_any_rank_can_be_the_root(name: CollectiveName, root: int) -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("method", sorted(STRATEGIES))
+@pytest.mark.parametrize("method", sorted(names("steps")))
 def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName, method: str) -> None:
     graph = line(3)
     graph.arcs = [a for a in graph.arcs if 2 not in (a.src, a.dst)]

@@ -98,7 +98,7 @@ def test_fault_4_an_interrupted_solver_proves_nothing() -> None:
         whole.synthesize(search, 3, rlimit=1)
 
     wanted = problem(dgx1(), "allgather", 2)
-    outcome = Solver(Strategy("t", "", improve), Budget(), schedule_violations).solve(wanted)
+    outcome = Solver(Strategy("t", improve), Budget(), schedule_violations).solve(wanted)
     assert isinstance(outcome, GaveUp)
 
 

@@ -1,9 +1,10 @@
-"""The baselines by name, ready for the registry."""
+"""The baselines, ready for the registry: what communication libraries do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
@@ -22,8 +23,6 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 Router = Callable[[CopyProblem], Routes]
-
-PERSONALIZED = ("alltoall", "gather", "scatter")
 
 
 def _nccl_ring(tables: CopyProblem) -> Routes:
@@ -44,7 +43,7 @@ def _shortest(tables: CopyProblem) -> Routes:
     return routes if few is None else shortest_path_routes(few)
 
 
-def baseline(name: str, source: str, router: Router) -> Strategy:
+def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
     asked: dict[int, tuple[CopyProblem, Routes]] = {}  # the last problem by its identity, which the tables keep
 
@@ -70,7 +69,7 @@ def baseline(name: str, source: str, router: Router) -> Strategy:
             return
         search.offer(schedule, name)
 
-    return Strategy(name, source, improve, refuses)
+    return Strategy(name, improve, refuses)
 
 
 def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) -> Strategy:
@@ -84,15 +83,15 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
         arc = tables.problem.arcs[0]
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
 
-    return baseline("ring", "NCCL's rings as it dumped them", router)
+    return baseline("ring", router)
 
 
-BASELINES: tuple[Strategy, ...] = (
-    baseline("ring", "NCCL's rings, one a channel", _nccl_ring),
-    baseline("double-tree", "NCCL's double binary trees", _nccl_tree),
-    baseline("sph", "shortest paths, whatever the load", _shortest),
-    baseline("all-pairs", "everything straight to its receiver", all_pairs_routes),
-    baseline("doubling", "recursive doubling and halving", doubling_routes),
-    baseline("rails", "rings of servers whose NICs keep their peers", server_ring_routes),
-    baseline("hierarchical", "between servers, then inside them", hierarchical_routes),
-)
+RING = baseline("ring", _nccl_ring)
+DOUBLE_TREE = baseline("double-tree", _nccl_tree)
+SHORTEST_PATHS = baseline("sph", _shortest)
+ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
+DOUBLING = baseline("doubling", doubling_routes)
+SERVER_RINGS = baseline("rails", server_ring_routes)
+HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
+
+BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)

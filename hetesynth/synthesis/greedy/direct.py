@@ -18,6 +18,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.strategy import Strategy
 
 Ints = NDArray[np.int64]
 
@@ -141,3 +142,6 @@ class _Exchange:
         if found.x is None:
             return None, in_time
         return [job for job, x in zip(left, found.x, strict=True) if x > 0.5], in_time
+
+
+STRATEGY = Strategy("direct", improve, refuses)

@@ -27,6 +27,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.kernel import Bools, Floats, Ints, compiled, kept, run_round
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.strategy import Strategy
 
 HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
 NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matter of taste, not of steps
@@ -311,3 +312,6 @@ def _priced_distances(arrays: _Arrays, price: Floats) -> Floats:
     for m in range(ranks):
         np.minimum(closest, closest[:, m : m + 1] + closest[m : m + 1, :], out=closest)
     return closest
+
+
+STRATEGY = Strategy("greedy", improve)

@@ -73,7 +73,7 @@ def exchange_strategy(rates: Rates) -> Strategy:
         if best is not None:
             search.offer(schedule_of(tables, best), "exchange")
 
-    return Strategy("exchange", "balanced paths in seconds", improve, refuses)
+    return Strategy("exchange", improve, refuses)
 
 
 @dataclass

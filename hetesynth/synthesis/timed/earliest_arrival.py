@@ -184,4 +184,4 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
         best = min(found, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", "earliest arrival first", improve, stranded)
+    return Strategy("timed", improve, stranded)

@@ -54,7 +54,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         apart = all(len(resource.arcs) == 1 for resource in tables.resources)
         search.offer(schedule_of(tables, best, seats(tables, clock) if apart else None), "negotiated")
 
-    return Strategy("negotiated", "balanced loads in seconds, listed", improve, stranded)
+    return Strategy("negotiated", improve, stranded)
 
 
 def _rounds(search: Search, tables: CopyProblem, clock: LinkTimes) -> list[TimedRoutes]:

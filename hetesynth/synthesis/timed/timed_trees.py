@@ -54,7 +54,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
         if best is not None:
             search.offer(schedule_of(tables, best), "timed-trees")
 
-    return Strategy("timed-trees", "balanced trees in seconds", improve, refuses)
+    return Strategy("timed-trees", improve, refuses)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.strategy import Strategy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -238,3 +239,6 @@ class _Waits:
             if p >= 0:
                 urgency[p] = max(urgency[p], urgency[i] + 1.0)
         return urgency
+
+
+STRATEGY = Strategy("trees", improve, refuses)

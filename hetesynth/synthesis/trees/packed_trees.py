@@ -49,4 +49,7 @@ def forwarding_delay_strategy() -> Strategy:
     def improve_with_forwarding_delay(search: Search) -> None:
         improve(search, 1)
 
-    return Strategy("packed", "packed trees, with a pause at every rank", improve_with_forwarding_delay, refuses)
+    return Strategy("packed", improve_with_forwarding_delay, refuses)
+
+
+STRATEGY = Strategy("packed", improve, refuses)
