@@ -117,7 +117,7 @@ ROWS: tuple[StrategyRow, ...] = (
         variants=PRICES, max_transfers=70_000,
     ),
     StrategyRow(
-        "exchange", "balanced paths, the longest way first", "Aspnes et al. 1997; Jackson 1955",
+        "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
         "hetesynth.synthesis.timed.balanced_paths:exchange_strategy", "time",
         accepts=PERSONALIZED, every_chunking=True,
     ),

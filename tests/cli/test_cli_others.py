@@ -15,7 +15,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["synth", "--help"], ["verify", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["synth", "--help"], ["verify", "--help"], ["--version"], ["strategies"]]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     script = (
         "import sys; from hetesynth.cli.main import run; run(sys.argv[1:]); "
