@@ -20,7 +20,7 @@ from hetesynth.commands.import_file import IMPORTERS, NOT_IMPORTED
 from hetesynth.compile.formats import FileKind
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.target import TARGETS
-from hetesynth.synthesis.registry import STRATEGIES
+from hetesynth.synthesis.registry import ROWS
 from hetesynth.verify.bounds import judge
 from hetesynth.verify.msccl.lint_readers import READERS, XML_TARGETS
 
@@ -42,7 +42,7 @@ def rows(page: str) -> set[str]:
 
 
 def test_every_strategy_has_its_row() -> None:
-    assert set(STRATEGIES) - rows("strategies.md") == set()
+    assert {row.name for row in ROWS} - rows("strategies.md") == set()
 
 
 def test_every_target_has_its_rows() -> None:
@@ -131,8 +131,9 @@ RULES = "tests/verify/test_lint.py"
 NEWCOMERS = {
     "A strategy": Newcomer(
         (Edit("hetesynth/synthesis/greedy/newcomer.py", '"""A newcomer."""\n'),),
-        (Edit("hetesynth/synthesis/registry.py", "from hetesynth.synthesis.greedy import newcomer\n",
-              "from __future__ import annotations\n"),),
+        (Edit("hetesynth/synthesis/registry.py",
+              '\n    StrategyRow("newcomer", "does nothing", "nobody", "hetesynth.synthesis.greedy.newcomer:STRATEGY"),',
+              "ROWS: tuple[StrategyRow, ...] = ("),),
         ("tests/architecture/test_architecture.py::test_every_strategy_file_is_registered",),
     ),
     "A target": Newcomer(
