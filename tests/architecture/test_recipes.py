@@ -132,7 +132,7 @@ NEWCOMERS = {
     "A strategy": Newcomer(
         (Edit("hetesynth/synthesis/greedy/newcomer.py", '"""A newcomer."""\n'),),
         (Edit("hetesynth/synthesis/registry.py",
-              '\n    StrategyRow("newcomer", "does nothing", "nobody", "hetesynth.synthesis.greedy.newcomer:STRATEGY"),',
+             '\n    StrategyRow("newcomer", "none", "nobody", "hetesynth.synthesis.greedy.newcomer:STRATEGY"),',
               "ROWS: tuple[StrategyRow, ...] = ("),),
         ("tests/architecture/test_architecture.py::test_every_strategy_file_is_registered",),
     ),
