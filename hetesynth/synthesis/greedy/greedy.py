@@ -25,7 +25,17 @@ from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
-from hetesynth.synthesis.greedy.kernel import Bools, Floats, Ints, compiled, kept, run_round
+from hetesynth.synthesis.greedy.kernel import (
+    Bools,
+    Floats,
+    Ints,
+    Network,
+    Progress,
+    Rules,
+    compiled,
+    kept,
+    run_round,
+)
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
@@ -147,14 +157,16 @@ def _round(
     transfers: Ints = np.zeros((most, 3), dtype=np.int64)
     used: Floats = np.zeros(len(price))
     kernel = compiled() if style.compiled else run_round
-    leaving = (holds.astype(np.float64) @ arrays.exits[-1]).astype(np.int64)
-    count, steps = kernel(
-        arrays.src, arrays.into, *arrays.gates, *arrays.crowds, arrays.held_by(holds), *arrays.exits, leaving,
+    egress_count = (holds.astype(np.float64) @ arrays.egresses[-1]).astype(np.int64)
+    network = Network(
+        arrays.src, arrays.into, *arrays.ingresses, *arrays.sender_sets, *arrays.egresses,
         arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
-        holds, lacks, distance, factor, rng.random(len(arrays.src)) * HOP_PRICE, problem.exclusive_reduction,
-        problem.ranks if problem.max_peers is None else problem.max_peers, NEW_PEER, style.limit, stop,
-        used, transfers,
+        factor, rng.random(len(arrays.src)) * HOP_PRICE,
     )  # fmt: skip
+    peers = problem.ranks if problem.max_peers is None else problem.max_peers
+    rules = Rules(problem.exclusive_reduction, peers, NEW_PEER, style.limit)
+    progress = Progress(arrays.held_by(holds), egress_count, holds, lacks, distance, used, transfers)
+    count, steps = kernel(network, rules, progress, stop)
     if steps == -2 and problem.max_peers is None:
         raise InternalError("greedy cannot move although every rank can be reached")
     if steps < 0:
@@ -195,80 +207,80 @@ class _Arrays:
         return most
 
     @cached_property
-    def gate_of(self) -> Ints:
+    def ingress_of(self) -> Ints:
         """The resource each arc enters its destination by."""
         return self._most_shared(self.dst)
 
     @cached_property
-    def exits(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Exits are the resources arcs leave their source by.
+    def egresses(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Egress resources are those that arcs leave their source by.
 
-        Class of each resource (-1: no exit), class of each gate (-1: mixed), ranks behind each resource and where
-        they begin, exits of each class per rank.
+        Class of each resource (-1: no egress resource), class of each ingress (-1: mixed), ranks that leave by
+        each resource and where they begin, egress resources of each class per rank.
         """
-        exit_of = self._most_shared(self.src)
-        pairs = np.unique(np.stack([exit_of, self.src], axis=1), axis=0)
+        egress_of = self._most_shared(self.src)
+        pairs = np.unique(np.stack([egress_of, self.src], axis=1), axis=0)
         pairs = pairs[pairs[:, 0] >= 0]
-        looks: dict[tuple[int, int], int] = {}
+        class_of: dict[tuple[int, int], int] = {}
         classes = np.full(len(self.capacity), -1, dtype=np.int64)
         for r in np.unique(pairs[:, 0]).tolist():
             resource = self.tables.resources[r]
-            classes[r] = looks.setdefault((resource.capacity, len(resource.arcs)), len(looks))
-        ways = np.zeros((self.tables.problem.ranks, max(1, len(looks))), dtype=np.int64)
-        np.add.at(ways, (pairs[:, 1], classes[pairs[:, 0]]), 1)
+            classes[r] = class_of.setdefault((resource.capacity, len(resource.arcs)), len(class_of))
+        counts = np.zeros((self.tables.problem.ranks, max(1, len(class_of))), dtype=np.int64)
+        np.add.at(counts, (pairs[:, 1], classes[pairs[:, 0]]), 1)
         starts = np.searchsorted(pairs[:, 0], np.arange(len(self.capacity) + 1)).astype(np.int64)
-        return classes, self._gate_classes(classes, exit_of), pairs[:, 1].copy(), starts, ways
+        return classes, self._ingress_classes(classes, egress_of), pairs[:, 1].copy(), starts, counts
 
-    def _gate_classes(self, classes: Ints, exit_of: Ints) -> Ints:
-        of_arc = np.where(exit_of >= 0, classes[exit_of], -1)[self.into]
-        _, starts, _ = self.gates
+    def _ingress_classes(self, classes: Ints, egress_of: Ints) -> Ints:
+        of_arc = np.where(egress_of >= 0, classes[egress_of], -1)[self.into]
+        _, starts, _ = self.ingresses
         least = np.minimum.reduceat(of_arc, starts[:-1])
         most = np.maximum.reduceat(of_arc, starts[:-1])
         return np.where(least == most, most, -1).astype(np.int64)
 
     @cached_property
     def into(self) -> Ints:
-        """Arcs by destination, then by gate."""
-        return np.lexsort((np.arange(len(self.dst)), self.gate_of, self.dst)).astype(np.int64)
+        """Arcs by destination, then by ingress."""
+        return np.lexsort((np.arange(len(self.dst)), self.ingress_of, self.dst)).astype(np.int64)
 
     @cached_property
-    def gates(self) -> tuple[Ints, Ints, Ints]:
-        """The resource of each gate, where its arcs begin in ``into``, and where the gates of each rank begin."""
-        dst, gate = self.dst[self.into], self.gate_of[self.into]
+    def ingresses(self) -> tuple[Ints, Ints, Ints]:
+        """The resource of each ingress, where its arcs begin in ``into``, and where those of each rank begin."""
+        dst, ingress = self.dst[self.into], self.ingress_of[self.into]
         fresh = np.ones(len(dst), dtype=np.bool_)
-        fresh[1:] = (dst[1:] != dst[:-1]) | (gate[1:] != gate[:-1])
+        fresh[1:] = (dst[1:] != dst[:-1]) | (ingress[1:] != ingress[:-1])
         begins = np.flatnonzero(fresh)
         starts = np.append(begins, len(dst)).astype(np.int64)
         of_rank = np.searchsorted(dst[begins], np.arange(self.tables.problem.ranks + 1)).astype(np.int64)
-        return gate[begins], starts, of_rank
+        return ingress[begins], starts, of_rank
 
     @cached_property
-    def _crowd_sets(self) -> tuple[list[frozenset[int]], list[int]]:
-        """The different sets of ranks that gates take from, and the set of each gate."""
-        _, starts, _ = self.gates
+    def _different_sender_sets(self) -> tuple[list[frozenset[int]], list[int]]:
+        """The different sets of ranks that ingresses receive from, and the set of each ingress."""
+        _, starts, _ = self.ingresses
         sources = self.src[self.into].tolist()
         index: dict[frozenset[int], int] = {}
-        of_gate = []
+        of_ingress = []
         for begin, end in itertools.pairwise(starts.tolist()):
             members = frozenset(sources[begin:end])
-            of_gate.append(index.setdefault(members, len(index)))
-        return list(index), of_gate
+            of_ingress.append(index.setdefault(members, len(index)))
+        return list(index), of_ingress
 
     @cached_property
-    def crowds(self) -> tuple[Ints, Ints, Ints]:
-        """The crowd of each gate, the crowds of each rank, and where those begin."""
-        sets, of_gate = self._crowd_sets
+    def sender_sets(self) -> tuple[Ints, Ints, Ints]:
+        """The sender set of each ingress, those of each rank, and where those begin."""
+        sets, of_ingress = self._different_sender_sets
         member_of: list[list[int]] = [[] for _ in range(self.tables.problem.ranks)]
         for c, members in enumerate(sets):
             for r in members:
                 member_of[r].append(c)
         starts = np.concatenate([[0], np.cumsum([len(x) for x in member_of])]).astype(np.int64)
         flat = np.array([c for x in member_of for c in x], dtype=np.int64)
-        return np.array(of_gate, dtype=np.int64), flat, starts
+        return np.array(of_ingress, dtype=np.int64), flat, starts
 
     def held_by(self, holds: Bools) -> Ints:
-        """How many of each crowd hold each chunk, crowds x chunks."""
-        sets, _ = self._crowd_sets
+        """How many of each sender set hold each chunk, sender sets x chunks."""
+        sets, _ = self._different_sender_sets
         members = np.zeros((len(sets), holds.shape[1]))
         for c, ranks in enumerate(sets):
             members[c, sorted(ranks)] = 1.0
