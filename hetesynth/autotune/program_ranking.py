@@ -151,7 +151,7 @@ def throttlings(
 FOR_SCHEDULES = 0.75  # of the budget for a size; the rest is for their programs
 
 
-def _for_programs(budget: Budget, started: float) -> Deadline:
+def program_deadline(budget: Budget, started: float) -> Deadline:
     """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
     whole = budget.deadline(started)
     last = now() + (1 - FOR_SCHEDULES) * (budget.seconds or 0.0)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetesynth.compile.formats import FileKind
+from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import (
     CostOptions,
-    FileKind,
     Prediction,
     ProgramPredictor,
     SchedulePredictor,
@@ -22,10 +23,6 @@ from hetesynth.compile.predictors import (
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.topology import Topology
-
-if TYPE_CHECKING:
-    pass
-from hetesynth.compile.plan_predictor import PlanPredictor
 
 if TYPE_CHECKING:
     from hetesynth.compile.plan_predictor import PlanPredictor

@@ -7,9 +7,14 @@ anything is written.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from hetesynth.autotune.program_ranking import _for_programs, for_candidate, ranked_programs, sparing, timed_target
+from hetesynth.autotune.program_ranking import (
+    for_candidate,
+    program_deadline,
+    ranked_programs,
+    sparing,
+    timed_target,
+)
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import UNFIT, Choice, Synthesis, demand_callable, finished
 from hetesynth.compile.phases import PhaseTimer, Warn, unheard
@@ -20,9 +25,6 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.search import Progress, silent
-
-if TYPE_CHECKING:
-    pass
 
 
 def synthesize(request: Request, progress: Progress = silent, warn: Warn = unheard) -> Synthesis:
@@ -74,7 +76,7 @@ def _for_size(request: Request, size: int, clock: PhaseTimer, progress: Progress
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     with finishing(), clock.phase("predict"):
-        deadline = _for_programs(request.budget, started)
+        deadline = program_deadline(request.budget, started)
         ranked = ranked_programs(topology, request, held.candidates, held.size, deadline)
     for found in ranked:
         candidate, throttling = found.candidate, found.throttling

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.verdict import Violation
-
-if TYPE_CHECKING:
-    pass
-from hetesynth.compile.request import Request
 
 if TYPE_CHECKING:
     from hetesynth.lowering.msccl.assembly import Saving

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from hetesynth.compile.predictors import CostOptions, FileKind, Prediction, ProgramPredictor, prediction
+from hetesynth.compile.formats import FileKind
+from hetesynth.compile.predictors import CostOptions, Prediction, ProgramPredictor, prediction
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
+from hetesynth.compile.formats import FileKind
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import CollectiveName
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from hetesynth.simulate.graph_builder import SizedTasks
     from hetesynth.simulate.program import ProgramTasks
     from hetesynth.simulate.schedule import StepReading
-
-FileKind = Literal["schedule", "program", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
