@@ -47,7 +47,7 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
     clock.expect(request, problem.ranks, warn)
     chosen = strategy_of(request, chunking.topology)
     with clock.phase("search"):
-        outcome = Solver(chosen, request.budget, schedule_violations, progress).solve(problem)
+        outcome = Solver(chosen, request.budget, schedule_violations, progress, request.policy).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)

@@ -14,6 +14,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from hetesynth.frontend.nccl_graph import RingFile
@@ -34,6 +35,7 @@ class Request:
     ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too unless
     ``chunks_stated``. ``rings``: NCCL's own, for strategy ring. ``min_bytes``, ``max_bytes`` (0: no limit): what
     programs are to be used for, both ends included, as the runtime counts.
+    ``policy``: every threshold by which the stages decide.
     """
 
     topology: Path
@@ -54,3 +56,4 @@ class Request:
     rings: tuple[RingFile, ...] = ()
     min_bytes: int = 0
     max_bytes: int = 0
+    policy: Policy = DEFAULT

@@ -18,6 +18,7 @@ from hetesynth.model.deadline import Cuts, now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
@@ -53,6 +54,7 @@ class Search:
     budget: Budget
     oracle: Oracle
     progress: Progress = silent
+    policy: Policy = DEFAULT
     best: Schedule | None = None
     interrupted: bool = False
     solver_spent: bool = False  # the solver's budget ended before it had an answer

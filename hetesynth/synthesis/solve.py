@@ -19,6 +19,7 @@ from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
@@ -76,6 +77,7 @@ class Solver:
     budget: Budget
     oracle: Oracle
     progress: Progress = silent
+    policy: Policy = DEFAULT
 
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
@@ -140,7 +142,7 @@ class Solver:
         self.progress("bound", None)
         bound = _known_bound(problem)
         bound_seconds = now() - started
-        search = Search(problem, bound.steps, budget, self.oracle, self.progress)
+        search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy)
         try:
             proved = self.strategy.improve(search)
         except KeyboardInterrupt:

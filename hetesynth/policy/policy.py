@@ -1,0 +1,41 @@
+"""All sections of the policy together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy.greedy import GreedyPolicy
+from hetesynth.policy.lifting import LiftingPolicy
+from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.policy.machine_code import MachineCodePolicy
+from hetesynth.policy.simulate import SimulatePolicy
+from hetesynth.policy.smt import SmtPolicy
+from hetesynth.policy.steps import StepsPolicy
+from hetesynth.policy.timed import TimedPolicy
+from hetesynth.policy.trees import TreesPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every threshold, by the package that decides with it."""
+
+    autotune: AutotunePolicy = field(default_factory=AutotunePolicy)
+    steps: StepsPolicy = field(default_factory=StepsPolicy)
+    greedy: GreedyPolicy = field(default_factory=GreedyPolicy)
+    smt: SmtPolicy = field(default_factory=SmtPolicy)
+    trees: TreesPolicy = field(default_factory=TreesPolicy)
+    timed: TimedPolicy = field(default_factory=TimedPolicy)
+    baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
+    compile: CompilePolicy = field(default_factory=CompilePolicy)
+    lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
+    lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
+    simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
+    bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
+    machine_code: MachineCodePolicy = field(default_factory=MachineCodePolicy)
+
+
+DEFAULT = Policy()
