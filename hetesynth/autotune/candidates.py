@@ -61,10 +61,10 @@ LARGE = 300.0  # seconds of bytes / seconds of latency, from which on earliest a
 
 SMALL_PERSONALIZED = 20.0  # the same where each chunk is for one rank
 
-PLACED = ("exchange", "negotiated", "timed", "timed-trees", "ring", "packed", "greedy", "trees", "direct")
+PLACED = ("exchange", "negotiated", "timed", "timed-trees", "ring", "tree-packing", "greedy", "trees", "direct")
 """Strategies for which the order of ``auto`` has a rule, besides the baselines."""
 
-STEADY = ("rails", "ring", "double-tree")
+STEADY = ("server-rings", "ring", "double-tree")
 """Strategies that are fixed and whose ranks have few peers: programs hardly lose against their schedules."""
 
 
@@ -226,14 +226,14 @@ class CandidateSpecs:
             heavy = (
                 self.bandwidth_latency_ratio >= PRICED
             )  # load counts more than latency: rails first, as time may end after it
-            for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "rails"):
+            for name in sorted(FEW_PEERS, key=lambda name: heavy and name != "server-rings"):
                 yield from self._named(name, chunks, [_quantized(self.topology, options)])
 
     def rails(self) -> Iterator[CandidateSpec]:
         """Rings of servers with every number of chunks; nothing where bytes weigh little."""
         for chunks, size in self._steady_counts():
             options = replace(self.request.chunking, chunk_bytes=size)
-            yield from self._named("rails", chunks, [_quantized(self.topology, options)])
+            yield from self._named("server-rings", chunks, [_quantized(self.topology, options)])
 
     def steady(self) -> Iterator[CandidateSpec]:
         """What keeps its time as a program, with every number of chunks; nothing where bytes weigh little."""
@@ -332,7 +332,8 @@ class CandidateSpecs:
             root = collective(name, self.topology.ranks, 1, self.request.root).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
             paper = safe_chunking(self.topology, paper, name, root, ideal)
-        for found, how in ((strategy("packed"), "packed"), (forwarding_delay_strategy(), "packed with a pause")):
+        delayed = (forwarding_delay_strategy(), "tree-packing, forwarding delay")
+        for found, how in ((strategy("tree-packing"), "tree-packing"), delayed):
             label = _label(how, chunks, paper)
             yield CandidateSpec(label, found.name, how, chunks, paper, found, PACKED_SHARE)
 

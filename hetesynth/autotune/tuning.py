@@ -232,7 +232,7 @@ class _TuningRun:
         budget = Budget(seconds, seed, strict_deadline=bool(self.found), cuts=cuts)
         problem = problem_of(replace(self.request, chunks=spec.chunks), spec.chunking)
         try:
-            outcome = Solver(spec.strategy, budget, schedule_violations).solve(problem)
+            outcome = Solver(spec.strategy, budget, schedule_violations, policy=self.request.policy).solve(problem)
         except HetesynthError as error:
             self.refused.append(error.message)
             return

@@ -28,7 +28,7 @@ AUTO_RLIMIT_FEW = 30_000_000
 AUTO_RLIMIT_NEIGHBOURHOOD = 10_000_000
 AUTO_TIME_NEIGHBOURHOOD = 0.5  # share of the time left that windows get when CEGIS is to follow
 MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
-FEW_PEERS = ("hierarchical", "doubling", "rails", "ring")  # baselines, the most promising first
+FEW_PEERS = ("hierarchical", "doubling", "server-rings", "ring")  # baselines, the most promising first
 LAST = "sph"  # the baseline for where those refuse: it takes any cluster that few peers can join
 MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
 
@@ -147,5 +147,5 @@ def _diameter(problem: Problem) -> int:
 
 AUTO = Strategy("auto", _auto)
 CEGIS = Strategy("cegis", _cegis, _too_large)
-WINDOWS = Strategy("windows", _windows, _crowded)
-WHOLE = Strategy("whole", _exactly("monolithic", _monolithic_module), _too_large)
+LNS = Strategy("lns", _windows, _crowded)
+MONOLITHIC = Strategy("monolithic", _exactly("monolithic", _monolithic_module), _too_large)

@@ -52,8 +52,8 @@ class StrategyRow:
 
 ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
-        "auto", "direct, greedy, then packed trees, windows and cegis where they can help", "hetesynth",
-        "hetesynth.synthesis.auto:AUTO", candidate=False,
+        "auto", "direct, greedy, then tree packing, neighbourhood search and cegis where they can help",
+        "hetesynth", "hetesynth.synthesis.auto:AUTO", candidate=False,
     ),
     StrategyRow(
         "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
@@ -64,7 +64,7 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY,
     ),
     StrategyRow(
-        "packed", "packed trees, a linear program per step", "ForestColl, section 5; PathFinder",
+        "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
         "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY,
     ),
     StrategyRow(
@@ -76,12 +76,12 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.auto:CEGIS", candidate=False,
     ),
     StrategyRow(
-        "windows", "Z3 on the part of a schedule that is in the way", "HeteCCL 5.2",
-        "hetesynth.synthesis.auto:WINDOWS", candidate=False,
+        "lns", "large-neighbourhood search: Z3 on the part of a schedule around a bottleneck", "HeteCCL 5.2",
+        "hetesynth.synthesis.auto:LNS", candidate=False,
     ),
     StrategyRow(
-        "whole", "the monolithic model: every law at once", "SCCL section 3",
-        "hetesynth.synthesis.auto:WHOLE", candidate=False,
+        "monolithic", "the monolithic model: every law at once", "SCCL section 3",
+        "hetesynth.synthesis.auto:MONOLITHIC", candidate=False,
     ),
     StrategyRow(
         "ring", "rings, one a channel", "NCCL",
@@ -104,7 +104,7 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.baselines.table:DOUBLING", library=True,
     ),
     StrategyRow(
-        "rails", "rings of servers whose NICs keep their peers", "hetesynth",
+        "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
         "hetesynth.synthesis.baselines.table:SERVER_RINGS", library=True,
     ),
     StrategyRow(

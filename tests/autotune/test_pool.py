@@ -29,7 +29,7 @@ def given() -> Pool:
     """Rails only, with few chunks: quick to find."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ways, "CHUNKS", (1, 2))
-        request = Request(TOPOLOGY, "allgather", strategy="rails", targets=(TARGET,))
+        request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,))
         return pool(load_topology(TOPOLOGY), request, SIZES, programs=True)
 
 
@@ -70,7 +70,7 @@ def test_between_two_sizes_a_program_loses_something_in_between(given: Pool) -> 
 def test_programs_that_are_not_timed_are_taken_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "MAX_TRANSFERS", 0)
     monkeypatch.setattr(ways, "CHUNKS", (1,))
-    request = Request(TOPOLOGY, "allgather", strategy="rails", targets=(TARGET,))
+    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,))
     found = pool(load_topology(TOPOLOGY), request, SIZES, programs=True)
     assert found.program_seconds(0, 0) is None
     assert found.seconds[0][0] == pytest.approx(LOSS * found.members[0].schedule[0])
@@ -79,7 +79,9 @@ def test_programs_that_are_not_timed_are_taken_to_lose(monkeypatch: pytest.Monke
 
 
 def test_the_budget_does_not_leave_a_member_untimed() -> None:
-    request = Request(TOPOLOGY, "allgather", chunks=2, chunks_stated=True, strategy="rails", targets=(TARGET,))
+    request = Request(
+        TOPOLOGY, "allgather", chunks=2, chunks_stated=True, strategy="server-rings", targets=(TARGET,)
+    )
     found = pool(load_topology(TOPOLOGY), replace(request, budget=Budget(0.01)), SIZES, programs=True)
     assert found.program_seconds(0, 0) is not None
     assert all(math.isfinite(s) for s in found.seconds[0])

@@ -207,5 +207,5 @@ def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     for size in (64 * 10**6, 10**4):
         listed = ways.CandidateSpecs(topology, Request(path, "allreduce", size=size), size, bounds)
         first[size] = [way.name for way in listed.designs()]
-    assert first[64 * 10**6] == ["rails", "hierarchical", "doubling", "ring"]
-    assert first[10**4] == ["hierarchical", "doubling", "rails", "ring"]
+    assert first[64 * 10**6] == ["server-rings", "hierarchical", "doubling", "ring"]
+    assert first[10**4] == ["hierarchical", "doubling", "server-rings", "ring"]

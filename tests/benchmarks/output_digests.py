@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTIVES = ("allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall")
 STEP_STRATEGIES = (
-    "greedy", "trees", "packed", "cegis", "windows", "whole", "ring", "double-tree", "rails", "sph",
+    "greedy", "trees", "tree-packing", "cegis", "lns", "monolithic", "ring", "double-tree", "server-rings", "sph",
     "hierarchical",
 )  # fmt: skip
 SIZED_STRATEGIES = (

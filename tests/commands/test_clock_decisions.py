@@ -61,8 +61,8 @@ FIG10, RING, V100 = cluster("fig10"), cluster("ring8"), cluster("v100_4p8")
 COMMANDS = {
     "greedy": synth(topology=V100, collective="allgather", strategy="greedy", chunks=3),
     "cegis": synth(topology=V100, collective="broadcast", strategy="cegis", chunks=3),
-    "whole": synth(topology=FIG10, collective="allgather", strategy="whole"),
-    "windows": synth(topology=V100, collective="broadcast", strategy="windows", chunks=3),
+    "monolithic": synth(topology=FIG10, collective="allgather", strategy="monolithic"),
+    "lns": synth(topology=V100, collective="broadcast", strategy="lns", chunks=3),
     "auto": synth(topology=V100, collective="broadcast", chunks=3),
     "direct": synth(topology=V100, collective="alltoall", strategy="direct"),
     "auto sized": synth(topology=FIG10, collective="allgather", size=1 << 22),
@@ -70,7 +70,7 @@ COMMANDS = {
     "atlas": atlas,
     "compare": comparison,
 }
-QUICK = ("whole", "windows", "auto sized, personal")
+QUICK = ("monolithic", "lns", "auto sized, personal")
 
 
 class Jumping:

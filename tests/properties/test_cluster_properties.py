@@ -71,7 +71,7 @@ def test_the_optimum_of_the_whole_model_is_what_the_engine_claims(graph: Graph, 
     if _cut_off(graph):
         return
     wanted = problem(graph, name)
-    whole = Solver(strategy("whole"), Budget(20.0), schedule_violations).solve(wanted)
+    whole = Solver(strategy("monolithic"), Budget(20.0), schedule_violations).solve(wanted)
     auto = Solver(strategy("auto"), Budget(20.0), schedule_violations).solve(wanted)
     assert isinstance(auto, Solution)
     if isinstance(whole, Solution) and whole.certificate.proven_optimal:

@@ -70,7 +70,7 @@ def _bounds_hold(wanted: Problem, best: int | None) -> None:
 
 def _strategies_agree(wanted: Problem, best: int | None) -> None:
     assert best is not None
-    for name in ("whole", "cegis", "auto"):
+    for name in ("monolithic", "cegis", "auto"):
         solution = solve(wanted, name)
         assert solution.schedule.makespan == best, name
         assert solution.bound.steps == best, f"{name} stops without a proof"

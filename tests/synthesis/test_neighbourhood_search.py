@@ -67,7 +67,7 @@ def test_windows_reach_known_optima(graph: Graph, name: CollectiveName, steps: i
 
 def test_reductions_come_to_windows_through_inversion() -> None:
     for name, steps in (("reducescatter", 2), ("reduce", 2)):
-        assert solve(problem(dgx1(), name), "windows").schedule.makespan == steps  # type: ignore[arg-type]
+        assert solve(problem(dgx1(), name), "lns").schedule.makespan == steps  # type: ignore[arg-type]
 
 
 def uneven() -> Graph:

@@ -32,7 +32,7 @@ def solved(problem: Problem, name: str = "auto") -> Schedule:
     return found.schedule
 
 
-@pytest.mark.parametrize("name", ["greedy", "cegis", "whole"])
+@pytest.mark.parametrize("name", ["greedy", "cegis", "monolithic"])
 @pytest.mark.parametrize("most", [1, 2])
 def test_every_strategy_keeps_the_limit(name: str, most: int) -> None:
     problem = replace(problem_on(full(4), "allgather"), max_peers=most)
@@ -42,7 +42,7 @@ def test_every_strategy_keeps_the_limit(name: str, most: int) -> None:
 def test_one_peer_makes_a_ring() -> None:
     """With one peer to send to and one to receive from, four ranks need three steps."""
     problem = replace(problem_on(full(4), "allgather"), max_peers=1)
-    assert solved(problem, "whole").makespan == 3
+    assert solved(problem, "monolithic").makespan == 3
 
 
 @pytest.mark.parametrize("name", ["allreduce", "reducescatter"])

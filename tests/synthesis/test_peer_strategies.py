@@ -27,7 +27,7 @@ from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
-SLOW = ("cegis", "whole", "windows", "auto")  # with a solver
+SLOW = ("cegis", "monolithic", "lns", "auto")  # with a solver
 
 
 def every(wanted: Problem) -> dict[str, Strategy]:
@@ -36,7 +36,7 @@ def every(wanted: Problem) -> dict[str, Strategy]:
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     by_steps = {name: strategy(name) for name in names("steps")}
     by_time = {label: s for row in ROWS if row.objective == "time" for label, s in timed_strategies(row, rates)}
-    return {**by_steps, **by_time, "packed with a pause": forwarding_delay_strategy()}
+    return {**by_steps, **by_time, "tree-packing, forwarding delay": forwarding_delay_strategy()}
 
 
 def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
@@ -81,7 +81,9 @@ def test_the_solvers_verify_or_decline(graph: Graph, name: CollectiveName, most:
         solved_or_declined(wanted, strategy(known))
 
 
-@pytest.mark.parametrize("name", ["earliest arrival, price 0.5", "negotiated", "timed-trees", "trees", "packed"])
+@pytest.mark.parametrize(
+    "name", ["earliest arrival, price 0.5", "negotiated", "timed-trees", "trees", "tree-packing"]
+)
 def test_few_peers_are_enough_on_servers(name: str) -> None:
     """Three servers of four: two peers make a ring of servers and a ring in each."""
     for most in (2, 3, 5, 10):

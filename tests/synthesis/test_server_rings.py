@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def solved(cluster: str, collective: CollectiveName, chunks: int) -> tuple[Chunking, Problem, Solution]:
     request = Request(EXAMPLES / cluster / "topo.dsl", collective, chunks)
     chunking, problem = load_problem(request, PhaseTimer())
-    found = Solver(strategy("rails"), Budget(), schedule_violations).solve(problem)
+    found = Solver(strategy("server-rings"), Budget(), schedule_violations).solve(problem)
     assert isinstance(found, Solution)
     return chunking, problem, found
 

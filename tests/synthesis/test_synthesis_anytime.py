@@ -106,7 +106,7 @@ from support.solving import solve
 cases = [
     (problem(fig10(), "allgather"), "auto"),          # through cegis and a proof
     (problem(fig10(), "allgather"), "cegis"),
-    (problem(star(4), "broadcast"), "whole"),
+    (problem(star(4), "broadcast"), "monolithic"),
     (problem(servers([3, 5]), "alltoall"), "greedy"),
     (problem(ring(5), "allreduce", exclusive=True), "auto"),
     (problem(servers([2, 3], [2, 1], 5, [1, 3]), "scatter", 2), "auto"),

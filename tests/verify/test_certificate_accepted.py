@@ -46,7 +46,7 @@ def test_every_bound_is_accepted(graph: str, name: CollectiveName) -> None:
                 assert found.complete, found
 
 
-@pytest.mark.parametrize("name", ["whole", "cegis"])
+@pytest.mark.parametrize("name", ["monolithic", "cegis"])
 @pytest.mark.parametrize(
     ("graph", "collective", "exclusive"),
     [
@@ -73,7 +73,7 @@ def test_the_query_of_figure_10_states_its_laws() -> None:
 @pytest.mark.usefixtures("unaided")
 def test_a_query_without_an_answer_is_open_and_not_wrong() -> None:
     wanted = problem(fig10(), "allgather")
-    bound = searched(wanted, "whole")
+    bound = searched(wanted, "monolithic")
     for oracle in (None, lambda query: None):
         found = recheck(wanted, bound, unsat=oracle)
         assert not found.violations and not found.complete and found.open

@@ -226,7 +226,7 @@ def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_assertion_can_be_strengthened() -> None:
     """A clause without one of its literals, a count lowered by one: refused without asking a solver."""
     wanted = problem(servers([1, 3], 2), "broadcast", 2, exclusive=True)
-    outcome = Solver(strategy("whole"), Budget(), schedule_violations).solve(wanted)
+    outcome = Solver(strategy("monolithic"), Budget(), schedule_violations).solve(wanted)
     assert isinstance(outcome, Solution) and isinstance(outcome.bound.witness, UnsatWitness)
     text, bound = outcome.bound.witness.query, outcome.bound
     stated = list(assertions(text))

@@ -91,7 +91,7 @@ DOUBLE_TREE = baseline("double-tree", _nccl_tree)
 SHORTEST_PATHS = baseline("sph", _shortest)
 ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)
-SERVER_RINGS = baseline("rails", server_ring_routes)
+SERVER_RINGS = baseline("server-rings", server_ring_routes)
 HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
 
 BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)

@@ -70,7 +70,7 @@ class _Pane:
         """OutOfTime or KeyboardInterrupt when it is to end."""
         self.pause()
         if self.until is not None and self.search.elapsed() >= self.until:
-            self.search.cuts.note("windows")
+            self.search.cuts.note("lns")
             raise OutOfTime
 
     def _seconds(self) -> float | None:
@@ -81,14 +81,14 @@ class _Pane:
         best = self.search.best
         if best is None or best.makespan < 2:
             return False
-        if self.search.offer(Schedule.of(early(self.tables, best).transfers), "windows"):
+        if self.search.offer(Schedule.of(early(self.tables, best).transfers), "lns"):
             return True
         steps = best.makespan - 1
         for schedule, step in _cuts(self.tables, best):
             self.search.progress(f"windows: {steps} steps?", best.makespan)
             found = self._widen(schedule, step)
             if found is not None:
-                return self.search.offer(found, "windows")
+                return self.search.offer(found, "lns")
             if self.rlimit <= 0 or self.exhausted:
                 self.search.solver_spent = not self.exhausted
                 return False
@@ -132,7 +132,7 @@ class _Pane:
             answer = model.check(max(1, min(CHECK, self.rlimit - model.spent)), self._seconds())
             if answer == "unknown":
                 if model.clauses.timed_out:
-                    self.search.cuts.note("windows")
+                    self.search.cuts.note("lns")
                 return None
             if answer == "unsat":
                 return model.core()

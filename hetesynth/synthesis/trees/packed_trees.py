@@ -40,7 +40,7 @@ def improve(search: Search, pause: int = 0) -> None:
         return
     schedule = filled(CopyProblem(search.problem), packing.trees, packing.copy, pause, ended)
     if schedule is not None:
-        search.offer(schedule, "packed")
+        search.offer(schedule, "tree-packing")
 
 
 def forwarding_delay_strategy() -> Strategy:
@@ -49,7 +49,7 @@ def forwarding_delay_strategy() -> Strategy:
     def improve_with_forwarding_delay(search: Search) -> None:
         improve(search, 1)
 
-    return Strategy("packed", improve_with_forwarding_delay, refuses)
+    return Strategy("tree-packing", improve_with_forwarding_delay, refuses)
 
 
-STRATEGY = Strategy("packed", improve, refuses)
+STRATEGY = Strategy("tree-packing", improve, refuses)
