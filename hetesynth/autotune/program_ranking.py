@@ -181,7 +181,7 @@ def ranked_programs(
     target = timed_target(request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options = LoweringOptions("timed", profile=target, servers=topology.servers)
+    options = LoweringOptions("timed", profile=target, servers=topology.servers, policy=request.policy.lowering)
     return by_program(topology, candidates, size, options, deadline)
 
 

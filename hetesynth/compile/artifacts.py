@@ -159,6 +159,7 @@ def _programs(
             options = LoweringOptions(
                 name, in_place, not in_place, profile=wanted, servers=servers,
                 min_bytes=request.min_bytes, max_bytes=request.max_bytes, throttling=throttling,
+                policy=request.policy.lowering,
             )  # fmt: skip
             programs[suffix] = emitted(chunking.topology, problem, solution.schedule, size, options)
             if problem.ranks > MANY_RANKS:

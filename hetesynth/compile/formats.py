@@ -106,7 +106,7 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
     from hetesynth.lowering.mscclpp.summary import plan_summary
 
     servers = options.servers or ("",) * problem.ranks
-    wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
     plan = lower_plan(problem, schedule, wanted, servers)
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)

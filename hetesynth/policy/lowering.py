@@ -4,7 +4,74 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class LoweringPolicy:
     """From schedules to programs."""
+
+    max_attempts: int = threshold(
+        400,
+        "drafts",
+        "After so many drafts of one program the lowering reports a bug of its own. "
+        "AllReduce on 256 GPUs settles in 3 drafts. Not measured for others.",
+    )
+    max_kept_transfers: int = threshold(
+        25_000,
+        "transfers",
+        "The draft of a schedule of up to so many transfers is kept in memory for the next target or throttling "
+        "with the same limits; a larger schedule is drafted again. Not measured.",
+    )
+    adjacent_chunks_from: int = threshold(
+        20_000,
+        "transfers",
+        "A schedule of more transfers merges only chunks with adjacent numbers and gives up several channels of a "
+        "pair at once, so that a few drafts are enough: AllReduce on 256 GPUs settles in 3 drafts.",
+    )
+    early_check_from: int = threshold(
+        20_000,
+        "operations",
+        "A program of more operations whose thread blocks are too long without nops is drafted again before its "
+        "dependences are worked out. Not measured.",
+    )
+    max_compared_operations: int = threshold(
+        24_000,
+        "operations",
+        "For a program of up to so many operations every way to share thread blocks is tried and the shortest "
+        "critical path wins; a larger one shares as much as it can. Not measured.",
+    )
+    filled_steps: float = threshold(
+        0.9,
+        "share of the steps of a thread block",
+        "Where transfers are dealt out over fewer channels, a thread block is filled up to this share; the rest "
+        "is left for nops. Not measured.",
+    )
+    max_visited: int = threshold(
+        500,
+        "operations",
+        "After so many operations looked at for one step, its dependences are kept as they are. On up to 64 GPUs "
+        "this keeps about 1 in 50 of the dependences that could go.",
+    )
+    max_visited_large: int = threshold(
+        50,
+        "operations",
+        "The same in a program of more operations than large_from. Not measured.",
+    )
+    large_from: int = threshold(
+        20_000,
+        "operations",
+        "A program of more operations loses superfluous dependences by max_visited_large. Not measured.",
+    )
+    peers_per_block: tuple[tuple[int, int], ...] = threshold(
+        ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),
+        "memory peers, port peers",
+        "How many peers may share a thread block of an MSCCL++ plan, tried in this order until the thread blocks "
+        "fit on the GPU: the fewer, the more runs at the same time. Not measured.",
+    )
+    work_per_phase: float = threshold(
+        0.5,
+        "share of the operations of a thread block",
+        "A thread block of an MSCCL++ plan gets at most this share of its operations as additions and copies of "
+        "one phase; the rest is left for what orders them. Not measured.",
+    )

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-import hetesynth.lowering.msccl.lower as lowering
 from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl import fitting
@@ -18,6 +17,8 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, target
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.verify.msccl.judge import program_violations
 
 
@@ -41,8 +42,16 @@ def one_by_one(chunks: int) -> tuple[Problem, Schedule]:
     return problem, Schedule.of(Transfer(k, k + 1, k, 0) for k in range(chunks))
 
 
-def fitted(problem: Problem, schedule: Schedule, in_place: bool = False, **limits: int) -> Lowered:
-    options = LoweringOptions("fit", in_place, not in_place, replace(PORTABLE, **limits))  # type: ignore[arg-type]
+LARGE = replace(DEFAULT.lowering, adjacent_chunks_from=0, early_check_from=0)
+"""Every program counts as a large one."""
+
+
+def fitted(
+    problem: Problem, schedule: Schedule, in_place: bool = False,
+    policy: LoweringPolicy = DEFAULT.lowering, **limits: int,
+) -> Lowered:  # fmt: skip
+    target = replace(PORTABLE, **limits)  # type: ignore[arg-type]
+    options = LoweringOptions("fit", in_place, not in_place, target, policy=policy)
     return lower_with_notes(problem, schedule, options)
 
 
@@ -210,14 +219,6 @@ def test_targets_by_name() -> None:
     assert "portable" in caught.value.help
 
 
-@pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every program counts as a large one."""
-    monkeypatch.setattr(fitting, "LARGE", 0)
-    monkeypatch.setattr(lowering, "LARGE", 0)
-
-
-@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce"])
 def test_a_crowded_gpu_of_a_large_program_has_its_transfers_dealt_out(name: str) -> None:
     if name == "allreduce":
@@ -226,16 +227,15 @@ def test_a_crowded_gpu_of_a_large_program_has_its_transfers_dealt_out(name: str)
     else:
         problem, schedule = direct(6, 6, name)
         most = 12
-    lowered = fitted(problem, schedule, max_thread_blocks=most, max_steps=40)
+    lowered = fitted(problem, schedule, policy=LARGE, max_thread_blocks=most, max_steps=40)
     summary = program_summary(lowered.program)
     assert summary.max_thread_blocks <= most and summary.max_steps <= 40
     assert any("dealt out" in note for note in lowered.notes)
     assert not program_violations(lowered.program)
 
 
-@pytest.mark.usefixtures("large")
 def test_long_lanes_of_a_large_program_are_cut() -> None:
-    lowered = fitted(*one_by_one(130))
+    lowered = fitted(*one_by_one(130), policy=LARGE)
     assert program_summary(lowered.program).max_steps <= 64
     assert not program_violations(lowered.program)
 
@@ -273,11 +273,11 @@ def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_tar
 
 def test_many_channels_are_taken_away_in_a_few_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large program is drafted in seconds, so one channel less of each link at a time would take a minute."""
-    monkeypatch.setattr(lowering, "LARGE", 0)
+    policy = replace(DEFAULT.lowering, adjacent_chunks_from=0)
     drafts = []
     of = fitting.Draft.of
     monkeypatch.setattr(fitting.Draft, "of", lambda *given: drafts.append(given) or of(*given))
-    lowered = fitted(*direct(4, 20), max_thread_blocks=6)
+    lowered = fitted(*direct(4, 20), policy=policy, max_thread_blocks=6)
     assert max(len(gpu.thread_blocks) for gpu in lowered.program.gpus) <= 6
     assert any("dealt out" in note for note in lowered.notes)
     assert len(drafts) <= 6

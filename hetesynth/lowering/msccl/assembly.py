@@ -39,6 +39,8 @@ from hetesynth.lowering.msccl.thread_blocks import (
 from hetesynth.lowering.msccl.throttling import Throttling, throttled
 from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import PLAIN_OPS, Target
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 
 Size = tuple[int, int, int]
 """What is to be small: the critical path, then thread blocks, then steps."""
@@ -130,11 +132,17 @@ class Assembly:
     """One placement, and what all ways to lay it out in thread blocks have in common."""
 
     def __init__(
-        self, placement: Placement, carried: Sequence[Message], passes: Passes, target: Target, slots: int
+        self,
+        placement: Placement,
+        carried: Sequence[Message],
+        passes: Passes,
+        target: Target,
+        slots: int,
+        policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
         """``slots``: messages a connection holds."""
-        self.placement, self.carried, self.passes, self.target, self.slots = (
-            placement, carried, passes, target, slots,
+        self.placement, self.carried, self.passes, self.target, self.slots, self.policy = (
+            placement, carried, passes, target, slots, policy,
         )  # fmt: skip
         self.ops = target.ops if passes.fuse else PLAIN_OPS
 
@@ -218,7 +226,7 @@ class Assembly:
         return Assembled(blocks, laid.scratch, ordered.critical_path, savings)
 
     def _graph(self, laid: LaidOut, waits: Sequence[Waits]) -> HappensBefore:
-        return HappensBefore(laid.ranks, waits, None if laid.fused else self._order)
+        return HappensBefore(laid.ranks, waits, None if laid.fused else self._order, self.policy)
 
 
 def _count(waits: Waits) -> int:

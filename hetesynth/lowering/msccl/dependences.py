@@ -22,12 +22,8 @@ from hetesynth.lowering.layout import Cell
 from hetesynth.lowering.msccl.placement import Operation
 from hetesynth.lowering.msccl.thread_blocks import Block
 from hetesynth.model.program import Instruction, ThreadBlock
-
-MAX_VISITED = 500
-MAX_VISITED_LARGE = 50
-LARGE = 20_000
-"""Operations looked at for one step before its dependences are kept as they are; in programs of more than LARGE
-operations fewer. In programs of up to 64 GPUs the limit keeps about one in fifty of those that could go."""
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 
 _Position = tuple[int, int]  # (thread block, operation within it)
 _Clock = dict[int, int]  # thread block -> how many of its operations are known to be finished
@@ -114,14 +110,19 @@ class HappensBefore:
     """
 
     def __init__(
-        self, ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[int] | None = None
+        self,
+        ranks: Sequence[RankBlocks],
+        waits: Sequence[Waits],
+        order: array[int] | None = None,
+        policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
-        """``order``: ``one_order`` of the operations where that is known."""
+        """``order``: ``one_order`` where that is known. ``policy``: how far ``implied`` looks."""
         self.first = [0]
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
         self.line = one_order([rank.operations for rank in ranks]) if order is None else order
         number = len(self.line)
+        self.max_visited = policy.max_visited if number <= policy.large_from else policy.max_visited_large
         self.place = array("i", [0]) * number
         for place, g in enumerate(self.line):
             self.place[g] = place
@@ -151,7 +152,6 @@ class HappensBefore:
     def implied(self, g: int) -> set[int]:
         """The dependences of ``g`` that another path leads to."""
         named = set(self.waits[g])
-        most = MAX_VISITED if len(self.line) <= LARGE else MAX_VISITED_LARGE
         earliest = min((self.place[j] for j in named), default=len(self.line))
         stack = [q for p in self.before(g) for q in self.before(p)]
         seen: set[int] = set()
@@ -160,7 +160,7 @@ class HappensBefore:
             if p in seen or self.place[p] < earliest:
                 continue
             seen.add(p)
-            if len(seen) > most:
+            if len(seen) > self.max_visited:
                 break
             stack += self.before(p)
         return named & seen

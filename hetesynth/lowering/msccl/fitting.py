@@ -31,12 +31,9 @@ from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 
-MOST_TRIED = 24_000
-"""Operations of a program up to which several ways to share thread blocks are tried."""
-LARGE = 20_000
-"""Operations, or transfers, from which on drafts are given up before their dependences are known."""
-ROOM = 0.9  # of the steps of a thread block that are filled where transfers are dealt out: the rest is for nops
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
@@ -65,6 +62,7 @@ class Job:
     target: Target
     protocol: Protocol
     passes: Passes
+    policy: LoweringPolicy = DEFAULT.lowering
 
     @property
     def slots(self) -> int:
@@ -108,11 +106,11 @@ class Draft:
         """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
         carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
         placement = place(job.layout, carried, job.target)
-        assembly = Assembly(placement, carried, job.passes, job.target, job.slots)
+        assembly = Assembly(placement, carried, job.passes, job.target, job.slots, job.policy)
         if placement.fragmented:
             return cls(carried, placement, assembly)
         laid = assembly.laid(_plans(job, fit, "all"))
-        large = sum(map(len, placement.operations)) > LARGE
+        large = sum(map(len, placement.operations)) > job.policy.early_check_from
         if any(len(of_rank) > job.target.thread_blocks for of_rank in laid.steps) or (
             large and not within(laid.steps, job.target)
         ):
@@ -134,7 +132,7 @@ def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
     if draft.ordered is None:
         raise InternalError("a draft without dependences does not fit")
     found = draft.ordered
-    few = job.passes.share and sum(map(len, draft.placement.operations)) <= MOST_TRIED
+    few = job.passes.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
     seen = [found.laid]
     for sharing in SHARINGS[1:] if few else ():
         laid = draft.assembly.laid(_plans(job, fit, sharing))
@@ -281,7 +279,7 @@ def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
         if m.src in crowded or m.dst in crowded:
             used[m.src, m.dst].add(m.channel)
     steps = steps_of(job.problem, job.schedule, job.target)
-    room = ROOM * job.target.max_steps
+    room = job.policy.filled_steps * job.target.max_steps
     channels = {pair: len(used[pair]) for pair in sorted(used)}
     before = dict(channels)
     while crowded:

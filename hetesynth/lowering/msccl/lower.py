@@ -20,7 +20,6 @@ from hetesynth.lowering.layout import Layout, in_place_supported
 from hetesynth.lowering.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
 from hetesynth.lowering.msccl.channels import ChannelPlan
 from hetesynth.lowering.msccl.fitting import (
-    LARGE,
     Draft,
     Fit,
     Job,
@@ -35,11 +34,10 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 
-MAX_ATTEMPTS = 400
 BOUNDLESS = 10**9
-MOST_KEPT = 25_000
-"""Transfers of a schedule up to which what was settled is kept for the next target or throttling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,7 @@ class LoweringOptions:
     ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
     ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
     ``throttling``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
+    ``policy``: the thresholds by which the lowering decides.
     """
 
     name: str
@@ -61,6 +60,7 @@ class LoweringOptions:
     passes: Passes = OPTIMIZED
     servers: tuple[str, ...] = ()
     throttling: Throttling | None = None
+    policy: LoweringPolicy = DEFAULT.lowering
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,9 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     _check(problem, options)
     _check_peers(problem, schedule, options.profile)
     layout = Layout(problem.collective, options.in_place)
-    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes)
-    settled = _settled(job) if len(schedule.transfers) > MOST_KEPT else _kept(_Key(job))
+    policy = options.policy
+    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes, policy)
+    settled = _settled(job) if len(schedule.transfers) > policy.max_kept_transfers else _kept(_Key(job))
     ordered = settled.ordered
     if options.throttling is not None:
         ordered = with_throttling(settled.draft, ordered, options.throttling, options.profile)
@@ -120,7 +121,7 @@ class _Key:
             t.max_count,
             t.max_nodes,
         )
-        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.passes, job.slots)
+        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.passes, job.slots, job.policy)
         self._facts = (*of, *limits)
 
     def __eq__(self, other: object) -> bool:
@@ -138,16 +139,17 @@ def _kept(key: _Key) -> _Settled:
 
 
 def _settled(job: Job) -> _Settled:
-    large = len(job.schedule.transfers) > LARGE
+    attempts = job.policy.max_attempts
+    large = len(job.schedule.transfers) > job.policy.adjacent_chunks_from
     fit = Fit(ChannelPlan(merge=job.passes.merge, near=large))
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(attempts):
         draft = Draft.of(job, fit)
         better = refined(job, draft, fit)
         if better is None:
             return _Settled(fit, draft, best(job, fit, draft))
         fit = better
         del draft  # a large program takes much memory, and the next one as much
-    raise InternalError(f"the lowering did not settle in {MAX_ATTEMPTS} attempts")
+    raise InternalError(f"the lowering did not settle in {attempts} attempts")
 
 
 def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:

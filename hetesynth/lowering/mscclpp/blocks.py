@@ -41,6 +41,7 @@ from hetesynth.model.plan import (
 )
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
 
 Cells = tuple[tuple[str, int], ...]
 NOP = PlanOperation("nop")
@@ -60,20 +61,23 @@ class _TooSmall(Exception):
     """A phase does not fit into fresh thread blocks, or the barriers are used up."""
 
 
-def thread_blocks(share: Share, spread: Spread, *, together: bool = False) -> tuple[PlanBlock, ...] | None:
+def thread_blocks(
+    share: Share, spread: Spread, *, together: bool = False, work: float = DEFAULT.lowering.work_per_phase
+) -> tuple[PlanBlock, ...] | None:
     """The thread blocks of a rank; None when they do not fit.
 
     ``together``: all waits of a tick at once, which takes fewer operations but holds up what need not wait.
+    ``work``: the share of a thread block's operations that additions and copies of one phase may take.
     """
     try:
-        return _Assembly(share, spread).run(together)
+        return _Assembly(share, spread, int(work * MAX_OPERATIONS)).run(together)
     except _TooSmall:
         return None
 
 
 class _Assembly:
-    def __init__(self, share: Share, spread: Spread) -> None:
-        self.share = share
+    def __init__(self, share: Share, spread: Spread, work: int) -> None:
+        self.share, self.work = share, work
         self.assigned = list(assign_channels(share, spread)) or [BlockChannels("memory", (), ())]
         self.finished: list[BlockChannels] = []
         self.barriers = 0
@@ -220,7 +224,7 @@ class _Assembly:
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
-        room = len(self.assigned) * (MAX_OPERATIONS // 2)
+        room = len(self.assigned) * self.work
         for first in range(0, len(items), room):
             self._wait_for(items[first : first + room])
             load = [0] * len(self.assigned)
@@ -229,7 +233,7 @@ class _Assembly:
                 known = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
                 likely = sorted(known) or range(len(self.assigned))
                 team = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
-                if load[team] >= MAX_OPERATIONS // 2:
+                if load[team] >= self.work:
                     team = min(range(len(self.assigned)), key=lambda t: (load[t], t))
                 load[team] += 1
                 shared.append(_Item(team, item.operations, item.reads, item.writes))

@@ -1,7 +1,7 @@
 """Lowering for MSCCL++: a schedule becomes a ``Plan``, memory channels inside a server and port channels between.
 
 In: a problem, a schedule that verifies, the server of each rank. Out: a plan within the limits of the runtime.
-Reading order: ``mscclpp_place`` (where values land), ``mscclpp_blocks`` (thread blocks). Knows no judge and no
+Reading order: ``placement`` (where values land), ``blocks`` (thread blocks). Knows no judge and no
 JSON.
 
 MSCCL++ cannot do without a buffer: where NCCL has none (the output of a gather, the input of a scatter, away from
@@ -24,22 +24,23 @@ from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, Pla
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
 
 RESIDENT_BLOCKS = 64
 """Thread blocks of one GPU that all current GPUs run at the same time, at 1024 threads each."""
-
-_SPREADS = tuple(Spread(m, p) for m, p in ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)))
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
-    runtime's own."""
+    runtime's own. ``policy``: the thresholds by which the lowering decides."""
 
     name: str
     in_place: bool = False
     min_bytes: int = 0
     max_bytes: int = 0
+    policy: LoweringPolicy = DEFAULT.lowering
 
 
 def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, servers: Sequence[str]) -> Plan:
@@ -51,7 +52,7 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     _check(problem, options, servers)
     layout = Layout(problem.collective, options.in_place)
     placement = place_plan(problem, schedule, layout)
-    gpus = tuple(_gpu(layout, placement, rank, servers) for rank in range(problem.ranks))
+    gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
     name = problem.collective.name
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(
@@ -81,7 +82,9 @@ def _check(problem: Problem, options: PlanOptions, servers: Sequence[str]) -> No
         )
 
 
-def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str]) -> GpuPlan:
+def _gpu(
+    layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str], policy: LoweringPolicy
+) -> GpuPlan:
     outgoing = [m for m in placement.messages if m.src == rank]
     incoming = [m for m in placement.messages if m.dst == rank]
     peers = sorted({m.dst for m in outgoing} | {m.src for m in incoming})
@@ -100,7 +103,7 @@ def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence
         input_chunks=inputs or block,
         output_chunks=outputs or block,
         scratch_chunks=placement.scratch[rank],
-        blocks=_fitted(share),
+        blocks=_fitted(share, policy),
         memory_peers=near["memory"],
         port_peers=near["port"],
         remote_buffers=tuple(
@@ -110,10 +113,10 @@ def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence
     )
 
 
-def _fitted(share: Share) -> tuple[PlanBlock, ...]:
+def _fitted(share: Share, policy: LoweringPolicy) -> tuple[PlanBlock, ...]:
     """As many thread blocks as may run together, with as few peers each as that allows."""
-    for together, spread in product((False, True), _SPREADS):
-        blocks = thread_blocks(share, spread, together=together)
+    for together, (memory, port) in product((False, True), policy.peers_per_block):
+        blocks = thread_blocks(share, Spread(memory, port), together=together, work=policy.work_per_phase)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
             return blocks
     messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
