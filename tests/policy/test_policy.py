@@ -1,0 +1,130 @@
+"""Thresholds: declared with a unit and a reason, listed in the manual, and obeyed where a request replaces one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import Field, FrozenInstanceError, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hetesynth.policy
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.errors import InternalError
+from hetesynth.lowering.msccl.summary import ProgramSummary
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.policy.page import page
+from hetesynth.policy.policy import Policy
+from hetesynth.policy.threshold import threshold
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = {f.name: getattr(DEFAULT, f.name) for f in fields(Policy)}
+THRESHOLDS = {f"{name}.{f.name}": (f, getattr(section, f.name)) for name, section in SECTIONS.items()
+              for f in fields(section)}  # fmt: skip
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, or a tuple of such."""
+    if isinstance(value, tuple):
+        return bool(value) and all(map(is_number, value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_a_threshold_has_a_value_a_unit_and_a_reason(name: str) -> None:
+    field, value = THRESHOLDS[name]
+    assert is_number(value)
+    assert field.name == field.name.lower()
+    assert field.metadata["unit"].strip()
+    assert field.metadata["why"].endswith(".") and "|" not in field.metadata["why"]
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_a_reason_names_a_figure_or_says_that_nothing_was_measured(name: str) -> None:
+    why = THRESHOLDS[name][0].metadata["why"]
+    assert any(letter.isdigit() for letter in why) or "Not measured" in why
+
+
+def test_every_section_is_a_frozen_field_of_the_policy() -> None:
+    modules = [m.name for m in pkgutil.iter_modules(hetesynth.policy.__path__, "hetesynth.policy.")]
+    defined = {
+        value
+        for name in modules
+        if not name.endswith("__main__")
+        for value in vars(importlib.import_module(name)).values()
+        if isinstance(value, type) and is_dataclass(value) and value is not Policy
+    }
+    assert defined == {type(section) for section in SECTIONS.values()}
+    for section in SECTIONS.values():
+        assert type(section)() == section
+        assert type(section).__module__.startswith("hetesynth.policy.")
+    with pytest.raises(FrozenInstanceError):
+        DEFAULT.lowering.max_attempts = 1  # type: ignore[misc]
+
+
+def test_the_page_lists_every_threshold_as_it_is() -> None:
+    """``python -m hetesynth.policy > docs/policy.md`` mends it."""
+    assert (ROOT / "docs" / "policy.md").read_text() == page()
+
+
+def test_a_page_has_a_row_for_each_threshold_and_leaves_empty_sections_out() -> None:
+    lines = page().splitlines()
+    for name, (field, _) in THRESHOLDS.items():
+        section = lines.index(f"## {name.partition('.')[0]}")
+        assert any(line.startswith(f"| `{field.name}` |") for line in lines[section:])
+    assert {line[3:] for line in lines if line.startswith("## ")} == {n for n, s in SECTIONS.items() if fields(s)}
+
+
+def test_a_page_shows_a_replaced_value() -> None:
+    policy = replace(DEFAULT, lowering=replace(DEFAULT.lowering, max_attempts=123_456, filled_steps=0.25))
+    assert "| `max_attempts` | 123,456 | drafts |" in page(policy)
+    assert "| `filled_steps` | 0.25 |" in page(policy)
+
+
+def test_a_threshold_keeps_what_it_was_declared_with() -> None:
+    @dataclass(frozen=True)
+    class Section:
+        rounds: int = threshold(3, "rounds", "Not measured.")
+
+    declared: Field[Any] = fields(Section)[0]
+    assert Section().rounds == 3 and replace(Section(), rounds=4).rounds == 4
+    assert dict(declared.metadata) == {"unit": "rounds", "why": "Not measured."}
+
+
+# -- a request with another policy
+
+
+def figures(policy: LoweringPolicy, target: str, collective: CollectiveName = "alltoall") -> ProgramSummary:
+    """Those of the program of a small request whose lowering decides with ``policy``."""
+    request = Request(
+        ROOT / "examples" / "h20_4x3" / "topo.dsl", collective, strategy="greedy", budget=Budget(20.0),
+        targets=(TARGETS[target],), policy=replace(DEFAULT, lowering=policy),
+    )  # fmt: skip
+    return next(iter(synthesize(request).programs.values())).figures
+
+
+def test_a_request_bounds_the_drafts_of_a_lowering() -> None:
+    with pytest.raises(InternalError, match="0 attempts"):
+        figures(replace(DEFAULT.lowering, max_attempts=0), "portable")
+
+
+def test_a_request_decides_how_many_peers_share_a_thread_block_of_a_plan() -> None:
+    together = replace(DEFAULT.lowering, peers_per_block=((16, 16),))
+    usual = figures(DEFAULT.lowering, "mscclpp")
+    assert figures(together, "mscclpp").max_thread_blocks < usual.max_thread_blocks
+
+
+def test_a_request_decides_how_far_superfluous_dependences_are_looked_for() -> None:
+    hasty = replace(DEFAULT.lowering, max_visited=0)
+    large = replace(DEFAULT.lowering, large_from=0, max_visited_large=0)
+    usual, first, second = (
+        figures(policy, "portable", "allreduce").dependences for policy in (DEFAULT.lowering, hasty, large)
+    )
+    assert first == second > usual
