@@ -168,8 +168,8 @@ class Assembly:
         """The operations in thread blocks; ``plans``: one a rank."""
         placed = self.placement.operations
         pairs = [
-            partners(operations, found, could, plan, self.target)
-            for operations, found, could, plan in zip(
+            partners(operations, connections, could, plan, self.target)
+            for operations, connections, could, plan in zip(
                 placed, self._connections, self._forwarded, plans, strict=True
             )
         ]
@@ -184,9 +184,9 @@ class Assembly:
             if saved:
                 ranks, scratch = compacted([of_rank.operations for of_rank in done])
         laid = []
-        for operations, found, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
-            found = Connections.of(operations) if saved else found
-            laid.append(RankBlocks(operations, thread_blocks(found, pair, plan, self.target)))
+        for operations, connections, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
+            connections = Connections.of(operations) if saved else connections
+            laid.append(RankBlocks(operations, thread_blocks(connections, pair, plan, self.target)))
         return LaidOut(laid, scratch, shared, saved)
 
     def ordered(self, laid: LaidOut) -> Ordered:

@@ -103,11 +103,11 @@ def messages(
         for slot, carried in slots_of.items():
             lanes[pair, slot] = carried
     channel = _channel_numbers(lanes, profile, level=plan.level)
-    found: list[_Loose] = []
+    unnumbered: list[_Loose] = []
     for (pair, slot), carried in lanes.items():
         together = _together(pair, carried, plan, profile)
-        found.extend(_waves(pair, channel[pair, slot], together))
-    return _numbered(found, slots)
+        unnumbered.extend(_waves(pair, channel[pair, slot], together))
+    return _numbered(unnumbered, slots)
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -168,11 +168,11 @@ def _slots(
         lanes[lane_of[_who(t)]].append(t)
     steps = {lane: [sum_steps if t.reduce else 1 for t in carried] for lane, carried in lanes.items()}
     longest = -(-max(map(sum, steps.values()), default=0) // parts)
-    found: dict[tuple[int, int], list[Transfer]] = {}
+    by_lane: dict[tuple[int, int], list[Transfer]] = {}
     for lane in sorted(lanes):
         for part, run in enumerate(_cut(lanes[lane], steps[lane], longest)):
-            found[lane, part] = run
-    return found
+            by_lane[lane, part] = run
+    return by_lane
 
 
 def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple[int, int], list[Transfer]]:
@@ -180,9 +180,9 @@ def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple
     lanes: list[list[Transfer]] = [[] for _ in range(number)]
     steps = [(0, lane) for lane in range(number)]
     for t in sorted(transfers, key=_who):
-        taken, lane = steps[0]
+        steps_so_far, lane = steps[0]
         lanes[lane].append(t)
-        heapreplace(steps, (taken + (sum_steps if t.reduce else 1), lane))
+        heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), lane))
     return {(lane, 0): carried for lane, carried in enumerate(lanes) if carried}
 
 
@@ -239,11 +239,11 @@ def _channel_numbers(lanes: Iterable[_Lane], profile: Target, *, level: bool) ->
     channel: dict[_Lane, int] = {}
     most = profile.max_peers_per_channel
     first = [lane for lane in sorted(lanes) if lane[1] == (0, 0)] if level else []
-    given = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
+    level_channel = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
     for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
         src, dst = pair
-        wanted = given.get((pair, slot))
-        for c in range(profile.channels) if wanted is None else (wanted,):
+        levelled = level_channel.get((pair, slot))
+        for c in range(profile.channels) if levelled is None else (levelled,):
             if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
                 break
         else:
@@ -288,20 +288,20 @@ def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[_Lo
         wave[start] += 1
 
 
-def _numbered(found: list[_Loose], slots: int) -> list[Message]:
+def _numbered(unnumbered: list[_Loose], slots: int) -> list[Message]:
     """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
-    found = sorted(found, key=lambda m: m.place)
+    unnumbered = sorted(unnumbered, key=lambda m: m.place)
     widest: dict[int, int] = defaultdict(int)
-    for m in found:
+    for m in unnumbered:
         widest[m.start] = max(widest[m.start], m.wave + 1)
-    long = [i for i, m in enumerate(found) if len(m.run) > slots]
+    long = [i for i, m in enumerate(unnumbered) if len(m.run) > slots]
     for i in long:
-        m = found[i]
-        found[i] = m._replace(wave=widest[m.start])
+        m = unnumbered[i]
+        unnumbered[i] = m._replace(wave=widest[m.start])
         widest[m.start] += 1
     if long:
-        found.sort(key=lambda m: m.place)
-    return [_message(i, m) for i, m in enumerate(found)]
+        unnumbered.sort(key=lambda m: m.place)
+    return [_message(i, m) for i, m in enumerate(unnumbered)]
 
 
 def _message(index: int, m: _Loose) -> Message:

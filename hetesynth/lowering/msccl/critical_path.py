@@ -22,7 +22,7 @@ def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int)
     """The length in chunk times; 0 for a program without operations."""
     operations = [op for rank in ranks for op in rank.operations]
     begun, ended = array("q", [0]) * len(operations), array("q", [0]) * len(operations)
-    taken: dict[_Line, list[int]] = defaultdict(list)  # when each message was received
+    received: dict[_Line, list[int]] = defaultdict(list)  # when each message was received
     sent: dict[_Line, int] = defaultdict(int)
     for g in graph.line:
         op, before, sender = operations[g], graph.previous[g], graph.sender[g]
@@ -35,11 +35,11 @@ def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int)
         if out is not None:
             line = (out.src, out.dst, out.channel)
             if sent[line] >= slots:
-                start = max(start, taken[line][sent[line] - slots])
+                start = max(start, received[line][sent[line] - slots])
             sent[line] += 1
         begun[g] = start
         ended[g] = start + op.count
         if sender >= 0 and op.message is not None:
             ended[g] = max(ended[g], ended[sender] + 1)
-            taken[op.message.src, op.message.dst, op.message.channel].append(ended[g])
+            received[op.message.src, op.message.dst, op.message.channel].append(ended[g])
     return max(ended, default=0)

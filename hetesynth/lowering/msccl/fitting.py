@@ -93,8 +93,8 @@ class Draft:
     @property
     def steps(self) -> Lengths:
         """As far as they are known."""
-        made = self.ordered or self.laid
-        return made.steps if made is not None else []
+        furthest = self.ordered or self.laid
+        return furthest.steps if furthest is not None else []
 
     @property
     def blocks(self) -> list[list[Block]]:
@@ -131,18 +131,18 @@ def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
     """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
     if draft.ordered is None:
         raise InternalError("a draft without dependences does not fit")
-    found = draft.ordered
+    shortest = draft.ordered
     few = job.passes.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
-    seen = [found.laid]
+    seen = [shortest.laid]
     for sharing in SHARINGS[1:] if few else ():
         laid = draft.assembly.laid(_plans(job, fit, sharing))
         if not within(laid.steps, job.target) or any(laid.same(other) for other in seen):
             continue
         seen.append(laid)
         tried = draft.assembly.ordered(laid)
-        if within(tried.steps, job.target) and tried.size < found.size:
-            found = tried
-    return found
+        if within(tried.steps, job.target) and tried.size < shortest.size:
+            shortest = tried
+    return shortest
 
 
 def with_throttling(draft: Draft, ordered: Ordered, throttling: Throttling, target: Target) -> Ordered:

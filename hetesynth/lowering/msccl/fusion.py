@@ -127,14 +127,14 @@ class _Fuser:
 
     def candidates(self) -> Counter[tuple[Connection, Connection]]:
         """Additions are fused first, as they decide what can be forwarded."""
-        found: Counter[tuple[Connection, Connection]] = Counter()
+        forwarded: Counter[tuple[Connection, Connection]] = Counter()
         for i, op in enumerate(self.operations):
             if op is None or op.op != "r" or op.message is None:
                 continue
             m = op.message
             self._add_at_once(i, op)
-            found.update({((m.src, m.channel), to) for to, _ in self._forwardable(i)})
-        return found
+            forwarded.update({((m.src, m.channel), to) for to, _ in self._forwardable(i)})
+        return forwarded
 
     def _replace(self, i: int, op: Operation, *gone: int) -> None:
         for j in (i, *gone):

@@ -94,8 +94,10 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     ordered = settled.ordered
     if options.throttling is not None:
         ordered = with_throttling(settled.draft, ordered, options.throttling, options.profile)
-    made = settled.draft.assembly.assembled(ordered)
-    return Lowered(_program(layout, made, options), settled.fit.notes, made.savings, made.critical_path)
+    assembled = settled.draft.assembly.assembled(ordered)
+    return Lowered(
+        _program(layout, assembled, options), settled.fit.notes, assembled.savings, assembled.critical_path
+    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:
     """A thread block has one peer to send to and one to receive from: said before anything else is done."""
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
     for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
-        rank, number = min(ranks.items(), key=lambda found: (-found[1], found[0]), default=(0, 0))
+        rank, number = min(ranks.items(), key=lambda ranked: (-ranked[1], ranked[0]), default=(0, 0))
         if number > target.thread_blocks:
             raise too_many_blocks(rank, number, target)
 

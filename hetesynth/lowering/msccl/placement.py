@@ -55,7 +55,7 @@ class Placement:
     fragmented: tuple[Message, ...]
 
 
-Held = int  # rank times the number of chunks, plus chunk
+RankChunk = int  # rank times the number of chunks, plus chunk
 Run = tuple[BufferSlice, BufferSlice, int]  # (from, to, how many chunks)
 _START: Key = (-1, 0, 0, 0, 0)
 
@@ -77,8 +77,8 @@ class _Placer:
         self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
         self.scratch = [0] * layout.collective.ranks
         self.fragmented: list[Message] = []
-        self.held: dict[Held, BufferSlice] = {}
-        self.homes: dict[Held, BufferSlice] = {}
+        self.held: dict[RankChunk, BufferSlice] = {}
+        self.homes: dict[RankChunk, BufferSlice] = {}
         self.free_slots: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
         self.landings: dict[int, list[BufferSlice]] = {}
         self.sent: dict[int, list[BufferSlice]] = {}
@@ -92,18 +92,18 @@ class _Placer:
 
     def _note_accesses(self) -> None:
         """Who arrives first at each (rank, chunk), and when each value is sent on or changed."""
-        self.first: dict[Held, int] = {}
-        self.sends: dict[Held, list[Key]] = {}
-        self.commits: dict[Held, list[Key]] = {}
+        self.first: dict[RankChunk, int] = {}
+        self.sends: dict[RankChunk, list[Key]] = {}
+        self.commits: dict[RankChunk, list[Key]] = {}
         for m in self.messages:
             commit = self.commit_keys[m.index]
             for k in m.chunks:
-                here = m.dst * self.chunks + k
+                at = m.dst * self.chunks + k
                 self.sends.setdefault(m.src * self.chunks + k, []).append(self.send_keys[m.index])
-                self.commits.setdefault(here, []).append(commit)
-                first = self.first.get(here)
+                self.commits.setdefault(at, []).append(commit)
+                first = self.first.get(at)
                 if first is None or commit < self.commit_keys[first]:
-                    self.first[here] = m.index
+                    self.first[at] = m.index
         self.reader_of: dict[tuple[Rank, Cell], list[int]] = defaultdict(list)
         for k, holders in enumerate(self.layout.collective.pre):
             for rank in sorted(holders):
@@ -134,11 +134,11 @@ class _Placer:
         moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
         for k, holders in enumerate(self.layout.collective.pre):
             for rank in holders:
-                here = rank * self.chunks + k
+                at = rank * self.chunks + k
                 target = self.layout.target(rank, k)
-                if target is None or here in self.first:
+                if target is None or at in self.first:
                     continue
-                source = self.held[here]
+                source = self.held[at]
                 if not self._same(rank, source, target):
                     moves[rank].append((source, target))
         for rank in sorted(moves):
@@ -149,14 +149,14 @@ class _Placer:
     def _send(self, m: Message) -> None:
         places = []
         for k in m.chunks:
-            held = self.held.get(m.src * self.chunks + k)
-            if held is None:
+            source = self.held.get(m.src * self.chunks + k)
+            if source is None:
                 raise HetesynthError(
                     f"step {m.start}: rank {m.src} sends chunk {k} before it holds it",
                     code="HS507",
                     help="this schedule does not verify; it cannot be lowered",
                 )
-            places.append(held)
+            places.append(source)
         self.sent[m.index] = places
 
     def _receive(self, m: Message, key: Key) -> None:
@@ -166,10 +166,10 @@ class _Placer:
         slots = self._slots(m, len(waiting)) if waiting else []
         for i, slot in zip(waiting, slots, strict=True):
             landings[i] = slot
-        chosen = [place for place in landings if place is not None]
-        self.landings[m.index] = chosen
+        destinations = [place for place in landings if place is not None]
+        self.landings[m.index] = destinations
         sources = self.sent.pop(m.index)
-        runs = list(_runs(list(zip(sources, chosen, strict=True)), len(chosen)))
+        runs = list(_runs(list(zip(sources, destinations, strict=True)), len(destinations)))
         if len(runs) != 1:
             self.fragmented.append(m)
         self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
@@ -177,15 +177,15 @@ class _Placer:
 
     def _landing(self, m: Message, k: int) -> BufferSlice | None:
         """The home when the arriving value may be written there at once; None when it must wait in scratch."""
-        here = m.dst * self.chunks + k
-        held, home = self.held.get(here), self._home(m.dst, k)
-        first = self.first[here] == m.index
-        occupied = not first or (held is not None and self._same(m.dst, held, home))
-        if m.reduce and (held is not None or not first):
+        at = m.dst * self.chunks + k
+        current, home = self.held.get(at), self._home(m.dst, k)
+        first = self.first[at] == m.index
+        occupied = not first or (current is not None and self._same(m.dst, current, home))
+        if m.reduce and (current is not None or not first):
             return None if occupied else home
         received, counts = self.receive_keys[m.index], self.commit_keys[m.index]
         busy = occupied and any(
-            received < key < counts for key in (*self.sends.get(here, ()), *self.commits.get(here, ()))
+            received < key < counts for key in (*self.sends.get(at, ()), *self.commits.get(at, ()))
         )
         until = self._foreign_use(m, k, home)
         if until is not None:
@@ -209,19 +209,19 @@ class _Placer:
         additions, copies = [], []
         until = self.later.get(m.index, key)
         for k, landed in zip(m.chunks, self.landings[m.index], strict=True):
-            here = m.dst * self.chunks + k
-            held, home = self.held.get(here), self._home(m.dst, k)
+            at = m.dst * self.chunks + k
+            current, home = self.held.get(at), self._home(m.dst, k)
             at_home = landed == home
-            if m.reduce and held is not None:
-                additions.append((held if at_home else landed, home))
-                self.held[here] = home
+            if m.reduce and current is not None:
+                additions.append((current if at_home else landed, home))
+                self.held[at] = home
             elif at_home:
-                self.held[here] = home
+                self.held[at] = home
             elif until > key:
-                self.held[here] = landed
+                self.held[at] = landed
             else:
                 copies.append((landed, home))
-                self.held[here] = home
+                self.held[at] = home
         self._emit_all(m, "re", additions, key)
         self._emit_all(m, "cpy", copies, key)
         if until > key:
@@ -246,10 +246,10 @@ class _Placer:
         target = self.layout.target(rank, k)
         if target is not None:
             return target
-        here = rank * self.chunks + k
-        if here not in self.homes:
-            self.homes[here] = self._scratch(rank, 1)[0]
-        return self.homes[here]
+        at = rank * self.chunks + k
+        if at not in self.homes:
+            self.homes[at] = self._scratch(rank, 1)[0]
+        return self.homes[at]
 
     def _slots(self, m: Message, count: int) -> list[BufferSlice]:
         """Scratch chunks for arrivals; a connection takes again those whose additions are done."""

@@ -83,23 +83,23 @@ class Connections:
 
 
 def thread_blocks(
-    found: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, profile: Target
+    connections: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, profile: Target
 ) -> list[Block]:
     """The thread blocks of one rank: connections by channel and peer, then the copies.
 
     ``partners``: the send connection that shares a thread block with a receive connection.
     """
-    taken = set(partners.values())
+    shared = set(partners.values())
     blocks = []
-    for r, received in found.receives.items():
+    for r, received in connections.receives.items():
         mate = partners.get(r)
-        joined = tuple(sorted({*received, *(found.sends[mate] if mate else ())}))
+        joined = tuple(sorted({*received, *(connections.sends[mate] if mate else ())}))
         blocks.append(Block(mate[0] if mate else None, r[0], r[1], joined))
-    blocks += [Block(s[0], None, s[1], tuple(sent)) for s, sent in found.sends.items() if s not in taken]
+    blocks += [Block(s[0], None, s[1], tuple(sent)) for s, sent in connections.sends.items() if s not in shared]
     blocks.sort(key=lambda b: (b.channel, _first(b.recv_peer), _first(b.send_peer)))
     if not plan.no_copy_block:
-        return [*blocks, *_copy_blocks(found.copies, profile)]
-    return _with_copies(blocks, found.copies, profile)
+        return [*blocks, *_copy_blocks(connections.copies, profile)]
+    return _with_copies(blocks, connections.copies, profile)
 
 
 def _copy_blocks(copies: list[int], profile: Target) -> Iterator[Block]:
@@ -113,15 +113,15 @@ def _with_copies(blocks: list[Block], copies: list[int], profile: Target) -> lis
         if not blocks:
             return list(_copy_blocks(copies, profile))
         at = min(range(len(blocks)), key=lambda b: (len(blocks[b].operations), b))
-        chosen = blocks[at]
-        operations = tuple(sorted((*chosen.operations, i)))
-        blocks[at] = Block(chosen.send_peer, chosen.recv_peer, chosen.channel, operations)
+        shortest = blocks[at]
+        operations = tuple(sorted((*shortest.operations, i)))
+        blocks[at] = Block(shortest.send_peer, shortest.recv_peer, shortest.channel, operations)
     return blocks
 
 
 def partners(
     operations: tuple[Operation, ...],
-    found: Connections,
+    connections: Connections,
     forwarded: Counter[tuple[Connection, Connection]],
     plan: BlockPlan,
     profile: Target,
@@ -133,14 +133,14 @@ def partners(
     """
     partner: dict[Connection, Connection] = {}
     free: dict[int, list[Connection]] = defaultdict(list)
-    for s in sorted(found.sends):
+    for s in sorted(connections.sends):
         free[s[1]].append(s)
 
     def join(r: Connection, candidates: list[Connection]) -> None:
         if r in partner or r in plan.alone:
             return
         for s in candidates:
-            if s in free[r[1]] and len(found.receives[r]) + len(found.sends[s]) <= profile.max_steps:
+            if s in free[r[1]] and len(connections.receives[r]) + len(connections.sends[s]) <= profile.max_steps:
                 partner[r] = s
                 free[r[1]].remove(s)
                 return
@@ -151,8 +151,8 @@ def partners(
         join(r, [s])
     if plan.sharing == "relays":
         return partner
-    ticks = _Ticks(operations, found)
-    for r in sorted(found.receives, key=lambda r: (r[1], r[0])):
+    ticks = _Ticks(operations, connections)
+    for r in sorted(connections.receives, key=lambda r: (r[1], r[0])):
         join(r, [s for s in free[r[1]] if plan.sharing == "all" or ticks.apart(r, s)])
     return partner
 
@@ -160,12 +160,12 @@ def partners(
 class _Ticks:
     """When each connection of a rank carries messages."""
 
-    def __init__(self, operations: tuple[Operation, ...], found: Connections) -> None:
+    def __init__(self, operations: tuple[Operation, ...], connections: Connections) -> None:
         def ticks(of: list[int]) -> set[int]:
             return {m.start for i in of if (m := operations[i].message) is not None}
 
-        self.receiving = {r: ticks(of) for r, of in found.receives.items()}
-        self.sending = {s: ticks(of) for s, of in found.sends.items()}
+        self.receiving = {r: ticks(of) for r, of in connections.receives.items()}
+        self.sending = {s: ticks(of) for s, of in connections.sends.items()}
 
     def apart(self, r: Connection, s: Connection) -> bool:
         """Whether the two are never busy in the same tick."""
@@ -179,15 +179,15 @@ def _first(peer: Rank | None) -> int:
 def passed_on(operations: tuple[Operation, ...]) -> Counter[tuple[Connection, Connection]]:
     """How many sends of a connection read what a receive connection of the same channel wrote last."""
     wrote: dict[Cell, Connection] = {}
-    found: Counter[tuple[Connection, Connection]] = Counter()
+    passed: Counter[tuple[Connection, Connection]] = Counter()
     for op in operations:
         if op.message is None:
             continue
         if op.op == "s":
             to = (op.message.dst, op.message.channel)
             origins = {wrote[cell] for cell in op.reads if cell in wrote}
-            found.update((origin, to) for origin in origins if origin[1] == to[1])
+            passed.update((origin, to) for origin in origins if origin[1] == to[1])
         else:
             for cell in op.writes:
                 wrote[cell] = (op.message.src, op.message.channel)
-    return found
+    return passed

@@ -68,15 +68,15 @@ def throttled(rank: RankBlocks, waits: Waits, throttling: Throttling, max_steps:
     """``waits`` and one more for each send that something goes before; none where a block would grow too long."""
     block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
     steps = [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
-    found = list(waits)
+    throttled_waits = list(waits)
     for i, j in _before(rank.operations, throttling):
         b = block_of[i]
-        nop = 1 if found[i] else 0
-        if block_of[j] == b or j in found[i] or steps[b] + nop > max_steps:
+        nop = 1 if throttled_waits[i] else 0
+        if block_of[j] == b or j in throttled_waits[i] or steps[b] + nop > max_steps:
             continue
-        found[i] = tuple(sorted((*found[i], j)))
+        throttled_waits[i] = tuple(sorted((*throttled_waits[i], j)))
         steps[b] += nop
-    return found
+    return throttled_waits
 
 
 def _before(operations: Sequence[Operation], throttling: Throttling) -> Iterator[tuple[int, int]]:

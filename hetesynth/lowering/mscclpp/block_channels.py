@@ -124,9 +124,9 @@ def on_channels(op: PlanOp, team: BlockChannels, peers: Sequence[Rank]) -> list[
 
     A flush also names a chunk per channel as its target: kernels count those, not the channels.
     """
-    found = []
+    operations = []
     for first in range(0, len(peers), MAX_CHANNELS_OF_OPERATION):
         ids = tuple(team.peers.index(p) for p in peers[first : first + MAX_CHANNELS_OF_OPERATION])
         dst = (LocalSlice("o", 0, 1),) * len(ids) if op == "flush" else ()
-        found.append(PlanOperation(op, team.kind, ids, dst=dst))
-    return found
+        operations.append(PlanOperation(op, team.kind, ids, dst=dst))
+    return operations

@@ -123,9 +123,9 @@ class _Assembly:
         readers = {m.dst for m in self.share.outgoing}
         for team in self.assigned:
             near = team.kind == "memory"
-            told = [p for p in team.peers if p in writers]
+            signalled = [p for p in team.peers if p in writers]
             heard = [p for p in team.peers if p in readers]
-            team.operations += on_channels("rlxsignal" if near else "signal", team, told)
+            team.operations += on_channels("rlxsignal" if near else "signal", team, signalled)
             team.operations += on_channels("rlxwait" if near else "wait", team, heard)
             if heard:
                 team.operations.append(NOP)
@@ -159,8 +159,8 @@ class _Assembly:
                 items.append(_Item(t, tuple(operations), writes=self._landing(landed)))
         for peer, count in due.items():
             self.waited[peer] += max(count, 0)
-        known = set(arriving)
-        self.due = [m for m in self.due if m not in known]
+        waited_for = set(arriving)
+        self.due = [m for m in self.due if m not in waited_for]
         self._phase(items, landing=True)
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
@@ -230,8 +230,8 @@ class _Assembly:
             load = [0] * len(self.assigned)
             shared: list[_Item] = []
             for item in items[first : first + room]:
-                known = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
-                likely = sorted(known) or range(len(self.assigned))
+                writers = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
+                likely = sorted(writers) or range(len(self.assigned))
                 team = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
                 if load[team] >= self.work:
                     team = min(range(len(self.assigned)), key=lambda t: (load[t], t))

@@ -66,7 +66,7 @@ class PlanPlacement:
     scratch: list[int] = field(default_factory=list)
 
 
-Here = tuple[Rank, int]
+RankChunk = tuple[Rank, int]
 """(rank, chunk)."""
 
 
@@ -83,14 +83,14 @@ class _Placer:
         self.scratch = [0] * ranks
         self.additions: list[dict[int, list[list[Addition]]]] = [{} for _ in range(ranks)]
         self.groups: dict[tuple[int, Rank, Rank, int], list[Transfer]] = defaultdict(list)
-        self.into: dict[Here, list[Transfer]] = defaultdict(list)
-        self.sends: dict[Here, list[Transfer]] = defaultdict(list)
+        self.into: dict[RankChunk, list[Transfer]] = defaultdict(list)
+        self.sends: dict[RankChunk, list[Transfer]] = defaultdict(list)
         for t in schedule.transfers:
             arc = problem.arcs[t.link]
             self.groups[t.start, arc.src, arc.dst, t.end].append(t)
             self.into[arc.dst, t.chunk].append(t)
             self.sends[arc.src, t.chunk].append(t)
-        self.held: dict[Here, BufferSlice] = {}
+        self.held: dict[RankChunk, BufferSlice] = {}
         self.owners: dict[tuple[Rank, tuple[str, int]], list[int]] = defaultdict(list)
         for k, holders in enumerate(self.collective.pre):
             for rank in sorted(holders):
@@ -122,16 +122,16 @@ class _Placer:
 
     def _own_blocks(self) -> list[list[Move]]:
         """Out of place, chunks a rank owes, has from the start and never hears of again: input to output."""
-        found: list[list[Move]] = []
+        copies: list[list[Move]] = []
         for rank in range(self.collective.ranks):
             moves: list[tuple[BufferSlice, BufferSlice]] = []
             for k in range(len(self.collective.chunks)):
-                target, held = self.layout.target(rank, k), self.held.get((rank, k))
-                if target is None or held is None or self.layout.in_place or (rank, k) in self.into:
+                target, source = self.layout.target(rank, k), self.held.get((rank, k))
+                if target is None or source is None or self.layout.in_place or (rank, k) in self.into:
                     continue
-                moves.append((held, target))
-            found.append(list(neighbours(moves)))
-        return found
+                moves.append((source, target))
+            copies.append(list(neighbours(moves)))
+        return copies
 
     def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> Iterator[Move]:
         moves = []
@@ -180,7 +180,7 @@ class _Placer:
 
     def _arrive(self, tick: int, arrived: list[Transfer]) -> None:
         """The values of ``arrived`` count from now on."""
-        sums: dict[Here, list[BufferSlice]] = defaultdict(list)
+        sums: dict[RankChunk, list[BufferSlice]] = defaultdict(list)
         for t in arrived:
             if not t.reduce:
                 self.held[self.problem.arcs[t.link].dst, t.chunk] = self.landed[t]
@@ -188,42 +188,42 @@ class _Placer:
             if t.reduce:
                 sums[self.problem.arcs[t.link].dst, t.chunk].append(self.landed[t])
         rounds: dict[tuple[Rank, int], list[Addition]] = defaultdict(list)
-        for here in sorted(sums):
-            held = self.held.get(here)
-            sources = ([] if held is None else [held]) + sums[here]
-            into = self._home_of_sum(here, tick, sums[here][0])
-            self.held[here] = into if len(sources) > 1 else sources[0]
+        for at in sorted(sums):
+            current = self.held.get(at)
+            sources = ([] if current is None else [current]) + sums[at]
+            into = self._home_of_sum(at, tick, sums[at][0])
+            self.held[at] = into if len(sources) > 1 else sources[0]
             step = 0
             while len(sources) > 1:
-                rounds[here[0], step].append(Addition(into, tuple(sources[:MAX_SLICES]), 1))
+                rounds[at[0], step].append(Addition(into, tuple(sources[:MAX_SLICES]), 1))
                 sources = [into, *sources[MAX_SLICES:]]
                 step += 1
         for rank, step in sorted(rounds):
             self.additions[rank].setdefault(tick, []).append(list(_merged(rounds[rank, step])))
 
-    def _home_of_sum(self, here: Here, tick: int, landing: BufferSlice) -> BufferSlice:
-        rank, k = here
+    def _home_of_sum(self, at: RankChunk, tick: int, landing: BufferSlice) -> BufferSlice:
+        rank, k = at
         target = self.layout.target(rank, k)
-        replaced = any(not t.reduce and t.end > tick for t in self.into[here])
+        replaced = any(not t.reduce and t.end > tick for t in self.into[at])
         if target is not None and not replaced:
             return target
-        held = self.held.get(here)
-        return held if held is not None and held.buffer == "s" else landing
+        current = self.held.get(at)
+        return current if current is not None and current.buffer == "s" else landing
 
     def _homecoming(self) -> list[list[Move]]:
         """Chunks that do not yet stand where they must."""
-        found: list[list[Move]] = []
+        copies: list[list[Move]] = []
         for rank in range(self.collective.ranks):
             moves: list[tuple[BufferSlice, BufferSlice]] = []
             for k in range(len(self.collective.chunks)):
-                target, held = self.layout.target(rank, k), self.held.get((rank, k))
-                if target is None or held is None:
+                target, source = self.layout.target(rank, k), self.held.get((rank, k))
+                if target is None or source is None:
                     continue
                 arrived = self.layout.in_place or (rank, k) in self.into
-                if arrived and self.layout.cell(rank, held) != self.layout.cell(rank, target):
-                    moves.append((held, target))
-            found.append(list(neighbours(moves)))
-        return found
+                if arrived and self.layout.cell(rank, source) != self.layout.cell(rank, target):
+                    moves.append((source, target))
+            copies.append(list(neighbours(moves)))
+        return copies
 
 
 def neighbours(moves: list[tuple[BufferSlice, BufferSlice]]) -> Iterator[Move]:

@@ -35,11 +35,11 @@ def message_range(collective: str, gpus: Sequence[GpuPlan], low: int, high: int)
 
 def too_large(size: int, largest: int | None = None) -> HetesynthError:
     """The refusal of a call of ``size`` bytes where ``largest`` can be; None: no schedule can carry ``size``."""
-    here = "no schedule can keep to" if largest is None else f"here they do for up to {largest} bytes"
+    limit = "no schedule can keep to" if largest is None else f"here they do for up to {largest} bytes"
     less = "" if largest is None else ", or a schedule that needs less scratch"
     return HetesynthError(
         f"MSCCL++ cannot carry {size} bytes: it keeps offsets in 32 bits, so input, output and scratch must each "
-        f"stay below 4 GiB, which {here}",
+        f"stay below 4 GiB, which {limit}",
         code="HS509",
         help=f"split the call{',' if less else ' or'} use another target{less}",
     )

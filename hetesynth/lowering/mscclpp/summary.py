@@ -45,5 +45,5 @@ def _written(gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> set[Ra
     kind = operation.channel_type
     if kind is None:
         return set()
-    known = block.buffers(kind)
-    return {gpu.remote_buffers[known[p.buffer_id]].rank for p in operation.dst if isinstance(p, RemoteSlice)}
+    numbers = block.buffers(kind)
+    return {gpu.remote_buffers[numbers[p.buffer_id]].rank for p in operation.dst if isinstance(p, RemoteSlice)}
