@@ -193,14 +193,14 @@ class _Elaboration:
                 self.groups.append((item, scope))
 
     def _chunk(self, cluster: Cluster) -> int | None:
-        given = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
-        if len(given) > 1:
-            self.findings.add("HS209", given[1].span, "`chunk` is given twice", "keep one")
-        if not given or given[0].amount is None:
+        sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
+        if len(sizes) > 1:
+            self.findings.add("HS209", sizes[1].span, "`chunk` is given twice", "keep one")
+        if not sizes or sizes[0].amount is None:
             return None
-        size = measure(given[0].amount, "size", "the chunk size", self.findings)
+        size = measure(sizes[0].amount, "size", "the chunk size", self.findings)
         if size is not None and (size.denominator != 1 or size > 1 << 50):
-            self.findings.add("HS208", given[0].amount.span, "the chunk size must be whole bytes, at most 1 PiB")
+            self.findings.add("HS208", sizes[0].amount.span, "the chunk size must be whole bytes, at most 1 PiB")
             return None
         return int(size) if size is not None else None
 

@@ -50,9 +50,9 @@ class Findings:
             raise SourceError(list(self._found.values()), self.sources)
 
 
-def did_you_mean(wrong: str, known: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean `x`?`` for the nearest of ``known``, else the list of them, else ``otherwise``."""
-    names = sorted(set(known))
+def did_you_mean(wrong: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """``did you mean `x`?`` for the nearest of ``candidates``, else the list of them, else ``otherwise``."""
+    names = sorted(set(candidates))
     if len(wrong) <= 80:
         near = difflib.get_close_matches(wrong, names[:500], n=1, cutoff=0.6)
         if near:

@@ -69,12 +69,12 @@ class Scope:
 
     def resolve(self, words: Iterable[Word]) -> list[Part]:
         """The parts behind ``words``, each once, in order; unknown names are findings."""
-        found: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for word in words:
             for pattern in expand(word, self.findings):
                 for part in self._matching(pattern, word):
-                    found[part.name] = part
-        return list(found.values())
+                    parts[part.name] = part
+        return list(parts.values())
 
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:

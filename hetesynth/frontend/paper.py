@@ -194,7 +194,7 @@ class _Lowering:
 
     def _between(self, part: _Part, pipe_kind: str) -> list[Join | Element]:
         """The wires (direct) and pipes (switch) of a node or a pair of nodes."""
-        made: list[Join | Element] = []
+        connections: list[Join | Element] = []
         pipes = 0
         latency = self._latencies(part)
         for entry in part.bandwidth.entries if part.bandwidth is not None else ():
@@ -205,23 +205,23 @@ class _Lowering:
             extra = latency.get(entry.key.text)
             for ends in paper_values.connections(entry.value, entry.key.text, self.findings):
                 if entry.key.text == "direct":
-                    made.append(self._direct(part, ends, extra))
+                    connections.append(self._direct(part, ends, extra))
                 else:
                     stem = "switch" if pipe_kind == "switch" else f"{part.name.text}_"
-                    made.append(self._pipe(part, Word(f"{stem}{pipes}", ends.span), ends, pipe_kind, extra))
+                    connections.append(self._pipe(part, Word(f"{stem}{pipes}", ends.span), ends, pipe_kind, extra))
                     pipes += 1
-        return made
+        return connections
 
     def _latencies(self, part: _Part) -> dict[str, Property]:
-        found: dict[str, Property] = {}
+        latencies: dict[str, Property] = {}
         for entry in part.latency.entries if part.latency is not None else ():
             value: Value = paper_values.stripped(entry.value)
             if entry.key.text in ("direct", "switch") and isinstance(value, Amount):
-                found[entry.key.text] = Property("latency", entry.key.span, amount=value)
+                latencies[entry.key.text] = Property("latency", entry.key.span, amount=value)
             else:
                 help_ = "write it like `define latency = {direct => 0.7 us, switch => 1.3 us}`"
                 self.findings.add("HS221", entry.key.span, "a latency maps `direct` or `switch` to a time", help_)
-        return found
+        return latencies
 
     def _direct(self, part: _Part, ends: Ends, latency: Property | None) -> Join:
         left, right = (_gpus(part, side, ids) for side, ids in enumerate(ends.sides))

@@ -38,8 +38,8 @@ def words(value: Value) -> tuple[Word, ...] | None:
     """The words of ``(node1, node2)``; None when it is something else."""
     value = stripped(value)
     items = value.items if isinstance(value, Sequence) else (value,)
-    found = tuple(item for item in items if isinstance(item, Word))
-    return found if len(found) == len(items) else None
+    words = tuple(item for item in items if isinstance(item, Word))
+    return words if len(words) == len(items) else None
 
 
 def connections(value: Value, connection: str, findings: Findings) -> Iterator[Ends]:
@@ -103,8 +103,8 @@ def _sides(values: tuple[Value, ...]) -> tuple[tuple[Amount, ...], tuple[Amount,
 def _numbers(value: Value) -> tuple[Amount, ...] | None:
     value = stripped(value)
     items = value.items if isinstance(value, Sequence) else (value,)
-    found = tuple(item for item in map(_item, items) if item is not None)
-    return found if len(found) == len(items) else None
+    numbers = tuple(item for item in map(_item, items) if item is not None)
+    return numbers if len(numbers) == len(items) else None
 
 
 def _item(value: Value | Edge) -> Amount | None:

@@ -33,22 +33,22 @@ def parse(source: Source) -> File:
     """The syntax tree of ``source``; after a syntax error the statement is blanked and the rest still checked."""
     if not re.search(r"\S", _without_comments(source.text)):
         raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
-    found: list[Diagnostic] = []
+    errors: list[Diagnostic] = []
     text = source.text
-    while len(found) < MAX_SYNTAX_ERRORS:
+    while len(errors) < MAX_SYNTAX_ERRORS:
         try:
             tree = _lark().parse(text)
         except UnexpectedInput as error:
-            found.append(syntax_errors.diagnostic(error, source))
+            errors.append(syntax_errors.diagnostic(error, source))
             blanked = syntax_errors.without_statement(text, error)
             if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
                 break
             text = blanked
         else:
-            if found:
+            if errors:
                 break
             return _built(tree, source)
-    raise SourceError(found, {source.name: source.text})
+    raise SourceError(errors, {source.name: source.text})
 
 
 def _built(tree: Any, source: Source) -> File:

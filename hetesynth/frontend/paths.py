@@ -86,9 +86,9 @@ class _Graph:
         self._reach: dict[int, _Reached] = {}
         self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
 
-    def _signature(self, hops: list[Hop], known: dict[tuple[Hop, ...], int]) -> int:
+    def _signature(self, hops: list[Hop], numbers: dict[tuple[Hop, ...], int]) -> int:
         """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
-        return known.setdefault(tuple((self._class[wire], state) for wire, state in hops), len(known))
+        return numbers.setdefault(tuple((self._class[wire], state) for wire, state in hops), len(numbers))
 
     def _receiving(self, vertex: int) -> int:
         return vertex + len(self._vertices) if self._vertices[vertex].kind == "nic" else vertex
@@ -106,10 +106,10 @@ class _Graph:
     def ways(self, u: int, v: int) -> list[Way]:
         """The ways from ``u`` to ``v``, shared by all pairs with the same neighbours."""
         key = (self._from[u], self._to[v])
-        found = self._ways.get(key)
-        if found is None:
-            found = self._ways[key] = [self._way(u, v, i, j) for i, j in self._hop_pairs(u, v)]
-        return found
+        ways = self._ways.get(key)
+        if ways is None:
+            ways = self._ways[key] = [self._way(u, v, i, j) for i, j in self._hop_pairs(u, v)]
+        return ways
 
     def _way(self, u: int, v: int, i: int, j: int) -> Way:
         (out, start), (into, end) = self.first[u][i], self.last[v][j]
@@ -133,31 +133,31 @@ class _Graph:
             return good
         ins, outs = sorted({i for i, _ in good}), sorted({j for _, j in good})
         fixed = 0 if len(ins) >= len(outs) else 1
-        chosen = []
+        pairs = []
         for k in range(max(len(ins), len(outs))):
             want = (ins[k % len(ins)], outs[k % len(outs)])
-            chosen.append(want if want in good else next(p for p in good if p[fixed] == want[fixed]))
-        return chosen
+            pairs.append(want if want in good else next(p for p in good if p[fixed] == want[fixed]))
+        return pairs
 
     def _best_hops(self, u: int) -> dict[int, tuple[int, list[int]]]:
         """For every state the least cost from ``u`` and the first hops that have it."""
-        found = self._hops.get(self._from[u])
-        if found is None:
-            found = self._hops[self._from[u]] = {}
+        least = self._hops.get(self._from[u])
+        if least is None:
+            least = self._hops[self._from[u]] = {}
             for i, (_, start) in enumerate(self.first[u]):
                 for state, cost in self._reached(start).cost.items():
-                    best = found.get(state)
+                    best = least.get(state)
                     if best is None or cost < best[0]:
-                        found[state] = (cost, [i])
+                        least[state] = (cost, [i])
                     elif cost == best[0]:
                         best[1].append(i)
-        return found
+        return least
 
     def _reached(self, start: int) -> _Reached:
-        found = self._reach.get(start)
-        if found is None:
-            found = self._reach[start] = self._search(start)
-        return found
+        reached = self._reach.get(start)
+        if reached is None:
+            reached = self._reach[start] = self._search(start)
+        return reached
 
     def _search(self, start: int) -> _Reached:
         """Dijkstra; ties go to the way found first, in the order of the wires."""

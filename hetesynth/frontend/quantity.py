@@ -39,7 +39,7 @@ def _meant(text: str, dimension: Dimension) -> str:
     if match is None or dimension == "bandwidth":  # whose b and B differ
         return ""
     number, exponent, word = match.groups()
-    fitting = {unit.lower(): unit for unit, (found, _) in UNITS.items() if found == dimension}
+    fitting = {unit.lower(): unit for unit, (measures, _) in UNITS.items() if measures == dimension}
     unit = fitting.get(word.lower()) or fitting.get(f"{word.lower()}{'b' if dimension == 'size' else 's'}")
     amount = Fraction(number) * 10 ** int(exponent or 0)
     if unit is None or amount <= 0 or (exponent and amount.denominator > 1):

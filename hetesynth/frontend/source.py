@@ -49,9 +49,9 @@ def checked_source(text: str, name: str) -> Source:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {line}")
     source = Source(name, text)
-    found = [*_hidden_characters(source), *_bracket_findings(source)]
-    if found:
-        raise SourceError(found, {name: text})
+    diagnostics = [*_hidden_characters(source), *_bracket_findings(source)]
+    if diagnostics:
+        raise SourceError(diagnostics, {name: text})
     return source
 
 
@@ -102,18 +102,18 @@ def _binary(name: str, evidence: str) -> HetesynthError:
 
 def _hidden_characters(source: Source) -> list[Diagnostic]:
     """Strings that would steer a terminal or turn the direction of writing around; the first findings."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for number, line in enumerate(source.text.split("\n"), 1):
         if HIDDEN.search(line) is None:
             continue
         for token in _TOKENS.finditer(line):
             hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
-            if hidden is not None and len(found) < MAX_HIDDEN:
+            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
                 span = Span(source.name, number, token.start() + hidden.start() + 1)
                 message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
                 help_ = "remove it: names are shown on terminals and in reports"
-                found.append(Diagnostic("HS106", span, message, help_))
-    return found
+                diagnostics.append(Diagnostic("HS106", span, message, help_))
+    return diagnostics
 
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:

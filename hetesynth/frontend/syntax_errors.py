@@ -55,8 +55,8 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     number = _odd_number(source, line, column)
     if number is not None:
         return number
-    found = str(error.token) if isinstance(error, UnexpectedToken) else _word_at(source.text, line, column)
-    first_line = found.splitlines()[0] if found.strip() else found[:1]
+    offending = str(error.token) if isinstance(error, UnexpectedToken) else _word_at(source.text, line, column)
+    first_line = offending.splitlines()[0] if offending.strip() else offending[:1]
     span = Span(source.name, line, column, max(1, len(first_line)))
     shown = first_line if len(first_line) <= 40 else first_line[:40] + "..."
     if isinstance(error, UnexpectedCharacters) and not re.match(r"\w", shown):

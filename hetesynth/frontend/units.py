@@ -94,9 +94,9 @@ def _unit_fits(amount: Amount, dimension: Dimension, what: str, findings: Findin
         help_ = _unit_help(amount.unit, fitting, example)
         findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
         return False
-    found = UNITS[amount.unit][0]
-    if found != dimension:
-        message = f"{what} cannot be given in {amount.unit}, {_ARTICLES[found]}"
+    measures = UNITS[amount.unit][0]
+    if measures != dimension:
+        message = f"{what} cannot be given in {amount.unit}, {_ARTICLES[measures]}"
         findings.add("HS206", amount.span, message, f"write it like {example}")
         return False
     return True

@@ -185,7 +185,7 @@ class Wiring:
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
         """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
-        found = []
+        others = []
         for other in scope.resolve(words):
             if other is part:
                 self.findings.add(
@@ -197,8 +197,8 @@ class Wiring:
                     "HS218", span, message, "say it once: in a switch, a bus, a fabric or an `attach`"
                 )
             else:
-                found.append(other)
-        return found
+                others.append(other)
+        return others
 
     # --- links
 
