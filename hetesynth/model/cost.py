@@ -54,20 +54,20 @@ class Costs:
 
 def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: AlphaReading = "overlap") -> Costs:
     """The prices of ``topology``."""
-    chosen = CALIBRATIONS[calibration]
-    names, rates, of_wire = _wires(topology, chosen)
+    calibrated = CALIBRATIONS[calibration]
+    names, rates, of_wire = _wires(topology, calibrated)
     of_group: dict[int, list[int]] = {}
     for group in topology.groups:
         for i in group.links:
             of_group.setdefault(i, []).append(len(names))
         names.append(group.name)
-        rates.append(float(group.bandwidth * group.lanes) * chosen.factor(group.kind, ""))
+        rates.append(float(group.bandwidth * group.lanes) * calibrated.factor(group.kind, ""))
     resources = tuple(
         tuple(dict.fromkeys([of_wire[w] for w in link.wires if w in of_wire] + of_group.get(i, [])))
         for i, link in enumerate(topology.links)
     )
     reduce_rate = topology.reduce_bandwidth or (None,) * topology.ranks
-    gamma = tuple(float(1 / b) if b is not None and chosen.overheads else 0.0 for b in reduce_rate)
+    gamma = tuple(float(1 / b) if b is not None and calibrated.overheads else 0.0 for b in reduce_rate)
     return Costs(
         calibration=calibration,
         alpha=alpha,
@@ -75,14 +75,14 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: Alph
         resource_rate=tuple(rates),
         link_ends=tuple((link.src, link.dst) for link in topology.links),
         link_resources=resources,
-        link_alpha=_alphas(topology.links, chosen),
+        link_alpha=_alphas(topology.links, calibrated),
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
     )
 
 
-def _wires(topology: Topology, chosen: Calibration) -> tuple[list[str], list[float], dict[int, int]]:
+def _wires(topology: Topology, calibration: Calibration) -> tuple[list[str], list[float], dict[int, int]]:
     """Names and rates of the wires that limit, and wire -> resource."""
     names: list[str] = []
     rates: list[float] = []
@@ -93,21 +93,21 @@ def _wires(topology: Topology, chosen: Calibration) -> tuple[list[str], list[flo
         model = topology.vertices[wire.src].model or topology.vertices[wire.dst].model
         of_wire[index] = len(names)
         names.append(topology.wire_name(index))
-        rates.append(float(wire.bandwidth * wire.lanes) * chosen.factor(wire.kind, model))
+        rates.append(float(wire.bandwidth * wire.lanes) * calibration.factor(wire.kind, model))
     return names, rates, of_wire
 
 
-def _alphas(links: Iterable[Link], chosen: Calibration) -> tuple[float, ...]:
-    if not chosen.overheads:
+def _alphas(links: Iterable[Link], calibration: Calibration) -> tuple[float, ...]:
+    if not calibration.overheads:
         return tuple(0.0 for _ in links)
-    known: dict[int, float] = {}  # links share few latencies; a fraction is slow to convert and to hash
-    found: list[float] = []
+    seconds_of: dict[int, float] = {}  # links share few latencies; a fraction is slow to convert and to hash
+    alphas: list[float] = []
     for link in links:
         key = id(link.latency)
-        if key not in known:
-            known[key] = float(link.latency)
-        found.append(known[key])
-    return tuple(found)
+        if key not in seconds_of:
+            seconds_of[key] = float(link.latency)
+        alphas.append(seconds_of[key])
+    return tuple(alphas)
 
 
 # -- sizes and bandwidths

@@ -104,11 +104,11 @@ class Problem:
     @cached_property
     def _wide_resources(self) -> tuple[Resource, ...]:
         """Segments and groups: all laws but those of arcs alone, whose names no other has."""
-        found = [*self._segment_resources(), *self.groups]
-        names = told_apart(resource.name for resource in found)
+        resources = [*self._segment_resources(), *self.groups]
+        names = told_apart(resource.name for resource in resources)
         return tuple(
             resource if name == resource.name else replace(resource, name=name)
-            for resource, name in zip(found, names, strict=True)
+            for resource, name in zip(resources, names, strict=True)
         )
 
     def _segment_resources(self) -> Iterator[Resource]:

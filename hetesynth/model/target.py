@@ -140,8 +140,8 @@ class Target:
 
     def fifo(self, protocol: Protocol, collective: str) -> Fifo:
         """What messages of ``protocol`` carry in a program for ``collective``."""
-        found = dict(self.fifos)[protocol]
-        return replace(found, host_steps=1) if collective in SHORT else found
+        fifo = dict(self.fifos)[protocol]
+        return replace(fifo, host_steps=1) if collective in SHORT else fifo
 
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` holds, whatever the collective."""

@@ -83,8 +83,8 @@ def label(topology: Topology, vertex: int, box: Box) -> str:
     """What is written on a vertex: the rank of a GPU, of others as much of the name as there is room for."""
     if vertex < topology.ranks:
         return str(vertex)
-    found = topology.vertices[vertex]
-    name = found.name.removeprefix(f"{found.server}.") if found.server else found.name
+    drawn = topology.vertices[vertex]
+    name = drawn.name.removeprefix(f"{drawn.server}.") if drawn.server else drawn.name
     most = int(box.width / LETTER)
     while len(name) > most and "." in name:
         name = name.partition(".")[2]
@@ -213,13 +213,13 @@ def _rows(
     a_row = columns if kind == "gpu" else max(1, int(inner // (width + 4)))
     rows = math.ceil(len(members) / a_row)
     down = ROW if kind == "gpu" else height + 8
-    taken = PITCH * (columns + (0.5 if shifted and rows > 1 else 0.0))
+    columns_width = PITCH * (columns + (0.5 if shifted and rows > 1 else 0.0))
     for k, i in enumerate(members):
         row, column = divmod(k, a_row)
         if kind == "gpu" and shifted:
             column, row = divmod(k, rows)
         if kind == "gpu":
-            x = (inner - taken) / 2 + PITCH * (column + 0.5 + (0.5 if shifted and row % 2 else 0.0))
+            x = (inner - columns_width) / 2 + PITCH * (column + 0.5 + (0.5 if shifted and row % 2 else 0.0))
         else:
             x = inner / min(a_row, len(members) - row * a_row) * (column + 0.5)
         places[i] = Box(PAD + x - width / 2, y + row * down, width, height)
@@ -238,7 +238,7 @@ def _captions(topology: Topology, name: str, inside: list[int], width: float) ->
         if wire.bandwidth is not None and (wire.src in mine or wire.dst in mine):
             rates[wire.kind].add(wire.bandwidth * wire.lanes)
     gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
-    words = [f"{kind} {_range(found)}" for kind, found in rates.items()]
+    words = [f"{kind} {_range(bandwidths)}" for kind, bandwidths in rates.items()]
     if words:
         words[-1] += " GB/s"
     lines = [f"{name}: {gpus}" if name else gpus]

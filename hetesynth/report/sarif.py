@@ -83,17 +83,17 @@ def sarif_failure(notifications: Sequence[SarifNotification], exit_code: int, ve
     return log
 
 
-def _notification(told: SarifNotification) -> dict[str, Any]:
+def _notification(notification: SarifNotification) -> dict[str, Any]:
     plain: dict[str, Any] = {
-        "descriptor": {"id": told.code},
+        "descriptor": {"id": notification.code},
         "level": "error",
-        "message": {"text": told.message},
+        "message": {"text": notification.message},
     }
-    if told.path is not None:
-        region = {"startLine": told.line, "startColumn": told.column}
-        known = {name: number for name, number in region.items() if number is not None}
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(told.path)}}
-        plain["locations"] = [{"physicalLocation": {**physical, **({"region": known} if known else {})}}]
+    if notification.path is not None:
+        region = {"startLine": notification.line, "startColumn": notification.column}
+        stated = {name: number for name, number in region.items() if number is not None}
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(notification.path)}}
+        plain["locations"] = [{"physicalLocation": {**physical, **({"region": stated} if stated else {})}}]
     return plain
 
 

@@ -88,12 +88,12 @@ def _transfer_names(run: ScheduleRun) -> list[str]:
 
 
 def _task_names(run: ProgramRun) -> list[str]:
-    found = []
+    names = []
     for x in run.steps:
         block = run.blocks[x.block]
         peers = f" {x.peers}" if x.peers else ""
-        found.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
-    return found
+        names.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
+    return names
 
 
 def _resource_events(process: int, timeline: Timeline, names: list[str], last: int) -> Iterator[Event]:
@@ -127,7 +127,7 @@ def _lanes(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dic
     """A lane for every task, so that no two of a lane overlap; the lowest that is free."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []
-    found: dict[int, int] = {}
+    lane_of: dict[int, int] = {}
     count = 0
     for task in ordered:
         while busy and busy[0][0] <= begin[task]:
@@ -135,9 +135,9 @@ def _lanes(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dic
         if not free:
             heappush(free, count)
             count += 1
-        found[task] = heappop(free)
-        heappush(busy, (sent[task], found[task]))
-    return found
+        lane_of[task] = heappop(free)
+        heappush(busy, (sent[task], lane_of[task]))
+    return lane_of
 
 
 def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
@@ -206,10 +206,10 @@ def _step_event(run: ProgramRun, task: int, span: _Span) -> Event:
 
 def _flows(run: ProgramRun, spans: dict[int, _Span]) -> Iterator[Event]:
     """An arrow for each message, from the last moment of its send to the last of its receive."""
-    for number, (sent, taken) in enumerate(run.messages):
-        if max(sent, taken) >= run.tasks:
+    for number, (sent, received) in enumerate(run.messages):
+        if max(sent, received) >= run.tasks:
             continue
-        source, target = spans[sent], spans[taken]
+        source, target = spans[sent], spans[received]
         arrives = target.end - 1
         leaves = max(source.begin + 1, min(source.end - 1, arrives))
         for phase, span, at in (("s", source, leaves), ("f", target, max(arrives, leaves))):

@@ -13,9 +13,9 @@ NAMED_CUTS = 3  # decisions of the clock that a text names
 
 def clock_line(places: Sequence[str]) -> str:
     """What the clock decided, in one line."""
-    some = "; ".join(places[:NAMED_CUTS])
+    first = "; ".join(places[:NAMED_CUTS])
     more = f"; and {len(places) - NAMED_CUTS} more (--json lists all)" if len(places) > NAMED_CUTS else ""
-    return f"decided by the clock, so another run may differ: {some}{more}"
+    return f"decided by the clock, so another run may differ: {first}{more}"
 
 
 def counted(number: int, what: str) -> str:

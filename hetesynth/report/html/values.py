@@ -27,10 +27,10 @@ def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[st
     """Numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
     import numpy as np
 
-    found = np.asarray(values if isinstance(values, np.ndarray) else list(values))
-    if kind == "i4" and (not len(found) or (found.min() >= 0 and found.max() < 2**16)):
+    array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if kind == "i4" and (not len(array) or (array.min() >= 0 and array.max() < 2**16)):
         kind = "u2"
-    return {"t": kind, "v": b64encode(found.astype(f"<{kind}").tobytes()).decode("ascii")}
+    return {"t": kind, "v": b64encode(array.astype(f"<{kind}").tobytes()).decode("ascii")}
 
 
 def page_values(report: Report) -> dict[str, Any]:
@@ -49,14 +49,14 @@ def page_values(report: Report) -> dict[str, Any]:
     }
 
 
-def _collective(asked: Collective) -> dict[str, Any]:
+def _collective(collective: Collective) -> dict[str, Any]:
     return {
-        "name": asked.name,
-        "reduces": asked.reduces,
-        "blocks": [list(chunk.block) for chunk in asked.chunks],
-        "parts": [chunk.part for chunk in asked.chunks],
-        "pre": [sorted(ranks) for ranks in asked.pre],
-        "perRank": asked.chunks_per_rank,
+        "name": collective.name,
+        "reduces": collective.reduces,
+        "blocks": [list(chunk.block) for chunk in collective.chunks],
+        "parts": [chunk.part for chunk in collective.chunks],
+        "pre": [sorted(ranks) for ranks in collective.pre],
+        "perRank": collective.chunks_per_rank,
     }
 
 
@@ -101,10 +101,10 @@ def _topology(topology: Topology) -> dict[str, Any]:
 
 
 def _starts(rows: Sequence[Sequence[int]]) -> list[int]:
-    found = [0]
+    starts = [0]
     for row in rows:
-        found.append(found[-1] + len(row))
-    return found
+        starts.append(starts[-1] + len(row))
+    return starts
 
 
 def _resources(timeline: Timeline) -> dict[str, Any]:
