@@ -109,11 +109,11 @@ def all_cases() -> list[Case]:
 
 def chosen(*, quick: bool, patterns: tuple[str, ...]) -> list[Case]:
     """The cases of a run; a pattern is part of ``section: name``, upper and lower case alike."""
-    found = [case for case in all_cases() if case.quick or not quick]
+    cases = [case for case in all_cases() if case.quick or not quick]
     if not patterns:
-        return found
-    wanted = [pattern.lower() for pattern in patterns]
-    return [c for c in found if any(w in f"{c.section}: {c.name}".lower() for w in wanted)]
+        return cases
+    lower_case = [pattern.lower() for pattern in patterns]
+    return [c for c in cases if any(w in f"{c.section}: {c.name}".lower() for w in lower_case)]
 
 
 def _case(section: str, cluster: str, ranks: int, collective: CollectiveName, chunks: int, goal: Goal) -> Case:

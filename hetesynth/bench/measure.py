@@ -75,14 +75,14 @@ class Row:
         if goal is None or self.steps is None or self.bound is None:
             return ()
         allowed = goal.allowed(self.bound)
-        found = []
+        missed = []
         if allowed is not None and self.steps > allowed:
-            found.append("steps")
+            missed.append("steps")
         if self.total is not None and self.total > goal.seconds:
-            found.append("seconds")
+            missed.append("seconds")
         if goal.megabytes is not None and self.megabytes is not None and self.megabytes > goal.megabytes:
-            found.append("memory")
-        return tuple(found)
+            missed.append("memory")
+        return tuple(missed)
 
 
 def measure(case: Case, topology: Path, directory: Path) -> Row:

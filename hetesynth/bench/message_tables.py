@@ -24,19 +24,19 @@ def message_lines() -> Iterator[str]:
                 fifo = target.fifo(protocol, example)
                 if example == "broadcast" and fifo == target.fifo(protocol, "allgather"):
                     continue
-                held = f"{fifo.slots} | {fifo.slice_bytes:,} | {fifo.batch_bytes:,} | {fifo.overhead}"
+                columns = f"{fifo.slots} | {fifo.slice_bytes:,} | {fifo.batch_bytes:,} | {fifo.overhead}"
                 named = collectives if protocol == "Simple" else "all"
-                yield f"| {protocol} | {', '.join(names)} | {named} | {held} |"
+                yield f"| {protocol} | {', '.join(names)} | {named} | {columns} |"
     yield from _NETWORK.splitlines()
 
 
 def _alike(protocol: Protocol) -> Iterator[tuple[list[str], Target]]:
     """Targets in XML whose messages are the same, with one of them."""
-    found: dict[object, list[Target]] = {}
+    by_fifo: dict[object, list[Target]] = {}
     for t in TARGETS.values():
         if t.format == "msccl-xml":
-            found.setdefault(t.fifo(protocol, "allgather"), []).append(t)
-    for alike in found.values():
+            by_fifo.setdefault(t.fifo(protocol, "allgather"), []).append(t)
+    for alike in by_fifo.values():
         yield [f"`{t.name}`" for t in alike], alike[0]
 
 

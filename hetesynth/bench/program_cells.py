@@ -68,17 +68,17 @@ def write_cell(file: Path, cell: Cell) -> None:
 
 def read_cell(file: Path) -> Cell:
     """What ``write_cell`` wrote."""
-    found: dict[str, Any] = json.loads(file.read_text())
+    cell: dict[str, Any] = json.loads(file.read_text())
     return Cell(
-        found["cluster"],
-        found["ranks"],
-        found["collective"],
-        tuple((name, why) for name, why in found["verdicts"]),
-        _size(found["plain"]),
-        tuple((name, _size(size)) for name, size in found["sizes"]),
-        tuple((name, _size(size)) for name, size in found["within"]),
+        cell["cluster"],
+        cell["ranks"],
+        cell["collective"],
+        tuple((name, why) for name, why in cell["verdicts"]),
+        _size(cell["plain"]),
+        tuple((name, _size(size)) for name, size in cell["sizes"]),
+        tuple((name, _size(size)) for name, size in cell["within"]),
     )
 
 
-def _size(found: dict[str, int] | None) -> Size | None:
-    return None if found is None else Size(**found)
+def _size(counts: dict[str, int] | None) -> Size | None:
+    return None if counts is None else Size(**counts)

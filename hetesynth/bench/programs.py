@@ -42,8 +42,8 @@ COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them
 
 def measured(topology: Path, collective: CollectiveName, targets: Iterable[Target]) -> Cell:
     """Make, lint and execute the programs of every target that knows the collective."""
-    wanted = [t for t in targets if collective in t.collectives]
-    request = Request(topology, collective, strategy="greedy", targets=tuple(wanted))
+    supporting = [t for t in targets if collective in t.collectives]
+    request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
     once = Strategy("greedy", _one_round)
     outcome = Solver(once, Budget(), schedule_violations).solve(problem)
@@ -52,14 +52,14 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     schedule = outcome.schedule
     servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
     verdicts, sizes = [], []
-    for t in wanted:
+    for t in supporting:
         verdicts.append((t.name, _verdict(problem, schedule, t, servers)))
         if t.name in COMPARED:  # here, as its program is still known
             sizes.append((t.name, _size(problem, schedule, LoweringOptions("x", profile=t))))
     plain = straightforward(problem, schedule, LoweringOptions("x"))
     within = tuple(
         (t.name, Size.of(plain) if fits(plain.program, t) else _plain_within(problem, schedule, t))
-        for t in wanted
+        for t in supporting
         if t.name in COMPARED
     )
     return Cell(
@@ -77,12 +77,12 @@ def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tupl
     for in_place in reversed(forms(target, problem.collective.name)):
         options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
         try:
-            made = backend.emit(problem, schedule, options)
-            found = backend.judge(made.data, "x", problem, target, servers)
+            emitted = backend.emit(problem, schedule, options)
+            violations = backend.judge(emitted.data, "x", problem, target, servers)
         except HetesynthError as error:
             return error.code
-        if found:
-            return found[0].kind
+        if violations:
+            return violations[0].kind
     return ""
 
 
@@ -192,8 +192,10 @@ def _shown(cell: Cell | None) -> str:
 
 def _worse(cells: Sequence[Cell]) -> Iterator[str]:
     pairs = [(c, name, size) for c in cells for name, size in c.sizes if size]
-    known = [(c, name, size, dict(c.within).get(name)) for c, name, size in pairs]
-    compared = [(f"{c.cluster} {c.collective} {name}", size, plain) for c, name, size, plain in known if plain]
+    with_plain = [(c, name, size, dict(c.within).get(name)) for c, name, size in pairs]
+    compared = [
+        (f"{c.cluster} {c.collective} {name}", size, plain) for c, name, size, plain in with_plain if plain
+    ]
     larger = [name for name, size, plain in compared if size.larger(plain)]
     longer = [name for name, size, plain in compared if size.path > plain.path]
     yield (
@@ -240,20 +242,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "targets.md")
     parser.add_argument("--kept", type=Path, help="folder of what was measured: taken from there, added there")
     parser.add_argument("--measure", nargs="*", help="of these clusters only; the page shows all that is known")
-    given = parser.parse_args(arguments)
-    if given.kept is not None:
-        given.kept.mkdir(parents=True, exist_ok=True)
-    ranks = {path: load_topology(path).ranks for path in sorted(given.examples.glob("*/topo.dsl"))}
+    options = parser.parse_args(arguments)
+    if options.kept is not None:
+        options.kept.mkdir(parents=True, exist_ok=True)
+    ranks = {path: load_topology(path).ranks for path in sorted(options.examples.glob("*/topo.dsl"))}
     cells, left_out = [], []
-    for path, number in sorted(ranks.items(), key=lambda found: (found[1], found[0])):
-        wanted = number <= given.most_ranks and (given.measure is None or path.parent.name in given.measure)
+    for path, number in sorted(ranks.items(), key=lambda item: (item[1], item[0])):
+        selected = number <= options.most_ranks and (
+            options.measure is None or path.parent.name in options.measure
+        )
         missing = []
         for name in COLLECTIVE_NAMES:
-            cell = _known(given.kept, path, name)
-            if cell is None and wanted:
+            cell = _known(options.kept, path, name)
+            if cell is None and selected:
                 cell = measured(path, name, TARGETS.values())
-                if given.kept is not None:
-                    write_cell(_kept(given.kept, path, name), cell)
+                if options.kept is not None:
+                    write_cell(_kept(options.kept, path, name), cell)
             if cell is None:
                 missing.append(name)
             else:
@@ -261,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if missing:
             what = "" if len(missing) == len(COLLECTIVE_NAMES) else f" ({', '.join(missing)})"
             left_out.append(path.parent.name + what)
-    write_atomically(given.output, page(cells, left_out).encode())
+    write_atomically(options.output, page(cells, left_out).encode())
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Runner:
     def _all(
         self, cases: Sequence[Case], files: dict[str, Path], folder: Path, rows: list[Row], started: float
     ) -> None:
-        known: dict[object, Row] = {}
+        measured: dict[object, Row] = {}
         for case in self.warm_up:
             self.progress(0, len(cases), f"warming up: {case.name}")
             self._one(case, files, folder)
@@ -89,9 +89,9 @@ class Runner:
             if self.deadline is not None and time.monotonic() - started > self.deadline:
                 return
             self.progress(number, len(cases), case.name)
-            if case.command not in known:
-                known[case.command] = self._one(case, files, folder)
-            rows.append(replace(known[case.command], case=case))
+            if case.command not in measured:
+                measured[case.command] = self._one(case, files, folder)
+            rows.append(replace(measured[case.command], case=case))
 
     def _one(self, case: Case, files: dict[str, Path], folder: Path) -> Row:
         with tempfile.TemporaryDirectory(dir=folder) as out:

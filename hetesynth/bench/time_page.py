@@ -52,12 +52,12 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequenc
         *([f"{met} of {len(rows)} figures are met."] if rows else []),
     ]
     for table, title in _TITLES.items():
-        some = [row for row in rows if row.case.table == table]
-        if some:
-            lines += ["", f"## {title}", "", _HEAD, *(_line(row) for row in some)]
-        if some and table in _NOTES:
+        of_table = [row for row in rows if row.case.table == table]
+        if of_table:
+            lines += ["", f"## {title}", "", _HEAD, *(_line(row) for row in of_table)]
+        if of_table and table in _NOTES:
             lines += ["", _NOTES[table]]
-        misses = [row for row in some if not row.met]
+        misses = [row for row in of_table if not row.met]
         if misses:
             lines += ["", *(_miss(row) for row in misses)]
     if rings:
@@ -69,7 +69,7 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequenc
 
 def _line(row: TimeRow) -> str:
     case = row.case
-    chosen = row.said.get("choice") or {}
+    choice = row.said.get("choice") or {}
     late = " (late)" if row.seconds > LIMIT and case.budget <= BUDGET else ""
     sign = "" if case.equal else ("<= " if case.unit == "us" else ">= ")
     share = row.said.get("percent_of_bound")
@@ -77,7 +77,7 @@ def _line(row: TimeRow) -> str:
         case.cluster, case.collective, size_text(case.size), f"{sign}{case.goal:,g} {case.unit}",
         row.error or _figure(row.reached, case.unit), _figure(row.best_possible, case.unit),
         "-" if share is None else f"{share:.1f} %", str(row.said.get("chunks", "-")),
-        str(row.said.get("hops", "-")), str(chosen.get("candidate", "-")), f"{row.seconds:.0f}{late}",
+        str(row.said.get("hops", "-")), str(choice.get("candidate", "-")), f"{row.seconds:.0f}{late}",
         "yes" if row.met else "**no**",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
@@ -110,8 +110,8 @@ def _rings(rows: Sequence[RingRow]) -> Iterable[str]:
     yield f"| cluster | collective | {' | '.join(size_text(size) for size in RING_SIZES)} |"
     yield "|---|---|" + "---|" * len(RING_SIZES)
     for row in rows:
-        known = {size: f"{ring / ours:.2f}x ({share:.0f} %)" for size, ours, ring, share in row.points}
-        cells = [known.get(size, row.error or "-") for size in RING_SIZES]
+        figures = {size: f"{ring / ours:.2f}x ({share:.0f} %)" for size, ours, ring, share in row.points}
+        cells = [figures.get(size, row.error or "-") for size in RING_SIZES]
         yield f"| {row.cluster} | {row.collective} | {' | '.join(cells)} |"
 
 

@@ -140,17 +140,19 @@ class SpeedRow:
 SPEED_CASES = (("torus_16x16", "allgather"), ("torus_16x16", "allreduce"))
 SPEED_SIZE = 256 * MB
 
-Told = Callable[[str], None]
+Announce = Callable[[str], None]
 
 
-def time_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[TimeRow]:
+def time_rows(
+    examples: Path, patterns: Sequence[str] = (), announce: Announce = lambda name: None
+) -> list[TimeRow]:
     """Run the cases with a pattern in their name, all without patterns."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as name:
         for case in CASES:
             if patterns and not any(p in f"{case.name}$" for p in patterns):
                 continue
-            told(case.name)
+            announce(case.name)
             rows.append(_row(case, _topology(case.cluster, examples, Path(name)), Path(name)))
     return rows
 
@@ -166,7 +168,9 @@ def _row(case: TimeCase, topology: Path, folder: Path) -> TimeRow:
     return TimeRow(case, time.monotonic() - started, said, error)
 
 
-def ring_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[RingRow]:
+def ring_rows(
+    examples: Path, patterns: Sequence[str] = (), announce: Announce = lambda name: None
+) -> list[RingRow]:
     """Figures 6 to 8 of HeteCCL, ours: auto against our model of NCCL's rings."""
     rows = []
     for coll in ("allgather", "allreduce"):
@@ -174,7 +178,7 @@ def ring_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda 
             name = f"rings: {cluster} {coll}"
             if patterns and not any(p in name for p in patterns):
                 continue
-            told(name)
+            announce(name)
             topology = _topology(cluster, examples, examples)
             sizes = ",".join(f"{size}B" for size in RING_SIZES)
             arguments = ["compare", str(topology), "--coll", coll, "--sizes", sizes, "--strategies", "auto,ring"]
@@ -183,24 +187,26 @@ def ring_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda 
     return rows
 
 
-def speed_rows(examples: Path, patterns: Sequence[str] = (), told: Told = lambda name: None) -> list[SpeedRow]:
+def speed_rows(
+    examples: Path, patterns: Sequence[str] = (), announce: Announce = lambda name: None
+) -> list[SpeedRow]:
     """The simulator on large schedules, in a process of its own after one that may compile."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="hetesynth-time-") as name:
         for cluster, coll in SPEED_CASES:
             if not patterns or any(p in f"simulator: {cluster} {coll}" for p in patterns):
-                told(f"simulator: {cluster} {coll}")
+                announce(f"simulator: {cluster} {coll}")
                 rows.append(_speed(cluster, coll, _topology(cluster, examples, Path(name)), Path(name)))
     return rows
 
 
 def _speed(cluster: str, coll: str, topology: Path, folder: Path) -> SpeedRow:
-    made = folder / f"{cluster}.{coll}"
-    asked = ["synth", str(topology), "--coll", coll, "--strategy", "greedy", "--schedule-only"]
-    schedule, error = _said([*asked, "--time-budget", f"{BUDGET:g}", "-o", str(made), "--json"])
+    stem = folder / f"{cluster}.{coll}"
+    command = ["synth", str(topology), "--coll", coll, "--strategy", "greedy", "--schedule-only"]
+    schedule, error = _said([*command, "--time-budget", f"{BUDGET:g}", "-o", str(stem), "--json"])
     if error:
         return SpeedRow(cluster, coll, error=error)
-    simulated = ["simulate", f"{made}.schedule.json", str(topology), "--size", f"{SPEED_SIZE}B", "--json"]
+    simulated = ["simulate", f"{stem}.schedule.json", str(topology), "--size", f"{SPEED_SIZE}B", "--json"]
     whole = 0.0
     said: dict[str, Any] = {}
     for _ in range(2):
@@ -213,13 +219,13 @@ def _speed(cluster: str, coll: str, topology: Path, folder: Path) -> SpeedRow:
 
 
 def _points(said: dict[str, Any]) -> tuple[tuple[int, float, float, float], ...]:
-    found: dict[int, dict[str, dict[str, Any]]] = {}
+    by_size: dict[int, dict[str, dict[str, Any]]] = {}
     for entry in said.get("results", ()):
         if entry.get("predicted_us"):
-            found.setdefault(entry["size"], {})[entry["strategy"]] = entry
+            by_size.setdefault(entry["size"], {})[entry["strategy"]] = entry
     return tuple(
         (size, by["auto"]["predicted_us"], by["ring"]["predicted_us"], by["auto"]["percent_of_bound"])
-        for size, by in sorted(found.items())
+        for size, by in sorted(by_size.items())
         if len(by) == 2
     )
 
