@@ -22,7 +22,7 @@ DEL, C1, line separators, bidirectional embeddings, overrides and isolates, halv
 
 
 def visible(text: str) -> str:
-    """``text`` with each of ``HIDDEN`` as ``\\u001b``: safe to show, and inside a JSON string the same value."""
+    r"""``text`` with each of ``HIDDEN`` as ``\u001b``: safe to show, and inside a JSON string the same value."""
     return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,0 +1,1 @@
+"""The choice for a size: candidate specs are tried, their programs timed, the best kept."""

@@ -36,6 +36,7 @@ class WireGraph:
 
     @classmethod
     def of(cls, topology: Topology) -> WireGraph:
+        """Those of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
         rates = [rate(topology.wires[w]) for w in used]
         known = [r for r in rates if r is not None]

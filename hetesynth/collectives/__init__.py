@@ -1,0 +1,1 @@
+"""The eight collectives, inversion of reductions, and composition."""

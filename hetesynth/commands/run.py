@@ -157,7 +157,7 @@ def _in_process(request: Request) -> Report:
 
 
 def _as_rank(request: Request) -> Report | None:
-    """This process is a rank. What rank 0 has to say goes to whoever launched us, or is returned."""
+    """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
     directory = result_directory()

@@ -1,0 +1,1 @@
+"""From a request to judged files: the stages put together."""

@@ -1,0 +1,1 @@
+"""Programs and plans executed with real bytes, thread block by thread block, over MPI."""

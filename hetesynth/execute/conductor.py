@@ -48,7 +48,7 @@ class Conductor:
         return self.released or self.stopped is not None
 
     def fault(self, text: str) -> None:
-        """This rank cannot go on: all end."""
+        """End all ranks, since this one cannot go on."""
         self.broken = True
         text = f"rank {self.rank} {text}"
         if self.rank == 0:

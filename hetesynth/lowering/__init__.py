@@ -1,0 +1,1 @@
+"""From schedules to programs, for each runtime a folder."""

@@ -1,0 +1,1 @@
+"""The nouns, frozen: topologies, collectives, problems, schedules, bounds, programs, plans, targets."""

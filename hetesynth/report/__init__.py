@@ -1,0 +1,1 @@
+"""Results drawn: a page, a picture, a trace, SARIF."""

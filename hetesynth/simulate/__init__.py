@@ -1,0 +1,1 @@
+"""Schedules, programs and plans simulated: a transfer graph in, a timeline out."""

@@ -1,4 +1,4 @@
-"""Runs a transfer graph: when does each task start and end?
+"""Runs a transfer graph: when each task starts and ends.
 
 In: a ``TransferGraph``. Out: its ``Timeline``. Every resource is shared max-min fairly by the flows that use it at
 the moment (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2), so the result does not depend on

@@ -1,0 +1,1 @@
+"""From a problem to a schedule: strategies, and what hands problems to them."""

@@ -1,0 +1,1 @@
+"""The judges; they share no code with what they judge."""

@@ -1,0 +1,1 @@
+"""From a schedule to a program, and to MSCCL XML."""

@@ -1,0 +1,1 @@
+"""Greedy rounds over steps at negotiated prices, and direct exchange."""

@@ -1,0 +1,1 @@
+"""Schedules by a solver: CEGIS, the monolithic model, neighbourhood search."""

@@ -1,0 +1,1 @@
+"""Balanced trees, tree packing and the step LP."""

@@ -1,0 +1,1 @@
+"""Bounds rechecked from their witnesses."""

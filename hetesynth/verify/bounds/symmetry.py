@@ -33,7 +33,7 @@ class Symmetries:
     _moved: dict[Mapping, list[Send]] = field(default_factory=dict)
 
     def allow(self, yes: set[Send], no: set[Send]) -> bool:
-        """Whether the clause \"one of ``yes`` happens or one of ``no`` does not\" loses no schedule."""
+        """Whether the clause that one of ``yes`` happens, or one of ``no`` does not, loses no schedule."""
         return any(self._first_difference(mapping, yes, no) for mapping in self._candidates(yes, no))
 
     def _candidates(self, yes: set[Send], no: set[Send]) -> Iterator[Mapping]:

@@ -1,0 +1,1 @@
+"""MSCCL XML read, linted and executed."""

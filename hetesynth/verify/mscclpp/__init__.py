@@ -1,0 +1,1 @@
+"""MSCCL++ plans read, checked and executed."""

@@ -1,0 +1,1 @@
+"""Schedules replayed step by step."""

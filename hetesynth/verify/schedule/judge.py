@@ -103,8 +103,10 @@ def _not_exclusive(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
 
 
 def _undefined_order(problem: Problem, schedule: Schedule) -> Iterator[Violation]:
-    """In a reduction, a copy that lands together with another value of the same chunk: which of the two stays is
-    not defined. (A copying collective forbids the second arrival anyway.)"""
+    """Copies of a reduction that land together with another value of the same chunk.
+
+    Which of the two stays is not defined. (A copying collective forbids the second arrival anyway.)
+    """
     if not problem.collective.reduces:
         return
     landing: dict[tuple[int, int, int], list[Transfer]] = defaultdict(list)
