@@ -1,0 +1,143 @@
+"""The numbers that stand beside their code and not in the policy: module constants by reason, ``module: NAMES``.
+
+A number that decides how a schedule, a program or a bound comes about is a threshold and belongs to a section of
+``hetesynth/policy/``. What may stay is listed here; ``test_numeric_constants.py`` compares the list with the code.
+"""
+
+from __future__ import annotations
+
+ALLOWED = {
+    "limits against hostile or absurd input": """
+        hetesynth/chunking.py: MAX_CAPACITY
+        hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
+        hetesynth/collectives/library.py: MAX_CHUNKS
+        hetesynth/commands/import_file.py: MAX_FILE_BYTES MAX_ROOTS_TRIED
+        hetesynth/commands/run.py: MAX_LOCAL_RANKS MAX_GUESSED_ROOTS
+        hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
+        hetesynth/execute/job.py: MAX_MEMORY
+        hetesynth/files/journal.py: MAX_BYTES
+        hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
+        hetesynth/frontend/elaborate.py: MAX_GPUS MAX_INSTANCES
+        hetesynth/frontend/findings.py: MAX_WORK
+        hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
+        hetesynth/frontend/names.py: MAX_RANGE
+        hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
+        hetesynth/frontend/parser.py: MAX_RECOVERY_CHARACTERS
+        hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
+        hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
+        hetesynth/frontend/wiring.py: MAX_WIRES
+        hetesynth/lifting/buffers.py: MAX_CHUNKS
+        hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
+        hetesynth/verify/bounds/cuts.py: MAX_STEPS
+        hetesynth/verify/bounds/growth.py: MAX_STEPS
+        hetesynth/verify/bounds/prices.py: MAX_PRICE MAX_RANKS
+        hetesynth/verify/bounds/query.py: MAX_QUERY
+        hetesynth/verify/bounds/smtlib.py: MAX_DEPTH
+        hetesynth/verify/msccl/algo_element.py: MAX_RANKS MAX_CHUNKS
+        hetesynth/verify/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_ROOTS MAX_GUESSED_WORK
+        hetesynth/verify/msccl/lint_limits.py: MAX_CHILDREN
+        hetesynth/verify/msccl/reader.py: MAX_FILE_BYTES MAX_ELEMENTS MAX_DEPTH
+        hetesynth/verify/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_ATTRIBUTES
+        hetesynth/verify/msccl/values.py: MAX_KNOWN
+        hetesynth/verify/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_ROOTS MAX_GUESSED_WORK
+        hetesynth/verify/mscclpp/reader.py: MAX_BYTES MAX_DEPTH MAX_DIGITS MAX_NUMBER MAX_NAME MAX_GPUS
+        hetesynth/verify/schedule/arrays.py: MOST_CELLS
+        """,
+    "facts of runtimes, formats and operating systems": """
+        hetesynth/bounds/throughput.py: INT62
+        hetesynth/bounds/wire_graph.py: INT32
+        hetesynth/compile/formats.py: HEAD
+        hetesynth/execute/conductor.py: CONTROL MAX_TEXT
+        hetesynth/execute/fifo.py: MESSAGE CREDIT
+        hetesynth/execute/mpi.py: HEADER
+        hetesynth/files/atomic.py: _MODE
+        hetesynth/files/folders.py: _HERE _EXCHANGE
+        hetesynth/files/schedule_json.py: VERSION
+        hetesynth/lowering/msccl/xml_writer.py: MAX_NAME
+        hetesynth/lowering/mscclpp/lower.py: RESIDENT_BLOCKS
+        hetesynth/lowering/mscclpp/sizes.py: ALIGNMENT
+        hetesynth/model/cost.py: COPY_PER_REDUCE
+        hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
+            MAX_SLICES MAX_BARRIERS MAX_SEMAPHORES_OF_OPERATION MAX_BUFFER_BYTES OPEN_MAX_BYTES
+        hetesynth/model/target.py: STEPS
+        hetesynth/report/trace.py: LEAST
+        hetesynth/synthesis/greedy/direct.py: LIMITED
+        hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
+        hetesynth/verify/mscclpp/checks.py: _ALIGNMENT
+        hetesynth/verify/mscclpp/judge.py: USUAL_SMS
+        """,
+    "defaults of options": """
+        hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
+        hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
+        """,
+    "tolerances and scales of arithmetic": """
+        hetesynth/bench/time_tables.py: EXACT MIB KB MB GB
+        hetesynth/bounds/exchange.py: GRAIN
+        hetesynth/bounds/price.py: SCALE
+        hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
+        hetesynth/synthesis/greedy/kernel.py: MIN_GAIN
+        hetesynth/synthesis/trees/step_lp.py: ROUND
+        """,
+    "what is drawn and how much is shown": """
+        hetesynth/cli/render/synth.py: EXACT LARGE_ERROR BEYOND
+        hetesynth/cli/render/topo.py: SHOWN_NAMES
+        hetesynth/cli/terminal.py: LINES_AT_ONCE
+        hetesynth/cli/verify.py: SHOWN_ALIKE
+        hetesynth/commands/report.py: SMALLEST LARGEST USUAL_SIZE MAX_TRANSFERS
+        hetesynth/diagnostics.py: MAX_SHOWN_COLUMNS
+        hetesynth/execute/memory.py: SHOWN_BYTES
+        hetesynth/execute/outcome.py: MAX_SHOWN
+        hetesynth/execute/stalls.py: MAX_LINES PER_RANK
+        hetesynth/frontend/checks.py: _SHOWN_PARTS
+        hetesynth/frontend/findings.py: MAX_FINDINGS
+        hetesynth/frontend/parser.py: MAX_SYNTAX_ERRORS
+        hetesynth/frontend/source.py: MAX_HIDDEN
+        hetesynth/frontend/syntax_errors.py: _MAX_EXPECTED
+        hetesynth/policy/page.py: LONG_NUMBER
+        hetesynth/report/contents.py: MAX_TASKS
+        hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
+        hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
+        hetesynth/report/svg.py: HEAD MAX_PANELS
+        hetesynth/report/trace.py: MAX_EVENTS
+        hetesynth/report/words.py: NAMED_CUTS
+        hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
+        hetesynth/verify/msccl/findings.py: MAX_FINDINGS
+        hetesynth/verify/msccl/scan.py: MAX_DEFECTS
+        hetesynth/verify/msccl/values.py: MAX_PER_RULE
+        hetesynth/verify/mscclpp/checks.py: MAX_FINDINGS
+        hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS MAX_COUNTED_WRONG
+        hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
+        """,
+    "numbers that stand for something: indices, kinds, none, no limit": """
+        hetesynth/cli/options.py: ALL_ROOTS
+        hetesynth/execute/arithmetic.py: POISON
+        hetesynth/frontend/paths.py: _FABRIC_COST
+        hetesynth/lifting/dataflow.py: OWN
+        hetesynth/lowering/msccl/lower.py: BOUNDLESS
+        hetesynth/lowering/msccl/placement.py: _START
+        hetesynth/report/trace.py: _RESOURCES _PROGRAM_RESOURCES _GPUS
+        hetesynth/simulate/fluid_kernel.py: DELAY FLOW AFTER ENDED LOST GAINED HEAP TOUCHED MEMBERS WAITING
+            FRESH TOLD
+        hetesynth/verify/bounds/laws.py: NEVER
+        hetesynth/verify/msccl/layout.py: BROKEN
+        hetesynth/verify/msccl/linter.py: UNBOUNDED
+        hetesynth/verify/mscclpp/memory.py: MANY
+        """,
+    "how long to wait for processes, locks and solvers": """
+        hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
+        hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
+        hetesynth/files/temporaries.py: WAIT_SECONDS STALE_SECONDS
+        hetesynth/synthesis/smt/clauses.py: POLL_SECONDS
+        hetesynth/synthesis/smt/recheck.py: POLL_SECONDS
+        """,
+    "judges, which must not depend on the policy of what they judge": """
+        hetesynth/verify/bounds/symmetry.py: LONGEST
+        hetesynth/verify/schedule/judge.py: MANY
+        """,
+    "the benchmark, whose cases and goals are its own": """
+        hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
+        hetesynth/bench/measure.py: _PATIENCE
+        hetesynth/bench/run.py: QUICK_SECONDS
+        hetesynth/bench/time_tables.py: BUDGET BUDGET_256 LIMIT PATIENCE RING_BUDGET
+        """,
+}
