@@ -26,7 +26,8 @@ ELSEWHERE = {"hetesynth/_dsl", "PERFORMANCE.md"}  # in the wheel; of nccl-tests
 # what docs/glossary.md replaces; words that are also plain English ("a way out") are left to the reader
 REPLACED = re.compile(
     r"\b(contenders?|contests?|finalists?|terrain|plants?|panes?|torn|pac(?:e|es|ed|ing)|on duty|landing bound"
-    r"|punctual|dissemination|requery|crowds?|surroundings|server rails|teams?)\b",
+    r"|punctual|dissemination|requery|crowds?|surroundings|server rails|teams?"
+    r"|rails|windows|with a pause)\b",
     re.IGNORECASE,
 )
 OLD_NAMES = re.compile(r"`[^`]*`")  # the changelog says what is called otherwise now

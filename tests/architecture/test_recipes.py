@@ -190,6 +190,13 @@ NEWCOMERS = {
          Edit("README.md", "hetesynth newcomer # says hello\n", "## Commands\n\n```bash\n")),
         (f"{HERE}::test_every_command_is_in_the_table_and_the_readme",),
     ),
+    "A threshold": Newcomer(
+        (Edit("hetesynth/policy/lowering.py",
+              '    newcomer: int = threshold(1, "newcomers", "Lets one in. Not measured.")\n'),),
+        (Edit("docs/policy.md", "\n| `newcomer` | 1 | newcomers | Lets one in. Not measured. |",
+              "the rest is left for what orders them. Not measured. |"),),
+        ("tests/policy/test_policy.py::test_the_page_lists_every_threshold_as_it_is",),
+    ),
 }  # fmt: skip
 
 
