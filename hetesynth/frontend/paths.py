@@ -1,7 +1,7 @@
-"""Wires -> GPU-to-GPU links: for each ordered pair the direct wires, else the shortest ways past other hardware.
+"""Wires -> GPU-to-GPU links: for each ordered pair the direct wires, else the shortest paths past other hardware.
 
 In: vertices and wires. Out: ``Link`` values in the order of (source, destination).
-A way never enters a third GPU, and passes a NIC only between its host side and its network side. Ways that
+A path never enters a third GPU, and passes a NIC only between its host side and its network side. Paths that
 cross fewer fabrics come first, then those with fewer wires. Knows nothing of the source.
 """
 
@@ -18,7 +18,7 @@ _FABRIC_COST = 1 << 20
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency
-Way = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, wires between, what they amount to
+LinkPath = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, wires between, what they amount to
 
 
 def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
@@ -35,7 +35,7 @@ def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) ->
                     yield Link(u, v, kind, (wire,), bandwidth, lanes, latency)
                 continue
             last = graph.last[v]
-            for i, j, between, (kind, bandwidth, lanes, latency) in graph.ways(u, v):
+            for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v):
                 yield Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency)
 
 
@@ -46,7 +46,7 @@ def _character(path: tuple[int, ...], wires: Sequence[Wire]) -> Character:
 
 @dataclass(slots=True)
 class _Reached:
-    """Cost and last wire of the best way from one state to each other state."""
+    """Cost and last wire of the best path from one state to each other state."""
 
     cost: dict[int, int]
     via: dict[int, int]
@@ -81,7 +81,7 @@ class _Graph:
         signatures: dict[tuple[Hop, ...], int] = {}
         self._from = [self._signature(hops, signatures) for hops in self.first]
         self._to = [self._signature(hops, signatures) for hops in self.last]
-        self._ways: dict[tuple[int, int], list[Way]] = {}
+        self._paths: dict[tuple[int, int], list[LinkPath]] = {}
         self._characters: dict[tuple[int, ...], Character] = {}
         self._reach: dict[int, _Reached] = {}
         self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
@@ -103,15 +103,15 @@ class _Graph:
         cost = 1 + (_FABRIC_COST if dst == "fabric" and src != "fabric" else 0)
         self._next.setdefault(source, []).append((index, target, cost))
 
-    def ways(self, u: int, v: int) -> list[Way]:
-        """The ways from ``u`` to ``v``, shared by all pairs with the same neighbours."""
+    def paths(self, u: int, v: int) -> list[LinkPath]:
+        """The paths from ``u`` to ``v``, shared by all pairs with the same neighbours."""
         key = (self._from[u], self._to[v])
-        ways = self._ways.get(key)
-        if ways is None:
-            ways = self._ways[key] = [self._way(u, v, i, j) for i, j in self._hop_pairs(u, v)]
-        return ways
+        paths = self._paths.get(key)
+        if paths is None:
+            paths = self._paths[key] = [self._path(u, v, i, j) for i, j in self._hop_pairs(u, v)]
+        return paths
 
-    def _way(self, u: int, v: int, i: int, j: int) -> Way:
+    def _path(self, u: int, v: int, i: int, j: int) -> LinkPath:
         (out, start), (into, end) = self.first[u][i], self.last[v][j]
         between = self._between(start, end)
         path = (out, *between, into)
@@ -122,7 +122,7 @@ class _Graph:
         return i, j, between, character
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
-        """As many ways as the side with more equally good hops has, i-th with i-th where that is shortest."""
+        """As many paths as the side with more equally good hops has, i-th with i-th where that is shortest."""
         hops = self._best_hops(u)
         reached = [(hops[end], j) for j, (_, end) in enumerate(self.last[v]) if end in hops]
         if not reached:
@@ -160,7 +160,7 @@ class _Graph:
         return reached
 
     def _search(self, start: int) -> _Reached:
-        """Dijkstra; ties go to the way found first, in the order of the wires."""
+        """Dijkstra; ties go to the path found first, in the order of the wires."""
         enters_fabric = self._kind(start) == "fabric"
         cost = {start: _FABRIC_COST if enters_fabric else 0}
         via: dict[int, int] = {}
@@ -183,7 +183,7 @@ class _Graph:
         return self._vertices[state % len(self._vertices)].kind
 
     def _between(self, start: int, end: int) -> tuple[int, ...]:
-        """The wires from ``start`` to ``end`` on the best way."""
+        """The wires from ``start`` to ``end`` on the best path."""
         via = self._reached(start).via
         path: list[int] = []
         state = end
