@@ -234,14 +234,14 @@ def test_a_crowded_gpu_of_a_large_program_has_its_transfers_dealt_out(name: str)
     assert not program_violations(lowered.program)
 
 
-def test_long_lanes_of_a_large_program_are_cut() -> None:
+def test_long_tracks_of_a_large_program_are_cut() -> None:
     lowered = fitted(*one_by_one(130), policy=LARGE)
     assert program_summary(lowered.program).max_steps <= 64
     assert not program_violations(lowered.program)
 
 
-def test_a_short_lane_is_not_cut_with_a_long_one() -> None:
-    """One lane of 90 chunks, another of 10: three channels hold both, though the long lane needs two."""
+def test_a_short_track_is_not_cut_with_a_long_one() -> None:
+    """One track of 90 chunks, another of 10: three channels hold both, though the long track needs two."""
     problem = Problem(2, 2, (), (Arc(0, 1, 2),), (), collective("broadcast", 2, 100))
     long = [Transfer(k, k + 1, k, 0) for k in range(90)]
     schedule = Schedule.of([*long, *(Transfer(9 * k, 9 * k + 1, 90 + k, 0) for k in range(10))])

@@ -1,9 +1,9 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
-In: a placement, and ways to do it. Out: for each way, the thread blocks of every GPU (``LaidOut``); with their
-dependences (``Ordered``); and as instructions, with what each pass saved (``Assembled``). The order of the passes:
+In: a placement, and plans of thread blocks. Out: for each plan the thread blocks of every GPU (``Grouped``); with
+their dependences (``Ordered``); as instructions, with what each pass saved (``Assembled``). Order of the passes:
 pairing, fusion, scratch, thread blocks, dependences, throttling. Each stage says how large the program is at
-least, so that a way that cannot be taken is given up early. Does not check limits.
+least, so that a plan that cannot fit is given up early. Does not check limits.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Assembled:
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class Grouped:
     """The operations of every rank in thread blocks. ``shared``: thread blocks saved by sharing; ``fused``:
     operations that went into others (0: the operations are those placed)."""
 
@@ -100,16 +100,16 @@ class LaidOut:
         """Of every thread block by rank, without nops."""
         return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
 
-    def same(self, other: LaidOut) -> bool:
+    def same(self, other: Grouped) -> bool:
         """Whether the thread blocks do the same."""
         return self.fused == other.fused and self.ranks == other.ranks
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """``laid`` with the dependences that values need; ``dropped``: how many others imply."""
+    """``grouped`` with the dependences that values need; ``dropped``: how many others imply."""
 
-    laid: LaidOut
+    grouped: Grouped
     waits: list[Waits]
     critical_path: int
     dropped: int
@@ -119,7 +119,7 @@ class Ordered:
         """Of every thread block by rank, nops included."""
         return [
             [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
-            for rank, waits in zip(self.laid.ranks, self.waits, strict=True)
+            for rank, waits in zip(self.grouped.ranks, self.waits, strict=True)
         ]
 
     @property
@@ -129,7 +129,7 @@ class Ordered:
 
 
 class Assembly:
-    """One placement, and what all ways to lay it out in thread blocks have in common."""
+    """One placement, and what all its groupings into thread blocks have in common."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Assembly:
     def _order(self) -> array[int]:
         return one_order(self.placement.operations)
 
-    def laid(self, plans: Sequence[BlockPlan]) -> LaidOut:
+    def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
         """The operations in thread blocks; ``plans``: one a rank."""
         placed = self.placement.operations
         pairs = [
@@ -183,50 +183,50 @@ class Assembly:
             saved = sum(of_rank.saved for of_rank in done)
             if saved:
                 ranks, scratch = compacted([of_rank.operations for of_rank in done])
-        laid = []
+        grouped = []
         for operations, connections, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
             connections = Connections.of(operations) if saved else connections
-            laid.append(RankBlocks(operations, thread_blocks(connections, pair, plan, self.target)))
-        return LaidOut(laid, scratch, shared, saved)
+            grouped.append(RankBlocks(operations, thread_blocks(connections, pair, plan, self.target)))
+        return Grouped(grouped, scratch, shared, saved)
 
-    def ordered(self, laid: LaidOut) -> Ordered:
-        """``laid`` with its dependences."""
-        every = [all_waits(rank) for rank in laid.ranks]
+    def ordered(self, grouped: Grouped) -> Ordered:
+        """``grouped`` with its dependences."""
+        every = [all_waits(rank) for rank in grouped.ranks]
         waits, dropped = every, 0
         if self.passes.reduce:
-            waits = [waits_without_local(*each) for each in zip(laid.ranks, every, strict=True)]
-        graph = self._graph(laid, waits)
+            waits = [waits_without_local(*each) for each in zip(grouped.ranks, every, strict=True)]
+        graph = self._graph(grouped, waits)
         if self.passes.reduce:
             waits = graph.reduced(waits)
             dropped = sum(map(_count, every)) - sum(map(_count, waits))
-        return Ordered(laid, waits, critical_path(graph, laid.ranks, self.slots), dropped)
+        return Ordered(grouped, waits, critical_path(graph, grouped.ranks, self.slots), dropped)
 
     def throttled(self, ordered: Ordered, throttling: Throttling) -> Ordered:
         """The same with the dependences that ``throttling`` asks for."""
-        laid, steps = ordered.laid, self.target.max_steps
+        grouped, steps = ordered.grouped, self.target.max_steps
         waits = [
             throttled(rank, named, throttling, steps)
-            for rank, named in zip(laid.ranks, ordered.waits, strict=True)
+            for rank, named in zip(grouped.ranks, ordered.waits, strict=True)
         ]
-        graph = self._graph(laid, waits)
-        path = critical_path(graph, laid.ranks, self.slots)
-        return Ordered(laid, graph.reduced(waits), path, ordered.dropped)
+        graph = self._graph(grouped, waits)
+        path = critical_path(graph, grouped.ranks, self.slots)
+        return Ordered(grouped, graph.reduced(waits), path, ordered.dropped)
 
     def assembled(self, ordered: Ordered) -> Assembled:
         """The instructions."""
-        laid = ordered.laid
-        blocks = tuple(written(rank, needed) for rank, needed in zip(laid.ranks, ordered.waits, strict=True))
+        grouped = ordered.grouped
+        blocks = tuple(written(rank, needed) for rank, needed in zip(grouped.ranks, ordered.waits, strict=True))
         chunks = sum(len(m.chunks) for m in self.carried)
         savings = (
             Saving("merge", chunks - len(self.carried), "messages"),
-            Saving("share", laid.shared, "thread blocks"),
-            Saving("fuse", laid.fused, "steps"),
+            Saving("share", grouped.shared, "thread blocks"),
+            Saving("fuse", grouped.fused, "steps"),
             Saving("order", ordered.dropped, "dependences"),
         )
-        return Assembled(blocks, laid.scratch, ordered.critical_path, savings)
+        return Assembled(blocks, grouped.scratch, ordered.critical_path, savings)
 
-    def _graph(self, laid: LaidOut, waits: Sequence[Waits]) -> HappensBefore:
-        return HappensBefore(laid.ranks, waits, None if laid.fused else self._order, self.policy)
+    def _graph(self, grouped: Grouped, waits: Sequence[Waits]) -> HappensBefore:
+        return HappensBefore(grouped.ranks, waits, None if grouped.fused else self._order, self.policy)
 
 
 def _count(waits: Waits) -> int:

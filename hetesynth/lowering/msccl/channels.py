@@ -29,7 +29,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Pair = tuple[Rank, Rank]
-_Lane = tuple[Pair, tuple[int, int]]  # (lane, run in time) of a pair
+_Track = tuple[Pair, tuple[int, int]]  # (track, run in time) of a pair
 Key = tuple[int, int, int, int, int]
 """A place in the one order of all instructions: tick, commits first, wave, sends first, message."""
 
@@ -69,7 +69,7 @@ class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
     ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
-    how many runs, each on channels of its own, the longest lane of a pair is cut in time; the others into runs no
+    how many runs, each on channels of its own, the longest track of a pair is cut in time; the others into runs no
     longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
     (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
     ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly. ``level``: the
@@ -92,7 +92,7 @@ def messages(
 
     Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
     """
-    lanes: dict[_Lane, list[Transfer]] = {}
+    tracks: dict[_Track, list[Transfer]] = {}
     sum_steps = 1 if "rrc" in profile.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
         most = min(plan.most.get(pair, profile.channels), profile.channels)
@@ -101,10 +101,10 @@ def messages(
         else:
             slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
         for slot, carried in slots_of.items():
-            lanes[pair, slot] = carried
-    channel = _channel_numbers(lanes, profile, level=plan.level)
+            tracks[pair, slot] = carried
+    channel = _channel_numbers(tracks, profile, level=plan.level)
     unnumbered: list[_Loose] = []
-    for (pair, slot), carried in lanes.items():
+    for (pair, slot), carried in tracks.items():
         together = _together(pair, carried, plan, profile)
         unnumbered.extend(_waves(pair, channel[pair, slot], together))
     return _numbered(unnumbered, slots)
@@ -128,10 +128,10 @@ def steps_of(problem: Problem, schedule: Schedule, profile: Target) -> dict[Pair
     }
 
 
-def lanes_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
+def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
     """How many channels each pair uses for concurrent chunks (without those it has because it is cut in time)."""
     return {
-        pair: min(len(_lanes(transfers)[1]), plan.most.get(pair, profile.channels), profile.channels)
+        pair: min(len(_tracks(transfers)[1]), plan.most.get(pair, profile.channels), profile.channels)
         for pair, transfers in transfers_by_pair(problem, schedule).items()
     }
 
@@ -155,35 +155,35 @@ class _Loose(NamedTuple):
 def _slots(
     transfers: list[Transfer], most: int, parts: int, sum_steps: int
 ) -> dict[tuple[int, int], list[Transfer]]:
-    """The transfers of a pair by (lane, run in time); transfers that overlap in time take distinct lanes.
+    """The transfers of a pair by (track, run in time); transfers that overlap in time take distinct tracks.
 
     ``sum_steps``: steps of the receiver for a value that is added.
     """
-    lane_of, free_from = _lanes(transfers)
+    track_of, free_from = _tracks(transfers)
     in_order = sorted(transfers, key=_who)
     if len(free_from) > most:
-        lane_of = _squeezed(in_order, lane_of, most)
-    lanes: dict[int, list[Transfer]] = defaultdict(list)
+        track_of = _squeezed(in_order, track_of, most)
+    tracks: dict[int, list[Transfer]] = defaultdict(list)
     for t in in_order:
-        lanes[lane_of[_who(t)]].append(t)
-    steps = {lane: [sum_steps if t.reduce else 1 for t in carried] for lane, carried in lanes.items()}
+        tracks[track_of[_who(t)]].append(t)
+    steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in tracks.items()}
     longest = -(-max(map(sum, steps.values()), default=0) // parts)
-    by_lane: dict[tuple[int, int], list[Transfer]] = {}
-    for lane in sorted(lanes):
-        for part, run in enumerate(_cut(lanes[lane], steps[lane], longest)):
-            by_lane[lane, part] = run
-    return by_lane
+    by_track: dict[tuple[int, int], list[Transfer]] = {}
+    for track in sorted(tracks):
+        for part, run in enumerate(_cut(tracks[track], steps[track], longest)):
+            by_track[track, part] = run
+    return by_track
 
 
 def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple[int, int], list[Transfer]]:
-    """The transfers of a pair by (lane, 0): each goes to the lane with the fewest steps so far."""
-    lanes: list[list[Transfer]] = [[] for _ in range(number)]
-    steps = [(0, lane) for lane in range(number)]
+    """The transfers of a pair by (track, 0): each goes to the track with the fewest steps so far."""
+    tracks: list[list[Transfer]] = [[] for _ in range(number)]
+    steps = [(0, track) for track in range(number)]
     for t in sorted(transfers, key=_who):
-        steps_so_far, lane = steps[0]
-        lanes[lane].append(t)
-        heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), lane))
-    return {(lane, 0): carried for lane, carried in enumerate(lanes) if carried}
+        steps_so_far, track = steps[0]
+        tracks[track].append(t)
+        heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), track))
+    return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
 
 
 def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
@@ -199,15 +199,15 @@ def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[T
     return [run for run in runs if run]
 
 
-def _lanes(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
-    """The lane of each transfer by start, chunk and link, and when each lane is free again."""
+def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
+    """The track of each transfer by start, chunk and link, and when each track is free again."""
     free_from: list[int] = []
-    lane_of: dict[tuple[int, int, int], int] = {}
+    track_of: dict[tuple[int, int, int], int] = {}
     for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
-        lane = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
-        free_from[lane : lane + 1] = [t.end]
-        lane_of[_who(t)] = lane
-    return lane_of, free_from
+        track = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
+        free_from[track : track + 1] = [t.end]
+        track_of[_who(t)] = track
+    return track_of, free_from
 
 
 def _who(t: Transfer) -> tuple[int, int, int]:
@@ -215,32 +215,32 @@ def _who(t: Transfer) -> tuple[int, int, int]:
 
 
 def _squeezed(
-    transfers: list[Transfer], lane_of: Mapping[tuple[int, int, int], int], most: int
+    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], most: int
 ) -> dict[tuple[int, int, int], int]:
     """Lanes 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
     together: dict[int, list[Transfer]] = defaultdict(list)
     for t in transfers:
         together[t.start].append(t)
     return {
-        _who(t): i * most // len(group) if len(group) > most else lane_of[_who(t)] % most
+        _who(t): i * most // len(group) if len(group) > most else track_of[_who(t)] % most
         for group in together.values()
         for i, t in enumerate(group)
     }
 
 
-def _channel_numbers(lanes: Iterable[_Lane], profile: Target, *, level: bool) -> dict[_Lane, int]:
-    """The lowest channel for each lane that its pair does not use and that has room at both ends.
+def _channel_numbers(tracks: Iterable[_Track], profile: Target, *, level: bool) -> dict[_Track, int]:
+    """The lowest channel for each track that its pair does not use and that has room at both ends.
 
-    ``level``: the first lane of every pair has a channel where the peers of each rank are spread evenly.
+    ``level``: the first track of every pair has a channel where the peers of each rank are spread evenly.
     """
     sending: dict[tuple[Rank, int], int] = defaultdict(int)
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)
-    channel: dict[_Lane, int] = {}
+    channel: dict[_Track, int] = {}
     most = profile.max_peers_per_channel
-    first = [lane for lane in sorted(lanes) if lane[1] == (0, 0)] if level else []
+    first = [track for track in sorted(tracks) if track[1] == (0, 0)] if level else []
     level_channel = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
-    for pair, slot in sorted(lanes, key=lambda lane: (lane[1], lane[0])):
+    for pair, slot in sorted(tracks, key=lambda track: (track[1], track[0])):
         src, dst = pair
         levelled = level_channel.get((pair, slot))
         for c in range(profile.channels) if levelled is None else (levelled,):

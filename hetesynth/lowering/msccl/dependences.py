@@ -26,7 +26,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 
 _Position = tuple[int, int]  # (thread block, operation within it)
-_Clock = dict[int, int]  # thread block -> how many of its operations are known to be finished
+_Progress = dict[int, int]  # thread block -> how many of its operations are known to be finished
 Waits = list[tuple[int, ...]]
 """For each operation of a rank, the operations of other thread blocks it names, in order."""
 
@@ -55,25 +55,25 @@ def all_waits(rank: RankBlocks) -> Waits:
 def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
     """Those of ``waits`` (``all_waits``) that order on the same GPU does not imply."""
     position = rank.positions()
-    clocks: list[_Clock] = []  # what each operation knows of other thread blocks
-    latest: dict[int, _Clock] = {}
+    by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
+    latest: dict[int, _Progress] = {}
     needed: Waits = []
     for i, before in enumerate(waits):
         block = position[i][0]
-        clock = latest.setdefault(block, {})
+        progress = latest.setdefault(block, {})
         named: list[int] = []
         if before:
-            clock = latest[block] = dict(clock)
+            progress = latest[block] = dict(progress)
         for j in reversed(before):
             other, theirs = position[j]
-            if clock.get(other, 0) > theirs:
+            if progress.get(other, 0) > theirs:
                 continue
             named.append(j)
-            clock[other] = theirs + 1
-            for b, finished in clocks[j].items():
-                if finished > clock.get(b, 0):
-                    clock[b] = finished
-        clocks.append(clock)
+            progress[other] = theirs + 1
+            for b, finished in by_operation[j].items():
+                if finished > progress.get(b, 0):
+                    progress[b] = finished
+        by_operation.append(progress)
         needed.append(tuple(named[::-1]))
     return needed
 

@@ -1,7 +1,7 @@
-"""Fitting a program into a target: draft it, see which limit breaks, draft it again in a smaller way.
+"""Fitting a program into a target: draft it, see which limit breaks, draft it again so that it takes less.
 
 In: a draft and the decisions it was made with. Out: better decisions, or an error that says which limit cannot
-be met and what to change. The ways, in the order they are taken:
+be met and what to change. The measures, in the order in which they are taken:
 
 - too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
   channels;
@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.msccl.assembly import Assembly, LaidOut, Ordered, Passes
-from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, lanes_of, messages, steps_of
+from hetesynth.lowering.msccl.assembly import Assembly, Grouped, Ordered, Passes
+from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
 from hetesynth.lowering.msccl.placement import Placement, place
 from hetesynth.lowering.msccl.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
 from hetesynth.lowering.msccl.throttling import Throttling
@@ -75,14 +75,15 @@ Lengths = list[list[int]]  # steps of every thread block by rank
 
 @dataclass(frozen=True)
 class Draft:
-    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see that one
-    breaks. ``ordered`` is None when thread blocks, or steps without nops, are too many already; and ``laid``, when
-    messages must be taken apart first (``placement.fragmented``)."""
+    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see one break.
+
+    ``ordered`` is None when thread blocks, or steps without nops, are too many already;
+    ``grouped`` is None when messages must be taken apart first (``placement.fragmented``)."""
 
     messages: list[Message]
     placement: Placement
     assembly: Assembly
-    laid: LaidOut | None = None
+    grouped: Grouped | None = None
     ordered: Ordered | None = None
 
     @property
@@ -93,13 +94,13 @@ class Draft:
     @property
     def steps(self) -> Lengths:
         """As far as they are known."""
-        furthest = self.ordered or self.laid
+        furthest = self.ordered or self.grouped
         return furthest.steps if furthest is not None else []
 
     @property
     def blocks(self) -> list[list[Block]]:
         """Thread blocks by rank."""
-        return [rank.blocks for rank in self.laid.ranks] if self.laid is not None else []
+        return [rank.blocks for rank in self.grouped.ranks] if self.grouped is not None else []
 
     @classmethod
     def of(cls, job: Job, fit: Fit) -> Draft:
@@ -109,37 +110,40 @@ class Draft:
         assembly = Assembly(placement, carried, job.passes, job.target, job.slots, job.policy)
         if placement.fragmented:
             return cls(carried, placement, assembly)
-        laid = assembly.laid(_plans(job, fit, "all"))
+        grouped = assembly.grouped(_plans(job, fit, "all"))
         large = sum(map(len, placement.operations)) > job.policy.early_check_from
-        if any(len(of_rank) > job.target.thread_blocks for of_rank in laid.steps) or (
-            large and not within(laid.steps, job.target)
+        if any(len(of_rank) > job.target.thread_blocks for of_rank in grouped.steps) or (
+            large and not within(grouped.steps, job.target)
         ):
-            return cls(carried, placement, assembly, laid)
-        return cls(carried, placement, assembly, laid, assembly.ordered(laid))
+            return cls(carried, placement, assembly, grouped)
+        return cls(carried, placement, assembly, grouped, assembly.ordered(grouped))
 
 
 def _plans(job: Job, fit: Fit, sharing: Sharing) -> list[BlockPlan]:
     alone: dict[Rank, set[Connection]] = defaultdict(set)
     for rank, connection in fit.alone:
         alone[rank].add(connection)
-    way = sharing if job.passes.share else "none"
+    used: Sharing = sharing if job.passes.share else "none"
     ranks = range(job.problem.ranks)
-    return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, way) for rank in ranks]
+    return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, used) for rank in ranks]
 
 
 def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
-    """The shortest way to share thread blocks that fits, for a draft that fits; ties go to the smaller program."""
+    """The sharing of thread blocks with the shortest critical path that fits; ties go to the smaller program.
+
+    ``draft`` fits already.
+    """
     if draft.ordered is None:
         raise InternalError("a draft without dependences does not fit")
     shortest = draft.ordered
     few = job.passes.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
-    seen = [shortest.laid]
+    seen = [shortest.grouped]
     for sharing in SHARINGS[1:] if few else ():
-        laid = draft.assembly.laid(_plans(job, fit, sharing))
-        if not within(laid.steps, job.target) or any(laid.same(other) for other in seen):
+        grouped = draft.assembly.grouped(_plans(job, fit, sharing))
+        if not within(grouped.steps, job.target) or any(grouped.same(other) for other in seen):
             continue
-        seen.append(laid)
-        tried = draft.assembly.ordered(laid)
+        seen.append(grouped)
+        tried = draft.assembly.ordered(grouped)
         if within(tried.steps, job.target) and tried.size < shortest.size:
             shortest = tried
     return shortest
@@ -250,8 +254,8 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         return replace(fit, channels=plan).noting(
             f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
         )
-    lanes = lanes_of(job.problem, job.schedule, fit.channels, job.target)
-    touching = {pair: n for pair, n in lanes.items() if crowded & {*pair}}
+    tracks = tracks_of(job.problem, job.schedule, fit.channels, job.target)
+    touching = {pair: n for pair, n in tracks.items() if crowded & {*pair}}
     widest = max(touching.values(), default=1)
     if widest > 1:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}

@@ -3,7 +3,7 @@
 In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
 Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
 assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then the fit to the target's limits
-and the choice among ways to share thread blocks (``fitting``). Knows no synthesizer, no judge, no file format.
+and the choice of which connections share thread blocks (``fitting``). Knows no synthesizer, judge or file format.
 
 Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
 pointers. (The research runtime refuses both collectives; the others read such files.)

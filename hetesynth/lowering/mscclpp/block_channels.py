@@ -1,7 +1,7 @@
-"""Who owns which channels: the peers of one rank shared out over thread blocks.
+"""Which thread block owns which channels: the peers of one rank shared out over its thread blocks.
 
 In: a rank's part of a placement, and how many peers may share a thread block. Out: the channels of each thread
-block, which are thread blocks in the making. Knows nothing of the order of operations.
+block, to which operations are added later. Knows nothing of the order of operations.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Spread:
 
 @dataclass(slots=True)
 class BlockChannels:
-    """A thread block in the making, with all channels to ``peers``.
+    """A thread block while operations are added to it, with all channels to ``peers``.
 
     ``segment`` counts the synchronizations of its threads; up to ``sealed`` all thread blocks know them.
     """
@@ -72,7 +72,7 @@ class BlockChannels:
 
 
 def assign_channels(share: Share, spread: Spread) -> Iterator[BlockChannels]:
-    """One team after the other, within the limits on peers and on remote buffers."""
+    """One thread block after the other, within the limits on peers and on remote buffers."""
     kinds: tuple[tuple[ChannelType, int], ...] = (("memory", spread.memory), ("port", spread.port))
     for kind, most in kinds:
         peers: list[Rank] = []
@@ -119,14 +119,14 @@ def _note_puts(operation: PlanOperation, putters: dict[int, set[int]]) -> None:
             putters[channel].add(thread)
 
 
-def on_channels(op: PlanOp, team: BlockChannels, peers: Sequence[Rank]) -> list[PlanOperation]:
+def on_channels(op: PlanOp, block: BlockChannels, peers: Sequence[Rank]) -> list[PlanOperation]:
     """``op`` on the channels to ``peers``, eight at a time.
 
     A flush also names a chunk per channel as its target: kernels count those, not the channels.
     """
     operations = []
     for first in range(0, len(peers), MAX_CHANNELS_OF_OPERATION):
-        ids = tuple(team.peers.index(p) for p in peers[first : first + MAX_CHANNELS_OF_OPERATION])
+        ids = tuple(block.peers.index(p) for p in peers[first : first + MAX_CHANNELS_OF_OPERATION])
         dst = (LocalSlice("o", 0, 1),) * len(ids) if op == "flush" else ()
-        operations.append(PlanOperation(op, team.kind, ids, dst=dst))
+        operations.append(PlanOperation(op, block.kind, ids, dst=dst))
     return operations

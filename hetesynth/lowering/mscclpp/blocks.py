@@ -1,4 +1,4 @@
-"""One GPU's part of a placement -> its thread blocks: who does what, and the least synchronization that orders it.
+"""One GPU's part of a placement -> its thread blocks: operations, and the least synchronization that orders them.
 
 In: the messages, additions and copies of one rank. Out: thread blocks within the limits of the runtime, or None
 when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
@@ -51,7 +51,7 @@ NOP = PlanOperation("nop")
 class _Item:
     """What a thread block has to do in a phase, and the cells of its own GPU that it touches."""
 
-    team: int
+    block: int
     operations: tuple[PlanOperation, ...]
     reads: Cells = ()
     writes: Cells = ()
@@ -118,17 +118,17 @@ class _Assembly:
     # -- phases
 
     def _handshake(self) -> None:
-        """Nobody writes into a peer before its kernel runs: the one written to says so on every channel."""
+        """Signal to the peers that write here that the kernel runs; wait for the signals of those written to."""
         writers = {m.src for m in self.share.incoming}
         readers = {m.dst for m in self.share.outgoing}
-        for team in self.assigned:
-            near = team.kind == "memory"
-            signalled = [p for p in team.peers if p in writers]
-            heard = [p for p in team.peers if p in readers]
-            team.operations += on_channels("rlxsignal" if near else "signal", team, signalled)
-            team.operations += on_channels("rlxwait" if near else "wait", team, heard)
-            if heard:
-                team.operations.append(NOP)
+        for block in self.assigned:
+            near = block.kind == "memory"
+            signalled = [p for p in block.peers if p in writers]
+            awaited = [p for p in block.peers if p in readers]
+            block.operations += on_channels("rlxsignal" if near else "signal", block, signalled)
+            block.operations += on_channels("rlxwait" if near else "wait", block, awaited)
+            if awaited:
+                block.operations.append(NOP)
 
     def _wait_for(self, items: Sequence[_Item]) -> None:
         """Wait for what ``items`` touch, and for nothing else: puts that could begin are not held up."""
@@ -149,12 +149,12 @@ class _Assembly:
         for m in arriving:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
-        for t, team in enumerate(self.assigned):
-            mine = [p for p in team.peers if due.get(p, 0) > 0]
+        for t, block in enumerate(self.assigned):
+            mine = [p for p in block.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
-                operations += on_channels("wait", team, [p for p in mine if due[p] > step])
-            landed = [m for m in arriving if m.src in team.peers]
+                operations += on_channels("wait", block, [p for p in mine if due[p] > step])
+            landed = [m for m in arriving if m.src in block.peers]
             if landed:
                 items.append(_Item(t, tuple(operations), writes=self._landing(landed)))
         for peer, count in due.items():
@@ -165,41 +165,42 @@ class _Assembly:
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
         items = []
-        for t, team in enumerate(self.assigned):
-            mine = sorted((m for m in leaving if m.dst in team.peers), key=lambda m: (m.dst, m.index))
+        for t, block in enumerate(self.assigned):
+            mine = sorted((m for m in leaving if m.dst in block.peers), key=lambda m: (m.dst, m.index))
             if not mine:
                 continue
-            puts = list(self._put_operations(team, mine))
+            puts = list(self._put_operations(block, mine))
             signals: list[PlanOperation] = []
-            for step in range(max(sum(m.dst == p for m in mine) for p in team.peers)):
-                signalled = [p for p in team.peers if sum(m.dst == p for m in mine) > step]
-                signals += on_channels("signal", team, signalled)
-            apart = team.kind == "memory" or overtakes((), [*puts, *signals])
+            for step in range(max(sum(m.dst == p for m in mine) for p in block.peers)):
+                signalled = [p for p in block.peers if sum(m.dst == p for m in mine) > step]
+                signals += on_channels("signal", block, signalled)
+            apart = block.kind == "memory" or overtakes((), [*puts, *signals])
             operations = [*puts, NOP, *signals] if apart else [*puts, *signals]
             reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
             items.append(_Item(t, tuple(operations), reads=reads))
         self._wait_for(items)
         self._phase(items)
         for item in items:
-            self.assigned[item.team].segment += NOP in item.operations
+            self.assigned[item.block].segment += NOP in item.operations
         for m in leaving:
             if self.share.kind(m.dst) == "port":
                 self.unflushed.add(m.dst)
                 for cell in self._cells((src, count) for src, _, count in m.moves):
                     self.on_the_way[cell].add(m.dst)
 
-    def _put_operations(self, team: BlockChannels, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
+    def _put_operations(self, block: BlockChannels, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
         """At most eight slices an operation; all sources of one are in one buffer."""
         moves = [(m.dst, *move) for m in mine for move in m.moves]
         moves.sort(key=lambda move: move[1].buffer)
         for run in _runs(moves, MAX_CHANNELS_OF_OPERATION):
             yield PlanOperation(
                 "put",
-                team.kind,
-                tuple(team.peers.index(dst) for dst, *_ in run) if team.kind == "port" else (),
+                block.kind,
+                tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else (),
                 tuple(LocalSlice(src.buffer, src.offset, count) for _, src, _, count in run),
                 tuple(
-                    RemoteSlice(team.remote.index((dst, to.buffer)), to.offset, count) for dst, _, to, count in run
+                    RemoteSlice(block.remote.index((dst, to.buffer)), to.offset, count)
+                    for dst, _, to, count in run
                 ),
             )
 
@@ -232,11 +233,11 @@ class _Assembly:
             for item in items[first : first + room]:
                 writers = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
                 likely = sorted(writers) or range(len(self.assigned))
-                team = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
-                if load[team] >= self.work:
-                    team = min(range(len(self.assigned)), key=lambda t: (load[t], t))
-                load[team] += 1
-                shared.append(_Item(team, item.operations, item.reads, item.writes))
+                block = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
+                if load[block] >= self.work:
+                    block = min(range(len(self.assigned)), key=lambda t: (load[t], t))
+                load[block] += 1
+                shared.append(_Item(block, item.operations, item.reads, item.writes))
             self._phase(shared)
 
     # -- synchronization
@@ -248,13 +249,13 @@ class _Assembly:
         before = [[] for _ in self.assigned] if landing else self._ordering(items)
         needed = [len(operations) for operations in before]
         for item in items:
-            needed[item.team] += len(item.operations)
+            needed[item.block] += len(item.operations)
         if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assigned, needed, strict=True)):
             self._hand_over()
             before = [[] for _ in self.assigned] if landing else self._ordering(items)
             for item in items:
-                needed[item.team] = sum(len(i.operations) for i in items if i.team == item.team)
-                if len(before[item.team]) + needed[item.team] > MAX_OPERATIONS - 2:
+                needed[item.block] = sum(len(i.operations) for i in items if i.block == item.block)
+                if len(before[item.block]) + needed[item.block] > MAX_OPERATIONS - 2:
                     raise _TooSmall
         for t, operations in enumerate(before):
             self._synchronized(t, operations)
@@ -262,14 +263,14 @@ class _Assembly:
             self._do(item)
 
     def _synchronized(self, t: int, operations: list[PlanOperation]) -> None:
-        team = self.assigned[t]
-        team.operations += operations
+        block = self.assigned[t]
+        block.operations += operations
         if operations and operations[-1].op == "barrier":
-            team.sealed = team.segment
+            block.sealed = block.segment
         if operations:
-            team.segment += 1
-            for p in team.peers:
-                if any(x.op == "flush" and team.peers.index(p) in x.channels for x in operations):
+            block.segment += 1
+            for p in block.peers:
+                if any(x.op == "flush" and block.peers.index(p) in x.channels for x in operations):
                     self._flushed(p)
 
     def _flushed(self, peer: Rank) -> None:
@@ -278,12 +279,12 @@ class _Assembly:
             self.on_the_way[cell].discard(peer)
 
     def _do(self, item: _Item) -> None:
-        team = self.assigned[item.team]
-        team.operations += item.operations
+        block = self.assigned[item.block]
+        block.operations += item.operations
         for cell in item.reads:
-            self.read[cell][item.team] = team.segment
+            self.read[cell][item.block] = block.segment
         for cell in item.writes:
-            self.written[cell] = item.team, team.segment
+            self.written[cell] = item.block, block.segment
             self.read.pop(cell, None)
 
     def _ordering(self, items: list[_Item]) -> list[list[PlanOperation]]:
@@ -298,15 +299,15 @@ class _Assembly:
             for t, segment in past:
                 if t < 0 or segment <= self.assigned[t].sealed:
                     continue
-                if t != item.team:
+                if t != item.block:
                     across = True
                 elif segment >= self.assigned[t].segment:
                     inside.add(t)
-            inside |= {item.team} if overtakes(self.assigned[item.team].operations, item.operations) else set()
+            inside |= {item.block} if overtakes(self.assigned[item.block].operations, item.operations) else set()
         before: list[list[PlanOperation]] = [[] for _ in self.assigned]
-        for t, team in enumerate(self.assigned):
-            flushes = on_channels("flush", team, [p for p in team.peers if p in flushed])
-            before[t] += [NOP, *flushes] if overtakes(team.operations, flushes) else flushes
+        for t, block in enumerate(self.assigned):
+            flushes = on_channels("flush", block, [p for p in block.peers if p in flushed])
+            before[t] += [NOP, *flushes] if overtakes(block.operations, flushes) else flushes
         if (across or flushed) and len(self.assigned) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()
@@ -327,9 +328,9 @@ class _Assembly:
     def _hand_over(self) -> None:
         """All thread blocks end at one barrier, at which successors with the same channels begin."""
         together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assigned))
-        successors = [BlockChannels(team.kind, team.peers, team.remote, [together]) for team in self.assigned]
-        for team in self.assigned:
-            team.operations.append(together)
+        successors = [BlockChannels(block.kind, block.peers, block.remote, [together]) for block in self.assigned]
+        for block in self.assigned:
+            block.operations.append(together)
         self.finished += self.assigned
         self.assigned = successors
         self.barrier = None
@@ -337,8 +338,8 @@ class _Assembly:
         self.read = defaultdict(dict)
 
     def _flush(self, t: int) -> list[PlanOperation]:
-        team = self.assigned[t]
-        return on_channels("flush", team, [p for p in team.peers if p in self.unflushed])
+        block = self.assigned[t]
+        return on_channels("flush", block, [p for p in block.peers if p in self.unflushed])
 
     # -- pieces
 

@@ -1,4 +1,4 @@
-"""Transfers -> puts, additions and copies: where each value lands in the memory of MSCCL++'s one-sided world.
+"""Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
 
 In: a problem, a schedule and a layout. Out: messages (what one rank puts into another during the same ticks), the
 additions of every rank by tick, and copies before and after. Knows nothing of thread blocks and channels.
@@ -118,10 +118,10 @@ class _Placer:
                 moves = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
                 messages.append(PlanMessage(src, dst, start, end, number[src, dst], moves))
                 number[src, dst] += 1
-        return PlanPlacement(messages, self.additions, early, self._homecoming(), self.scratch)
+        return PlanPlacement(messages, self.additions, early, self._copies_home(), self.scratch)
 
     def _own_blocks(self) -> list[list[Move]]:
-        """Out of place, chunks a rank owes, has from the start and never hears of again: input to output."""
+        """Out of place, chunks a rank owes, has from the start and is never sent again: input to output."""
         copies: list[list[Move]] = []
         for rank in range(self.collective.ranks):
             moves: list[tuple[BufferSlice, BufferSlice]] = []
@@ -210,7 +210,7 @@ class _Placer:
         current = self.held.get(at)
         return current if current is not None and current.buffer == "s" else landing
 
-    def _homecoming(self) -> list[list[Move]]:
+    def _copies_home(self) -> list[list[Move]]:
         """Chunks that do not yet stand where they must."""
         copies: list[list[Move]] = []
         for rank in range(self.collective.ranks):
