@@ -1,1 +1,1 @@
-"""The benchmark: which cases, how each is measured, and the page that tells of them."""
+"""The benchmark: which cases, how each is measured, and the page of results."""

@@ -18,7 +18,7 @@ Join = Callable[[Schedule, Schedule], Schedule]
 
 
 def split(problem: Problem) -> tuple[Problem, Problem, Join]:
-    """The reduce-scatter phase, the allgather phase, and the way to join their schedules.
+    """The reduce-scatter phase, the allgather phase, and the function that joins their schedules.
 
     The exclusion of eq. 8 is a law of the first phase only: the second adds nothing.
     """

@@ -22,7 +22,7 @@ Recover = Callable[[Schedule], Schedule]
 
 
 def invert(problem: Problem) -> tuple[Problem, Recover]:
-    """The dual copying problem of a reduction to one rank per chunk, and the way back.
+    """The dual copying problem of a reduction to one rank per chunk, and the function that recovers a schedule.
 
     ``exclusive_reduction`` stays on: in the dual it says that a rank sends a chunk to at most one peer a step.
     """

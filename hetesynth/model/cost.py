@@ -30,8 +30,8 @@ class Costs:
 
     ``resource_names``, ``resource_rate`` (R): every wire with a bandwidth and every stated group, all lanes
     together. ``link_resources[i]``: those that link i draws from. ``link_alpha[i]``: seconds before its bytes
-    flow. ``link_rate[i]``: 1/beta, bytes per second when nobody else is there. ``gamma[rank]``: seconds per byte
-    reduced there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
+    flow. ``link_rate[i]``: 1/beta, bytes per second on an idle link. ``gamma[rank]``: seconds per byte reduced
+    there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
     delay (``overlap``) or holds the resources of the link as long as alpha x ``link_rate`` more bytes would.
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-source = time.monotonic  # a test may put another clock here
+source = time.monotonic  # a test may replace it
 
 
 def now() -> float:

@@ -143,7 +143,7 @@ class Problem:
 class Budget:
     """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
 
-    ``strict_deadline``: rather nothing in time than a first schedule late, as where others were found already.
+    ``strict_deadline``: no schedule rather than a late one, as where others were found already.
     ``cuts``: where it is noted what the seconds decided.
     """
 

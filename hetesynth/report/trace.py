@@ -110,24 +110,24 @@ def _resource_events(process: int, timeline: Timeline, names: list[str], last: i
     for resource, members in enumerate(tasks):
         if not members:
             continue
-        lanes = _lanes(sorted(members, key=lambda i: (begin[i], sent[i], i)), begin, sent)
-        for number in range(max(lanes.values()) + 1):
+        tracks = _tracks(sorted(members, key=lambda i: (begin[i], sent[i], i)), begin, sent)
+        for number in range(max(tracks.values()) + 1):
             name = graph.names[resource] + (f" #{number + 1}" if number else "")
             yield from _thread(process, thread + number, name)
-        for task, lane in lanes.items():
+        for task, track in tracks.items():
             yield {
-                "ph": "X", "pid": process, "tid": thread + lane, "ts": _ns(begin[task]) / 1000,
+                "ph": "X", "pid": process, "tid": thread + track, "ts": _ns(begin[task]) / 1000,
                 "dur": (_ns(sent[task]) - _ns(begin[task])) / 1000, "name": names[task % len(names)],
                 "args": {"bytes": round(size[task]), "loop": task // len(names)},
             }  # fmt: skip
-        thread += max(lanes.values()) + 1
+        thread += max(tracks.values()) + 1
 
 
-def _lanes(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dict[int, int]:
-    """A lane for every task, so that no two of a lane overlap; the lowest that is free."""
+def _tracks(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dict[int, int]:
+    """A track for every task, so that no two of a track overlap; the lowest that is free."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []
-    lane_of: dict[int, int] = {}
+    track_of: dict[int, int] = {}
     count = 0
     for task in ordered:
         while busy and busy[0][0] <= begin[task]:
@@ -135,9 +135,9 @@ def _lanes(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dic
         if not free:
             heappush(free, count)
             count += 1
-        lane_of[task] = heappop(free)
-        heappush(busy, (sent[task], lane_of[task]))
-    return lane_of
+        track_of[task] = heappop(free)
+        heappush(busy, (sent[task], track_of[task]))
+    return track_of
 
 
 def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
@@ -175,16 +175,16 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
             name = f"GPU {block.rank} ({report.topology.vertices[block.rank].name})"
             yield from _named(process, name, process)
         first = threads.get(process, 0)
-        lanes = _lanes(sorted(members, key=lambda i: (since[i], end[i], i)), since, end)
-        threads[process] = first + max(lanes.values(), default=0) + 1
+        tracks = _tracks(sorted(members, key=lambda i: (since[i], end[i], i)), since, end)
+        threads[process] = first + max(tracks.values(), default=0) + 1
         for thread in range(first, threads[process]):
             extra = f" #{thread - first + 1}" if thread > first else ""
             yield from _thread(process, thread, f"block {block.id}{extra}: {block.label}")
         free: dict[int, int] = {}
-        for task, lane in lanes.items():
-            begin = max(_ns(since[task]), free.get(lane, 0))
-            free[lane] = max(_ns(end[task]), begin + LEAST)
-            spans[task] = _Span(process, first + lane, begin, free[lane])
+        for task, track in tracks.items():
+            begin = max(_ns(since[task]), free.get(track, 0))
+            free[track] = max(_ns(end[task]), begin + LEAST)
+            spans[task] = _Span(process, first + track, begin, free[track])
     for task in range(run.tasks):
         yield _step_event(run, task, spans[task])
     yield from _flows(run, spans)

@@ -154,7 +154,7 @@ def _program(run: ProgramRun) -> dict[str, Any]:
         "peers": column([words.number(x.peers) for x in run.steps], "i4"),
         "src": column([words.number(x.src) for x in run.steps], "i4"),
         "dst": column([words.number(x.dst) for x in run.steps], "i4"),
-        "words": words.found,
+        "words": words.texts,
         "chunks": column((c for x in run.steps for c in x.chunks), "i4"),
         "chunksFirst": column(_starts([x.chunks for x in run.steps]), "i4"),
         "since": column(run.since[:last] * 1e6, "f4"),
@@ -165,15 +165,15 @@ def _program(run: ProgramRun) -> dict[str, Any]:
 
 
 class _Words:
-    """Texts that come again and again, each once."""
+    """Texts that occur often, each stored once."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """Which of ``found`` is ``text``."""
+        """Which of ``texts`` is ``text``."""
         if text not in self._numbers:
-            self._numbers[text] = len(self.found)
-            self.found.append(text)
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
         return self._numbers[text]
