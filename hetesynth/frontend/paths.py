@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hetesynth.model.topology import Link, Vertex, Wire
 
-_FABRIC_COST = 1 << 20
+_FABRIC_COST = 1 << 20  # more than any path has wires, so that fabrics count first
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency

@@ -39,14 +39,14 @@ def row(cluster: str, name: CollectiveName) -> list[str] | None:
         return None
     topology, schedule = chunking.topology, found.schedule
     plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
-    clocks = [
+    predictors = [
         ProgramPredictor(topology, lower(problem, schedule, options), target=OPTIONS.profile)
         for options in (OPTIONS, plain)
     ]
     cells = []
     for factor in (1, 16):
         size = factor * implied_size(problem, chunking.chunk_bytes)
-        taken = [clock.timeline(size).makespan for clock in clocks]
+        taken = [predictor.timeline(size).makespan for predictor in predictors]
         taken.append(seconds(topology, problem, schedule, size, OPTIONS) or 0.0)
         cells += [f"{size / 1e6:.0f} MB", *(f"{t * 1e6:.1f}" for t in taken)]
     return cells

@@ -56,10 +56,10 @@ def _case(cluster: str, collective: str) -> None:
         if found is None:
             continue
         topology, problem, schedule = found
-        clock = SchedulePredictor(topology, problem, schedule)
+        predictor = SchedulePredictor(topology, problem, schedule)
         plain = _plain(found)
         for number, size in enumerate(SIZES):
-            line = [_us(clock.timeline(size).makespan), _us(plain[number]), *_timed_trees(*found, size)]
+            line = [_us(predictor.timeline(size).makespan), _us(plain[number]), *_throttled(*found, size)]
             line += [_us(times[number]) for times in best]
             print(f"| {cluster} | {collective} | {chunks} | {size >> 20} MiB | {' | '.join(line)} |", flush=True)
 
@@ -87,7 +87,7 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
     return [_seconds(found[0], program, size) for size in SIZES]
 
 
-def _timed_trees(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
+def _throttled(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
     options = LoweringOptions("x", profile=TARGET)
     for throttling in throttlings(topology, problem, schedule, size, options):

@@ -28,7 +28,7 @@ def between(topology: Topology, u: int, v: int) -> list[Link]:
     return [link for link in topology.links if (link.src, link.dst) == (u, v)]
 
 
-def way(topology: Topology, link: Link) -> list[str]:
+def path_of(topology: Topology, link: Link) -> list[str]:
     """The names of the vertices along a link."""
     ends = [topology.wires[link.wires[0]].src] + [topology.wires[wire].dst for wire in link.wires]
     return [topology.vertices[v].name for v in ends]
@@ -89,7 +89,7 @@ def test_pairing_of_links_and_meshes() -> None:
 def test_switch_latency_counts_once_and_each_port_limits() -> None:
     topology = server("switch s { ports gpu[0-1]; bandwidth 450 GB/s x 2; latency 0.7 us }")
     (link,) = between(topology, 0, 1)
-    assert way(topology, link) == ["a.gpu0", "a.s", "a.gpu1"]
+    assert path_of(topology, link) == ["a.gpu0", "a.s", "a.gpu1"]
     assert (link.latency, link.bandwidth, link.lanes) == (7 * US / 10, 450 * GB, 2)
 
 
@@ -100,7 +100,7 @@ def test_tree_of_switches() -> None:
         "switch root { ports low0, other; bandwidth 8 GB/s; latency 4 us }"
     )
     (link,) = between(topology, 0, 1)
-    assert way(topology, link) == ["a.gpu0", "a.low0", "a.root", "a.other", "a.gpu1"]
+    assert path_of(topology, link) == ["a.gpu0", "a.low0", "a.root", "a.other", "a.gpu1"]
     assert (link.latency, link.bandwidth) == (7 * US, 8 * GB)
 
 
@@ -116,19 +116,19 @@ cluster c {{ instance a[0-1] = n
 
 def test_gpus_with_two_nics_get_two_links_not_four() -> None:
     topology = parse_topology(TWO.format(attach="attach gpu0 -> nic[0-1] attach gpu1 -> nic[0-1]", extra=""))
-    ways = [way(topology, link) for link in between(topology, 0, 2)]
-    assert ways == [
+    paths = [path_of(topology, link) for link in between(topology, 0, 2)]
+    assert paths == [
         ["a0.gpu0", "a0.nic0", "ib", "a1.nic0", "a1.gpu0"],
         ["a0.gpu0", "a0.nic1", "ib", "a1.nic1", "a1.gpu0"],
     ]
-    assert [way(topology, k) for k in between(topology, 0, 1)] == [["a0.gpu0", "a0.s", "a0.gpu1"]]
+    assert [path_of(topology, k) for k in between(topology, 0, 1)] == [["a0.gpu0", "a0.s", "a0.gpu1"]]
 
 
 def test_unequal_numbers_of_nics_pair_round_robin() -> None:
     topology = parse_topology(TWO.format(attach="attach gpu0 -> nic[0-1] attach gpu1 -> nic1", extra=""))
-    ways = [way(topology, link)[1:4] for link in between(topology, 0, 3)]
-    assert ways == [["a0.nic0", "ib", "a1.nic1"], ["a0.nic1", "ib", "a1.nic1"]]
-    assert [way(topology, k)[1:4] for k in between(topology, 1, 2)] == [
+    paths = [path_of(topology, link)[1:4] for link in between(topology, 0, 3)]
+    assert paths == [["a0.nic0", "ib", "a1.nic1"], ["a0.nic1", "ib", "a1.nic1"]]
+    assert [path_of(topology, k)[1:4] for k in between(topology, 1, 2)] == [
         ["a0.nic1", "ib", "a1.nic0"],
         ["a0.nic1", "ib", "a1.nic1"],
     ]
@@ -156,18 +156,18 @@ def test_rails_join_like_with_like() -> None:
     assert unreachable_pairs(topology) == ()
 
 
-def test_a_nic_is_no_way_between_gpus_of_its_own_server() -> None:
+def test_a_nic_is_no_path_between_gpus_of_its_own_server() -> None:
     """Two GPUs on one NIC meet in the fabric, not in the NIC."""
     topology = parse_topology(
         """node n { gpus 2 nic nic0 { bandwidth 100 Gbps } attach gpu* -> nic0 }
         cluster c { instance a[0-1] = n fabric ib { join *.nic* } }"""
     )
     (link,) = between(topology, 0, 1)
-    assert way(topology, link) == ["a0.gpu0", "a0.nic0", "ib", "a0.nic0", "a0.gpu1"]
+    assert path_of(topology, link) == ["a0.gpu0", "a0.nic0", "ib", "a0.nic0", "a0.gpu1"]
 
 
-def test_servers_are_not_left_while_there_is_a_way_inside() -> None:
-    """A long way inside the server beats the shorter one over the fabric."""
+def test_servers_are_not_left_while_there_is_a_path_inside() -> None:
+    """A long path inside the server beats the shorter one over the fabric."""
     topology = parse_topology(
         """node n { gpus 2
           switch s[0-1] { ports gpu0; bandwidth 16 GB/s } switch t0 { ports gpu1, s0; bandwidth 16 GB/s }
@@ -176,7 +176,7 @@ def test_servers_are_not_left_while_there_is_a_way_inside() -> None:
         cluster c { instance a[0-1] = n fabric ib { join *.nic* } }"""
     )
     (link,) = between(topology, 0, 1)
-    assert way(topology, link) == ["a0.gpu0", "a0.s0", "a0.t0", "a0.gpu1"]
+    assert path_of(topology, link) == ["a0.gpu0", "a0.s0", "a0.t0", "a0.gpu1"]
 
 
 def test_bus_with_one_side_is_one_medium() -> None:
@@ -264,7 +264,7 @@ def test_two_tiers_of_fabric() -> None:
           link leaf0 <-> leaf1 { bandwidth 100 GB/s; latency 5 us } }"""
     )
     (far,) = between(topology, 0, 15)
-    assert way(topology, far) == ["a0.gpu0", "a0.nic0", "leaf0", "leaf1", "a3.nic3", "a3.gpu3"]
+    assert path_of(topology, far) == ["a0.gpu0", "a0.nic0", "leaf0", "leaf1", "a3.nic3", "a3.gpu3"]
     assert far.latency == 5 * US and far.bandwidth == 50 * GB
     trunk = [i for i in range(len(topology.wires)) if topology.wire_name(i) == "leaf0->leaf1"]
     assert sum(trunk[0] in k.wires for k in topology.links) == 64
@@ -313,7 +313,7 @@ def test_relative_import(tmp_path: Path) -> None:
 
 
 @given(st.integers(2, 7), st.integers(2, 3), st.integers(1, 4))
-def test_every_pair_has_a_way_over_wires_that_exist(gpus: int, servers: int, nics: int) -> None:
+def test_every_pair_has_a_path_over_wires_that_exist(gpus: int, servers: int, nics: int) -> None:
     nics = min(nics, gpus)
     attach = "\n".join(f"attach gpu{i} -> nic{i % nics}" for i in range(gpus))
     topology = parse_topology(

@@ -24,7 +24,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def pacing_of(problem: Problem, schedule: Schedule, after: After = "any") -> Throttling:
+def throttling_of(problem: Problem, schedule: Schedule, after: After = "any") -> Throttling:
     """By steps, each a second long."""
     begin = [float(t.start) for t in schedule.transfers]
     return Throttling.of(problem, schedule, begin, [float(t.end) for t in schedule.transfers], after)
@@ -43,19 +43,19 @@ def judged(program: Program, problem: Problem, target: Target) -> list[str]:
 @pytest.mark.parametrize("after", AFTERS)
 @pytest.mark.parametrize("target", ["portable", "msccl-executor"])
 @pytest.mark.parametrize(("graph", "name", "chunks"), CASES)
-def test_a_paced_program_is_right(graph: str, name: str, chunks: int, target: str, after: After) -> None:
+def test_a_throttled_program_is_right(graph: str, name: str, chunks: int, target: str, after: After) -> None:
     problem, schedule = case(graph, name, chunks)
-    options = LoweringOptions("x", profile=TARGETS[target], throttling=pacing_of(problem, schedule, after))
+    options = LoweringOptions("x", profile=TARGETS[target], throttling=throttling_of(problem, schedule, after))
     program = lower(problem, schedule, options)
     assert judged(program, problem, TARGETS[target]) == []
 
 
 @pytest.mark.parametrize("most", [2, 3, 4, 6, 10])
-def test_limits_on_steps_hold_with_pacing_too(most: int) -> None:
+def test_limits_on_steps_hold_with_throttling_too(most: int) -> None:
     problem, schedule = case("h4p8", "allgather", 1)
     tight = replace(PORTABLE, max_steps=most)
     program = lower(
-        problem, schedule, LoweringOptions("x", profile=tight, throttling=pacing_of(problem, schedule))
+        problem, schedule, LoweringOptions("x", profile=tight, throttling=throttling_of(problem, schedule))
     )
     assert max(len(b.instructions) for g in program.gpus for b in g.thread_blocks) <= most
     assert judged(program, problem, PORTABLE) == []
@@ -71,7 +71,7 @@ def crowded() -> tuple[Problem, Schedule]:
 def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
     problem, schedule = crowded()
     plain = lower(problem, schedule, LoweringOptions("x"))
-    program = lower(problem, schedule, LoweringOptions("x", throttling=pacing_of(problem, schedule)))
+    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling_of(problem, schedule)))
     assert waits(plain) == 0
     sends = {b.send_peer: b for b in program.gpus[0].thread_blocks if b.send_peer is not None}
     order = [problem.arcs[t.link].dst for t in schedule.transfers]
@@ -91,12 +91,12 @@ def test_transfers_of_one_time_do_not_wait_for_each_other() -> None:
 def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_asked() -> None:
     """On a star without ports the arcs have nothing in common."""
     problem, schedule = crowded()
-    program = lower(problem, schedule, LoweringOptions("x", throttling=pacing_of(problem, schedule, "shared")))
+    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling_of(problem, schedule, "shared")))
     firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
     assert all(x.op == "s" and x.depends is None for x in firsts)
 
 
-def test_without_pacing_nothing_changes() -> None:
+def test_without_throttling_nothing_changes() -> None:
     problem, schedule = case("h4p8", "allgather", 1)
     assert lower(problem, schedule, LoweringOptions("x")) == lower(
         problem, schedule, LoweringOptions("x", throttling=None)
