@@ -22,7 +22,7 @@ class TransferGraph:
 
     ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
     before task i is ready, ``uses`` in the same way the resources it draws from, all at one rate. ``delay``: from
-    ready to the first byte. ``size``: bytes to send. ``held``: bytes that count against the resources on top of
+    ready to the first byte. ``size``: bytes to send. ``occupied``: bytes that count on the resources on top of
     ``size`` (alpha that occupies a link). ``after``: from the last byte to the end.
     """
 
@@ -34,12 +34,12 @@ class TransferGraph:
     uses_start: Ints
     delay: Floats
     size: Floats
-    held: Floats
+    occupied: Floats
     after: Floats
 
     def __post_init__(self) -> None:
         n = len(self.delay)
-        columns = (self.size, self.held, self.after)
+        columns = (self.size, self.occupied, self.after)
         if any(len(column) != n for column in columns) or len(self.names) != len(self.rate):
             raise ValueError("columns of different length")
         for values, start, most in (
@@ -133,7 +133,7 @@ def _busy(resource: Ints, begin: Floats, sent: Floats, resources: int) -> list[f
 def lower_bound(graph: TransferGraph) -> float:
     """Seconds that no execution of ``graph`` beats: the fullest resource, and the longest chain of delays."""
     task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
-    load = np.bincount(graph.uses, weights=(graph.size + graph.held)[task], minlength=len(graph.names))
+    load = np.bincount(graph.uses, weights=(graph.size + graph.occupied)[task], minlength=len(graph.names))
     fullest = float((load / graph.rate).max(initial=0.0)) if len(graph.names) else 0.0
     return max(fullest, _longest_chain(graph))
 

@@ -57,7 +57,7 @@ def _state(graph: TransferGraph) -> State:
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
     tasks = _records(fluid_kernel.TASK, n)
-    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.held, graph.after
+    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
     tasks["missing"] = np.diff(graph.waits_start)

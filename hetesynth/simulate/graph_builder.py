@@ -133,6 +133,6 @@ class SizedTasks:
             uses_start=uses_start,
             delay=delay + self.before * unit,
             size=np.where(self.link < 0, 0.0, self.units * unit),
-            held=held,
+            occupied=held,
             after=self.after * unit,
         )

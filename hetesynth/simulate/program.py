@@ -72,7 +72,7 @@ class ProgramTasks:
         graph = timeline.graph
         of_loop = int(graph.uses_start[len(self.places)])
         task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
-        load = np.bincount(graph.uses[:of_loop], (graph.size + graph.held)[task], len(graph.rate))
+        load = np.bincount(graph.uses[:of_loop], (graph.size + graph.occupied)[task], len(graph.rate))
         fullest = float((load / graph.rate).max(initial=0.0))
         longer = timeline.makespan + (self.loops - self.simulated) * period
         return max(longer, self.loops * fullest), unsteady

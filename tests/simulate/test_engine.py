@@ -139,7 +139,7 @@ def test_the_order_of_tasks_does_not_matter(seed: int) -> None:
 
 def test_bytes_that_hold_a_resource_are_no_payload() -> None:
     graph = graph_of([50 * GB], [Task((0,), (), Fraction(0), MB)])
-    held = replace(graph, held=np.asarray([1e6]))
+    held = replace(graph, occupied=np.asarray([1e6]))
     timeline = simulate(held, compiled=False)
     assert timeline.makespan * 1e6 == pytest.approx(40)
     assert timeline.uses()[0].share == pytest.approx(0.5)
