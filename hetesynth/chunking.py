@@ -172,8 +172,8 @@ class _Taus:
         self.wire_alpha: list[Fraction | None] = [None] * len(topology.wires)
         for link in topology.links:
             for w in link.wires:
-                known = self.wire_alpha[w]
-                if known is not link.latency and (known is None or link.latency < known):
+                least = self.wire_alpha[w]
+                if least is not link.latency and (least is None or link.latency < least):
                     self.wire_alpha[w] = link.latency
 
     def of(self, alpha: Fraction, bandwidth: Fraction) -> Fraction:
