@@ -1,7 +1,7 @@
 """Where each chunk of a collective stands in the input and output buffers.
 
 In: a collective and whether input and output are one buffer. Out: offsets in chunks, buffer sizes and the
-aliasing of cells. Knows nothing of schedules; scratch is not its business.
+aliasing of cells. Knows nothing of schedules and of scratch.
 
 The conventions are those of NCCL and MSCCL: allgather's output holds rank j's block at j*c, alltoall's input
 block j goes to rank j and its output block j comes from rank j, in place means the pointers NCCL calls in place.

@@ -217,7 +217,7 @@ def _who(t: Transfer) -> tuple[int, int, int]:
 def _squeezed(
     transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], most: int
 ) -> dict[tuple[int, int, int], int]:
-    """Lanes 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
+    """Tracks 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
     together: dict[int, list[Transfer]] = defaultdict(list)
     for t in transfers:
         together[t.start].append(t)

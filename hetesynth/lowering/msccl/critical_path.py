@@ -1,7 +1,7 @@
 """The critical path of a program: how long it takes when every chunk takes one unit everywhere.
 
-In: the operations of all ranks as a graph (``HappensBefore``). Out: a number. It compares two ways to lay out
-one schedule; real links differ, so it is no prediction.
+In: the operations of all ranks as a graph (``HappensBefore``). Out: a number. It compares two
+programs for one schedule; real links differ, so it is no prediction.
 
 An instruction on n chunks takes n units after all it waits for. A receive may start one unit after its send did
 and ends at least one unit after it. A send waits until the message ``slots`` before it was received.

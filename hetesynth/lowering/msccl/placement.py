@@ -29,8 +29,9 @@ from hetesynth.model.topology import Rank
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One instruction-to-be. ``message``: the message it sends, receives or adds; None for own-block copies.
+    """An instruction before its thread block is known.
 
+    ``message``: the message it sends, receives or adds; None for own-block copies.
     ``src`` and ``dst`` are mirrored for a send and its receive, so the cells tell what this rank touches.
     ``key``: its place in the one order. ``forwards``: the message that a receive sends on at once.
     """
@@ -205,7 +206,7 @@ class _Placer:
         return (max(uses)[0] + 1, 0, 0, 0, m.index) if uses else None
 
     def _commit(self, m: Message, key: Key) -> None:
-        """The value counts from now on: add it, copy it home, or just know that it is there."""
+        """The value counts from now on: add it, copy it home, or note where it is."""
         additions, copies = [], []
         until = self.later.get(m.index, key)
         for k, landed in zip(m.chunks, self.landings[m.index], strict=True):

@@ -24,7 +24,7 @@ from hetesynth.model.plan import (
 from hetesynth.model.program import Buffer
 from hetesynth.model.topology import Rank
 
-_MEETINGS = frozenset({"nop", "barrier"})
+_SYNCHRONIZING = frozenset({"nop", "barrier"})
 RemoteName = tuple[Rank, Buffer]
 """(peer, its buffer)."""
 
@@ -92,13 +92,13 @@ def overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation
     """Whether in ``following`` a thread signals or flushes a port channel on which another thread's put may come
     later, since no ``nop`` or ``barrier`` stands between the two.
 
-    The kernel's thread i handles entry i of an operation; threads of a block run apart until they meet.
+    The kernel's thread i handles entry i of an operation; threads of a block run apart until they synchronize.
     """
     putters: dict[int, set[int]] = defaultdict(set)
-    for operation in _since_meeting(before):
+    for operation in _since_synchronization(before):
         _note_puts(operation, putters)
     for operation in following:
-        if operation.op in _MEETINGS:
+        if operation.op in _SYNCHRONIZING:
             return False
         if operation.op in ("signal", "flush") and any(
             putters[channel] - {thread} for thread, channel in enumerate(operation.channels)
@@ -108,9 +108,9 @@ def overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation
     return False
 
 
-def _since_meeting(operations: Sequence[PlanOperation]) -> Iterator[PlanOperation]:
-    """From the last on backwards, as far as the threads of the block have not met."""
-    return takewhile(lambda operation: operation.op not in _MEETINGS, reversed(operations))
+def _since_synchronization(operations: Sequence[PlanOperation]) -> Iterator[PlanOperation]:
+    """From the last on backwards, as far as the threads of the block have not synchronized."""
+    return takewhile(lambda operation: operation.op not in _SYNCHRONIZING, reversed(operations))
 
 
 def _note_puts(operation: PlanOperation, putters: dict[int, set[int]]) -> None:
