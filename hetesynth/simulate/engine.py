@@ -7,35 +7,34 @@ the order of simultaneous events. Small graphs are interpreted, so that nothing 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import make_dataclass
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from hetesynth.machine_code import machine_code, most_interpreted
 from hetesynth.model.timeline import Ints, Timeline, TransferGraph
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import Fields, State
 
 Records = np.ndarray[Any, np.dtype[Any]]
 
-INTERPRETED_TASKS = (10_000, 2_000)  # more are compiled: loading numba takes as long, or it is loaded already
-INTERPRETED_PAIRS = (500_000, 100_000)  # of tasks that use the same resource, the same: they share its rate
 
-
-def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
+def simulate(
+    graph: TransferGraph, *, compiled: bool | None = None, policy: MachineCodePolicy = DEFAULT.machine_code
+) -> Timeline:
     """When the tasks of ``graph`` run. ``compiled``: the kernel as machine code (None: where it is faster).
 
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = _is_loaded() or _is_large(graph, known="numba" in sys.modules)
+        compiled = _is_large(graph, policy)
     state = _state(graph)
     if compiled:
-        ended = _kernel()(state, graph.tasks)
+        ended = int(machine_code(fluid_kernel.run)(state, graph.tasks))
         times = [state.tasks[name].copy() for name in _RESULTS]
     else:
         plain = State(*(_objects(column) for column in state))
@@ -96,47 +95,9 @@ def _starts(values: Ints, count: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(values, minlength=count)))).astype(np.int64)
 
 
-def _is_large(graph: TransferGraph, *, known: bool) -> bool:
-    """Whether compiled code is worth being loaded; ``known``: numba itself is loaded already."""
+def _is_large(graph: TransferGraph, policy: MachineCodePolicy) -> bool:
+    """Whether machine code is quicker for ``graph``."""
+    if graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks):
+        return True
     pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
-    return graph.tasks > INTERPRETED_TASKS[known] or pairs > INTERPRETED_PAIRS[known]
-
-
-def _is_loaded() -> bool:
-    return _kernel.cache_info().currsize > 0
-
-
-@cache
-def _kernel() -> Callable[[State, int], int]:
-    """``fluid_kernel.run`` as machine code; compiled on first use and kept on disk where that is possible.
-
-    A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
-    """
-    try:
-        kept = _compiled(cache_on_disk=True)
-    except RuntimeError:  # no place for the cache
-        return _compiled(cache_on_disk=False)
-
-    def run(state: State, tasks: int) -> int:
-        try:
-            return int(kept(state, tasks))
-        except Exception:  # the file on disk does not load; the kernel itself raises nothing
-            return int(_compiled(cache_on_disk=False)(state, tasks))
-
-    return run
-
-
-def _compiled(*, cache_on_disk: bool) -> Callable[[State, int], int]:
-    """The functions of the kernel, compiled to call each other."""
-    import numba
-
-    njit: Any = numba.njit
-    names = dict(vars(fluid_kernel))
-    sources = [f for f in names.values() if isinstance(f, FunctionType) and f.__module__ == fluid_kernel.__name__]
-    for source in sources:
-        own = FunctionType(source.__code__, names, source.__name__)
-        own.__module__ = source.__module__
-        inner = {} if source is fluid_kernel.run else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        names[source.__name__] = njit(own, cache=cache_on_disk and not inner, **inner)
-    entry: Callable[[State, int], int] = names["run"]
-    return entry
+    return pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)

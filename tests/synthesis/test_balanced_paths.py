@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import MachineCodePolicy, WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.timed import balanced_paths as exchange
@@ -31,11 +34,11 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def paths(wanted: Problem) -> Paths:
+def paths(wanted: Problem, policy: MachineCodePolicy = DEFAULT.machine_code) -> Paths:
     """A second of latency on every arc, every resource busy for a second over its capacity."""
     tables = CopyProblem(wanted)
     clock = LinkTimes([1.0] * len(wanted.arcs), [1.0 / r.capacity for r in tables.resources])
-    found = Paths(tables, clock, 0)
+    found = Paths(tables, clock, 0, policy)
     assert all(found.sweep(sharpness) for sharpness in exchange.SHARPNESS)
     return found
 
@@ -82,11 +85,11 @@ def test_work_is_even() -> None:
     assert between and load.max() <= load.mean() + 1.0
 
 
-def test_interpreted_and_compiled_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreted_and_compiled_kernels_agree() -> None:
     wanted = problem(servers([4, 3]), "alltoall", 2)
     interpreted = paths(wanted)
-    monkeypatch.setattr(exchange, "COMPILE_FROM", 0)
-    machine = paths(wanted)
+    always = replace(DEFAULT.machine_code, balanced_paths=WorkLimits.by_numba(unloaded=0, loaded=0))
+    machine = paths(wanted, always)
     assert not interpreted.large and machine.large
     assert np.array_equal(machine.length, interpreted.length) and np.allclose(machine.load, interpreted.load)
     for pressure in exchange.PRESSURES:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from support.graphs import problem, ring
 
 from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.verify.schedule.judge import schedule_violations
 
+NEVER = WorkLimits.by_disk(absent=10**12, on_disk=10**12)
+INTERPRETED = replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, greedy_work=NEVER, greedy_seconds=NEVER))
+
 
 def test_the_first_round_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(greedy, "EXTENSION", 0.2)
-    monkeypatch.setattr(greedy, "COMPILE_FROM", (10**12, 10**12))
-    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1), schedule_violations)
+    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1), schedule_violations, policy=INTERPRETED)
     began = time.monotonic()
     greedy.improve(search)
     assert search.best is None  # this round takes many seconds
@@ -30,9 +35,9 @@ def test_the_first_schedule_is_given_time_beyond_the_deadline() -> None:
     assert search.best is not None
 
 
-def test_a_punctual_budget_rather_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "COMPILE_FROM", (10**12, 10**12))
-    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1, strict_deadline=True), schedule_violations)
+def test_a_strict_deadline_ends_the_first_round() -> None:
+    budget = Budget(0.1, strict_deadline=True)
+    search = Search(problem(ring(8), "allgather", 256), 1, budget, schedule_violations, policy=INTERPRETED)
     began = time.monotonic()
     greedy.improve(search)
     assert search.best is None and search.cut_short

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed import list_scheduling as listing
 from hetesynth.synthesis.timed.earliest_arrival import (
     LinkTimes,
     Rates,
@@ -80,12 +82,15 @@ def test_the_longest_way_goes_first() -> None:
     assert tables.problem.collective.post[first[0]] == {3}
 
 
-def test_interpreted_and_compiled_listings_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreted_and_compiled_listings_agree() -> None:
     tables, routes = routed(problem(servers([4, 3]), "allgather", 2))
-    monkeypatch.setattr(listing, "COMPILE_FROM", (10**9, 10**9))
-    interpreted = listed(tables, clock(tables), in_order(routes))
-    monkeypatch.setattr(listing, "COMPILE_FROM", (0, 0))
-    assert listed(tables, clock(tables), in_order(routes)) == interpreted
+    interpreted, compiled = (
+        listed(
+            tables, clock(tables), in_order(routes), policy=replace(DEFAULT.machine_code, list_scheduling=limits)
+        )
+        for limits in (WorkLimits.by_numba(unloaded=n, loaded=n) for n in (10**9, 0))
+    )
+    assert interpreted == compiled
 
 
 @settings(max_examples=15, deadline=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.graphs import dgx1, fig10, line, problem, ring, servers, star
 from support.replay import accepts
@@ -9,6 +11,8 @@ from support.replay import accepts
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.greedy import improve
 from hetesynth.synthesis.search import Search
@@ -91,16 +95,14 @@ def test_useless_deliveries_are_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_compiled_and_interpreted_rounds_give_one_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.synthesis.greedy import greedy
-
-    if not hasattr(greedy, "COMPILE_FROM"):
-        pytest.skip("rounds are not compiled")
-    for wanted in (problem(servers([4, 4, 8]), "allgather"), problem(fig10(), "alltoall", 2)):
-        found = []
-        for threshold in (0, 10**12):
-            monkeypatch.setattr(greedy, "COMPILE_FROM", (threshold, threshold))
-            search = search_from(wanted)
+def test_compiled_and_interpreted_rounds_give_one_schedule() -> None:
+    for asked in (problem(servers([4, 4, 8]), "allgather"), problem(fig10(), "alltoall", 2)):
+        schedules = []
+        for most in (0, 10**12):
+            limits = WorkLimits.by_disk(absent=most, on_disk=most)
+            machine_code = replace(DEFAULT.machine_code, greedy_work=limits, greedy_seconds=limits)
+            search = search_from(asked)
+            search.policy = replace(DEFAULT, machine_code=machine_code)
             improve(search, rounds=6)
-            found.append(search.best)
-        assert found[0] == found[1]
+            schedules.append(search.best)
+        assert schedules[0] == schedules[1]

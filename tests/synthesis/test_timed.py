@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ from support.replay import complaint
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.timed import earliest_arrival as timed
-from hetesynth.synthesis.timed import earliest_arrival_kernel as timed_kernel
 from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, earliest_arrival, rounds, schedule_of
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -75,15 +77,13 @@ def test_without_prices_quick_with_prices_sparing() -> None:
     assert crossings(wanted, judged(wanted), home) >= 8
 
 
-def test_interpreted_and_compiled_rounds_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreted_and_compiled_rounds_agree() -> None:
     wanted = problem(servers([4, 3]), "allgather", 2)
     tables = CopyProblem(wanted)
     price = [0.3 / r.capacity for r in tables.resources]
     interpreted = earliest_arrival(tables, clock(wanted), price)
-    monkeypatch.setattr(timed, "COMPILE_FROM", 0)
-    monkeypatch.setattr(timed, "COMPILE_FROM_LOADED", 0)
-    monkeypatch.setattr(timed, "compiled", timed_kernel.compiled)
-    machine = earliest_arrival(tables, clock(wanted), price)
+    always = replace(DEFAULT.machine_code, earliest_arrival=WorkLimits.by_numba(unloaded=0, loaded=0))
+    machine = earliest_arrival(tables, clock(wanted), price, always)
     assert list(machine.start.items()) == list(interpreted.start.items())
     assert np.array_equal(machine.load, interpreted.load) and machine.seconds == interpreted.seconds
 

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from hetesynth.errors import InternalError
+from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
@@ -33,7 +34,6 @@ from hetesynth.synthesis.greedy.kernel import (
     Progress,
     Rules,
     compiled,
-    kept,
     run_round,
 )
 from hetesynth.synthesis.search import Search
@@ -51,10 +51,6 @@ MAX_ROUNDS = 400
 ROUND_WORK = 1_500_000  # deliveries over all rounds
 URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
 PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
-# From how much work of a round machine code pays at once, and after how many CPU seconds of interpreted rounds it
-# does: when it is on disk, when it is not.
-COMPILE_FROM = (200_000, 1_500_000)
-INTERPRETED = (0.3, 4.0)
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -66,8 +62,8 @@ def improve(search: Search, rounds: int | None = None) -> None:
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
     price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
-    fresh = not kept()
-    large = _work(search.problem) >= COMPILE_FROM[fresh]
+    large = _work(search.problem) > most_interpreted(run_round, search.policy.machine_code.greedy_work)
+    most_seconds = most_interpreted(run_round, search.policy.machine_code.greedy_seconds)
     interpreted = 0.0
     stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
     last = 0.0  # seconds of the last round; no round is begun that would not end in time
@@ -77,7 +73,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
         began, computed = search.elapsed(), time.process_time()
         limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
         urgency = URGENCY[number % len(URGENCY)]
-        large = large or interpreted >= INTERPRETED[fresh]
+        large = large or interpreted > most_seconds
         style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large)
         with _deadline(search) as stop:
             schedule, used = _round(arrays, price, rng, style, stop)

@@ -34,15 +34,13 @@ capacity left. An ingress whose list is used up lists the next ones.
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.synthesis.machine_code import machine_code
+from hetesynth.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -297,15 +295,6 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
                         senders_holding[sets_of[i], k] += 1
         step += 1
     return count, step
-
-
-def kept() -> bool:
-    """Whether machine code of this kernel seems to be on disk, said without loading numba: only speed depends on
-    it."""
-    here = Path(__file__)
-    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(elsewhere)] if elsewhere else [here.parent / "__pycache__"]
-    return any(next(place.rglob(f"{here.stem}.run_round-*.nbc"), None) is not None for place in places)
 
 
 def compiled() -> Callable[..., Any]:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.balanced_paths_kernel import (
-    COMPILE_FROM,
     Floats,
     Ints,
     compiled_list_scheduling,
@@ -83,6 +85,7 @@ class Paths:
     tables: CopyProblem
     clock: LinkTimes
     seed: int
+    policy: MachineCodePolicy = DEFAULT.machine_code
 
     def __post_init__(self) -> None:
         tables, problem = self.tables, self.tables.problem
@@ -106,7 +109,7 @@ class Paths:
         self.paths: Ints = np.zeros((len(moved), problem.ranks), dtype=np.int64)
         self.load: Floats = np.zeros(len(self.busy))
         self.rng = np.random.default_rng(self.seed)
-        self.large = len(moved) * len(problem.arcs) > COMPILE_FROM
+        self.large = len(moved) * len(problem.arcs) > most_interpreted(run_sweep, self.policy.balanced_paths)
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.synthesis.machine_code import machine_code
+from hetesynth.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-COMPILE_FROM = 100_000  # chunks x arcs; below, interpreting takes less than loading numba
 ALIKE = 1e-9  # seconds of a start in the share of the whole: sooner than this is no sooner
 
 

@@ -12,20 +12,20 @@ busy for the chunk's bytes at the resource's own rate, so that a wide port serve
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hetesynth.machine_code import most_interpreted
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival_kernel import (
-    COMPILE_FROM,
-    COMPILE_FROM_LOADED,
     Floats,
     Ints,
     compiled,
@@ -103,7 +103,12 @@ def rounds(
     return found
 
 
-def earliest_arrival(tables: CopyProblem, clock: LinkTimes, price: Sequence[float]) -> TimedRoutes:
+def earliest_arrival(
+    tables: CopyProblem,
+    clock: LinkTimes,
+    price: Sequence[float],
+    policy: MachineCodePolicy = DEFAULT.machine_code,
+) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
     problem, collective = tables.problem, tables.problem.collective
     arcs = problem.arcs
@@ -120,7 +125,7 @@ def earliest_arrival(tables: CopyProblem, clock: LinkTimes, price: Sequence[floa
     most = len(collective.chunks) * problem.ranks
     chunks, ways, begins = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most)
     load = np.zeros(len(tables.resources))
-    large = len(collective.chunks) * len(arcs) > (COMPILE_FROM_LOADED if "numba" in sys.modules else COMPILE_FROM)
+    large = len(collective.chunks) * len(arcs) > most_interpreted(run_round, policy.earliest_arrival)
     kernel = compiled() if large else run_round
     count, seconds = kernel(
         np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),

@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.synthesis.machine_code import machine_code
+from hetesynth.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-COMPILE_FROM = 20_000  # deliveries x ways out of a rank; below, interpreting takes less than loading numba
-COMPILE_FROM_LOADED = 2_000  # the same where numba is loaded
 
 
 def run_round(

@@ -7,23 +7,28 @@ is then hardly longer than the work of the busiest resource.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 
+from hetesynth.machine_code import most_interpreted
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, TimedRoutes, rows
 from hetesynth.synthesis.timed.list_scheduling_kernel import compiled, run_list_scheduling
 
 EPOCHS = 60  # times that urgencies are worked out anew
 ALIKE = 1e-3  # of the shortest stay on a resource: starts that differ by less are the same
-COMPILE_FROM = (2_000, 200)  # deliveries; fewer are interpreted: where numba is to be loaded, where it is
 
 
 def listed(
-    tables: CopyProblem, clock: LinkTimes, deliveries: Sequence[tuple[int, int]], pressure: float = 1.0
-) -> TimedRoutes:  # fmt: skip
+    tables: CopyProblem,
+    clock: LinkTimes,
+    deliveries: Sequence[tuple[int, int]],
+    pressure: float = 1.0,
+    policy: MachineCodePolicy = DEFAULT.machine_code,
+) -> TimedRoutes:
     """Begin times of ``deliveries`` (chunk, arc), which stand in an order in which they could be made.
 
     ``pressure``: seconds of urgency for each second of work that a resource still has before it; 0: only the
@@ -42,7 +47,8 @@ def listed(
     stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
     flow = np.array([clock.alpha[a] + stays[a] for _, a in deliveries])
     begins = np.zeros(len(deliveries))
-    kernel = compiled() if len(deliveries) > COMPILE_FROM["numba" in sys.modules] else run_list_scheduling
+    large = len(deliveries) > most_interpreted(run_list_scheduling, policy.list_scheduling)
+    kernel = compiled() if large else run_list_scheduling
     alike = ALIKE * min((b for b in clock.busy if b > 0), default=1e-9)
     seconds = kernel(parent, starts, uses, flow, busy, pressure, EPOCHS, alike, load.copy(), begins)
     return TimedRoutes(dict(zip(deliveries, begins.tolist(), strict=True)), load.tolist(), float(seconds))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.synthesis.machine_code import machine_code
+from hetesynth.machine_code import machine_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
