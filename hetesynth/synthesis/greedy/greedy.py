@@ -27,6 +27,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.kernel import (
+    STUCK,
     Bools,
     Floats,
     Ints,
@@ -163,7 +164,7 @@ def _round(
     rules = Rules(problem.exclusive_reduction, peers, NEW_PEER, style.limit)
     progress = Progress(arrays.held_by(holds), egress_count, holds, lacks, distance, used, transfers)
     count, steps = kernel(network, rules, progress, stop)
-    if steps == -2 and problem.max_peers is None:
+    if steps == STUCK and problem.max_peers is None:
         raise InternalError("greedy cannot move although every rank can be reached")
     if steps < 0:
         return None, used

@@ -49,6 +49,8 @@ Bools = NDArray[np.bool_]
 MIN_GAIN = 1e-9
 LISTED = 16  # deliveries that an ingress lists at a time
 STALE = 0.6  # a queued delivery whose gain fell below this share of what it was is queued anew
+GIVEN_UP, STUCK, STOPPED = -1, -2, -3  # instead of a number of steps
+MISSING, MADE = 0, 1  # entries of ``Scratch.counts``
 
 
 class Network(NamedTuple):
@@ -98,20 +100,93 @@ class Progress(NamedTuple):
     transfers: Ints  # deliveries x 3; filled with step, chunk, arc
 
 
+class Lists(NamedTuple):
+    """The deliveries that each ingress has listed last."""
+
+    rank_of: Ints  # ingresses: the rank that receives through each
+    sender_set: Ints  # ingresses: as in the network
+    ingress_class: Ints
+    length: Ints  # ingresses: deliveries of the list
+    pending: Ints  # ingresses: of these, how many are queued
+    after_key: Floats  # ingresses: the last delivery listed, by its key and its chunk
+    after_chunk: Ints
+    best_key: Floats  # LISTED: the list being made, best first
+    best_chunk: Ints
+
+
+class Scratch(NamedTuple):
+    """What a round keeps for itself."""
+
+    gain: Floats  # chunks x ranks: how much closer the chunk would be to the ranks that lack it
+    arriving: Bools  # chunks x ranks: in this step
+    present: Bools  # ranks x chunks: held or arriving
+    sent: Ints  # chunks x ranks: the last step in which the rank sent the chunk
+    residual: Ints  # resources: capacity left in this step
+    blocked: Bools  # ranks: none of their ingresses has capacity left
+    met: Bools  # ranks x ranks: some chunk went from row to column
+    receivers: Ints  # ranks: how many others each has sent to
+    senders: Ints  # ranks: how many others each has received from
+    open_egress: Ints  # chunks x classes: ``egress_count`` of resources with capacity left
+    counts: Ints  # MISSING: deliveries still to make; MADE: transfers
+
+
 def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) -> tuple[int, int]:
-    """Fill ``transfers`` step by step; how many, and the number of steps (-1: given up, -2: stuck, -3: stopped).
+    """Fill ``transfers`` step by step; how many, and the number of steps, or why there is none.
 
     ``stop`` is one number; when somebody makes it other than zero, the round ends.
     """
-    (
-        arc_src, into, ingress, ingress_start, ingresses_of, sender_set, sets_of, sets_start,
-        egress_class, ingress_class, leavers, leavers_start, egresses, uses, uses_start, capacity,
-        price, closest, towards, noise, arc_noise,
-    ) = network  # fmt: skip
-    exclusive, max_peers, new_peer, most_steps = rules
-    senders_holding, egress_count, holds, lacks, distance, used, transfers = progress
-    chunks, ranks = holds.shape
+    lists = new_lists(network)
+    scratch = new_scratch(network, progress)
+    counts = scratch.counts
+    step = 0
+    while counts[MISSING] > 0:
+        if rules.most_steps > 0 and step >= rules.most_steps:
+            return counts[MADE], GIVEN_UP
+        begin = counts[MADE]
+        scratch.residual[:] = network.capacity
+        scratch.blocked[:] = False
+        scratch.open_egress[:] = progress.egress_count
+        lists.after_key[:] = np.inf
+        lists.after_chunk[:] = -1
+        if not fill_step(network, rules, progress, scratch, lists, step, stop):
+            return counts[MADE], STOPPED
+        if counts[MADE] == begin:
+            return counts[MADE], STUCK
+        end_step(network, progress, scratch.arriving, begin, counts[MADE])
+        step += 1
+    return counts[MADE], step
+
+
+def new_lists(network: Network) -> Lists:
+    """Before the first step."""
+    ingresses = len(network.ingress)
+    rank_of = np.zeros(ingresses, dtype=np.int64)
+    for v in range(len(network.ingresses_of) - 1):
+        rank_of[network.ingresses_of[v] : network.ingresses_of[v + 1]] = v
+    return Lists(
+        rank_of, network.sender_set, network.ingress_class, np.zeros(ingresses, dtype=np.int64),
+        np.zeros(ingresses, dtype=np.int64), np.zeros(ingresses), np.zeros(ingresses, dtype=np.int64),
+        np.zeros(LISTED), np.zeros(LISTED, dtype=np.int64),
+    )  # fmt: skip
+
+
+def new_scratch(network: Network, progress: Progress) -> Scratch:
+    """Before the first step."""
+    chunks, ranks = progress.holds.shape
     gain = np.zeros((chunks, ranks))
+    counts = np.zeros(2, dtype=np.int64)
+    counts[MISSING] = add_first_gains(gain, progress.lacks, progress.distance, network.towards)
+    return Scratch(
+        gain, np.zeros((chunks, ranks), dtype=np.bool_), progress.holds.T.copy(),
+        np.full((chunks, ranks), -1, dtype=np.int64), network.capacity.copy(), np.zeros(ranks, dtype=np.bool_),
+        np.zeros((ranks, ranks), dtype=np.bool_), np.zeros(ranks, dtype=np.int64), np.zeros(ranks, dtype=np.int64),
+        progress.egress_count.copy(), counts,
+    )  # fmt: skip
+
+
+def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Floats) -> int:
+    """What each delivery would gain at first; how many are lacking."""
+    chunks, ranks = gain.shape
     missing = 0
     for k in range(chunks):
         for w in range(ranks):
@@ -121,180 +196,197 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
                 for v in range(ranks):
                     saved = old - towards[w, v]
                     gain[k, v] += saved if saved > 0.0 else 0.0
-    arriving = np.zeros((chunks, ranks), dtype=np.bool_)
-    taken = holds.T.copy()  # ranks x chunks: held or arriving
-    sent = np.full((chunks, ranks), -1, dtype=np.int64)
-    residual = capacity.copy()
-    blocked = np.zeros(ranks, dtype=np.bool_)
-    met = np.zeros((ranks, ranks), dtype=np.bool_)
-    receivers = np.zeros(ranks, dtype=np.int64)
-    senders = np.zeros(ranks, dtype=np.int64)
-    open_egress = egress_count.copy()
-    listed = np.zeros(len(ingress), dtype=np.int64)
-    pending = np.zeros(len(ingress), dtype=np.int64)
-    to_list = np.zeros(len(ingress), dtype=np.int64)
-    after_key = np.zeros(len(ingress))
-    after_chunk = np.zeros(len(ingress), dtype=np.int64)
-    best_key = np.zeros(LISTED)
-    best_chunk = np.zeros(LISTED, dtype=np.int64)
-    rank_of = np.zeros(len(ingress), dtype=np.int64)
-    for v in range(ranks):
+    return missing
+
+
+def end_step(network: Network, progress: Progress, arriving: Bools, begin: int, end: int) -> None:
+    """What arrived in this step, by the transfers from number ``begin`` to ``end``, is held from now on."""
+    sets_start = network.sets_start
+    for n in range(begin, end):
+        k = progress.transfers[n, 1]
+        for v in range(arriving.shape[1]):
+            if arriving[k, v]:
+                progress.holds[k, v] = True
+                arriving[k, v] = False
+                progress.egress_count[k] += network.egresses[v]
+                for i in range(sets_start[v], sets_start[v + 1]):
+                    progress.senders_holding[network.sets_of[i], k] += 1
+
+
+def fill_step(
+    network: Network, rules: Rules, progress: Progress, scratch: Scratch, lists: Lists, step: int, stop: Ints
+) -> bool:  # fmt: skip
+    """Make deliveries, best first, while there is capacity; False when stopped.
+
+    What happens for each entry of the queue stays in this function: references to the 20 arrays that it reads
+    would be counted at every call of another one.
+    """
+    (
+        arc_src, into, ingress, ingress_start, ingresses_of, sender_set, _, _,
+        egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity,
+        price, closest, towards, noise, arc_noise,
+    ) = network  # fmt: skip
+    exclusive, max_peers, new_peer, _ = rules
+    senders_holding, _, holds, lacks, distance, used, transfers = progress
+    gain, arriving, present, sent, residual, blocked, met, receivers, senders, open_egress, counts = scratch
+    ranks = len(blocked)
+    queue = [(0.0, -1, -1)]
+    queue.pop()
+    for i in range(len(ingress)):
+        if stop[0] != 0:
+            return False
+        g = len(ingress) - 1 - i
+        list_best(lists, g, gain, noise, present, senders_holding, open_egress, queue)
+    again = -1  # an ingress whose list is used up
+    while again >= 0 or len(queue) > 0:
+        if stop[0] != 0:
+            return False
+        if again >= 0:
+            list_best(lists, again, gain, noise, present, senders_holding, open_egress, queue)
+            again = -1
+            continue
+        promised, code, g = heapq.heappop(queue)
+        k = code // ranks
+        v = code - k * ranks
+        if g >= 0:
+            lists.pending[g] -= 1
+            full = blocked[v] or (ingress[g] >= 0 and residual[ingress[g]] <= 0)
+            if lists.pending[g] == 0 and lists.length[g] == LISTED and not full:
+                again = g
+                lists.after_key[g] = -promised
+                lists.after_chunk[g] = k
+        if blocked[v] or arriving[k, v] or gain[k, v] <= MIN_GAIN:
+            continue
+        now = gain[k, v] * noise[k, v]
+        if now < -promised * STALE:
+            heapq.heappush(queue, (-now, code, -1))
+            continue
+        best, best_cost, room = -1, 0.0, False  # the cheapest arc with capacity left
         for g in range(ingresses_of[v], ingresses_of[v + 1]):
-            rank_of[g] = v
-    count, step = 0, 0
-    while missing > 0:
-        if most_steps > 0 and step >= most_steps:
-            return count, -1
-        before = count
-        for r in range(len(capacity)):
-            residual[r] = capacity[r]
-        for v in range(ranks):
-            blocked[v] = False
-        open_egress[:] = egress_count
-        queue = [(0.0, -1, -1)]
-        queue.pop()
-        for g in range(len(ingress)):  # list the best deliveries of every ingress; again when a list runs out
-            to_list[g] = g
-            after_key[g] = np.inf
-            after_chunk[g] = -1
-        waiting = len(ingress)
-        while waiting > 0 or len(queue) > 0:
-            if stop[0] != 0:
-                return count, -3
-            if waiting > 0:
-                waiting -= 1
-                g = to_list[waiting]
-                v = rank_of[g]
-                at = 0
-                for k in range(chunks):
-                    if taken[v, k] or senders_holding[sender_set[g], k] == 0:
-                        continue
-                    if ingress_class[g] >= 0 and open_egress[k, ingress_class[g]] == 0:
-                        continue
-                    if gain[k, v] <= MIN_GAIN:
-                        continue
-                    key = gain[k, v] * noise[k, v]
-                    if key > after_key[g] or (key == after_key[g] and k <= after_chunk[g]):
-                        continue
-                    if at == LISTED and key <= best_key[at - 1]:
-                        continue
-                    i = at
-                    if at < LISTED:
-                        at += 1
-                    else:
-                        i -= 1
-                    while i > 0 and best_key[i - 1] < key:
-                        best_key[i] = best_key[i - 1]
-                        best_chunk[i] = best_chunk[i - 1]
-                        i -= 1
-                    best_key[i] = key
-                    best_chunk[i] = k
-                listed[g] = at
-                pending[g] = at
-                for i in range(at):
-                    heapq.heappush(queue, (-best_key[i], best_chunk[i] * ranks + v, g))
+            if ingress[g] >= 0 and residual[ingress[g]] <= 0:
                 continue
-            promised, code, g = heapq.heappop(queue)
-            k = code // ranks
-            v = code - k * ranks
-            if g >= 0:
-                pending[g] -= 1
-                full = blocked[v] or (ingress[g] >= 0 and residual[ingress[g]] <= 0)
-                if pending[g] == 0 and listed[g] == LISTED and not full:
-                    to_list[0] = g
-                    after_key[g] = -promised
-                    after_chunk[g] = k
-                    waiting = 1
-            if blocked[v] or arriving[k, v] or gain[k, v] <= MIN_GAIN:
+            room = True
+            if senders_holding[sender_set[g], k] == 0 or (
+                ingress_class[g] >= 0 and open_egress[k, ingress_class[g]] == 0
+            ):
                 continue
-            now = gain[k, v] * noise[k, v]
-            if now < -promised * STALE:
-                heapq.heappush(queue, (-now, code, -1))
-                continue
-            best, best_cost, room = -1, 0.0, False
-            for g in range(ingresses_of[v], ingresses_of[v + 1]):
-                if ingress[g] >= 0 and residual[ingress[g]] <= 0:
+            for i in range(ingress_start[g], ingress_start[g + 1]):
+                a = into[i]
+                u = arc_src[a]
+                if not holds[k, u] or (exclusive and sent[k, u] == step):
                     continue
-                room = True
-                if senders_holding[sender_set[g], k] == 0 or (
-                    ingress_class[g] >= 0 and open_egress[k, ingress_class[g]] == 0
-                ):
-                    continue
-                for i in range(ingress_start[g], ingress_start[g + 1]):
-                    a = into[i]
-                    u = arc_src[a]
-                    if not holds[k, u] or (exclusive and sent[k, u] == step):
+                cost = arc_noise[a]
+                if not met[u, v]:
+                    if receivers[u] >= max_peers or senders[v] >= max_peers:
                         continue
-                    cost = arc_noise[a]
-                    if not met[u, v]:
-                        if receivers[u] >= max_peers or senders[v] >= max_peers:
-                            continue
-                        cost += new_peer
-                    fits = True
-                    for j in range(uses_start[a], uses_start[a + 1]):
-                        r = uses[j]
-                        if residual[r] <= 0:
-                            fits = False
-                            break
-                        cost += price[r] * (2.0 - residual[r] / capacity[r])
-                    if fits and (best < 0 or cost < best_cost):
-                        best, best_cost = a, cost
-            if best < 0:
-                if not room:
-                    blocked[v] = True
-                continue
-            for j in range(uses_start[best], uses_start[best + 1]):
-                r = uses[j]
-                residual[r] -= 1
-                if residual[r] == 0 and egress_class[r] >= 0:
-                    for i in range(leavers_start[r], leavers_start[r + 1]):
-                        u = leavers[i]
-                        for c in range(chunks):
-                            if holds[c, u]:
-                                open_egress[c, egress_class[r]] -= 1
-                used[uses[j]] += 1.0
-            u = arc_src[best]
-            if not met[u, v]:
-                met[u, v] = True
-                receivers[u] += 1
-                senders[v] += 1
-            sent[k, u] = step
-            arriving[k, v] = True
-            taken[v, k] = True
-            transfers[count, 0] = step
-            transfers[count, 1] = k
-            transfers[count, 2] = best
-            count += 1
-            for w in range(ranks):
-                if not lacks[k, w]:
-                    continue
-                old = distance[k, w]
-                if w == v:
-                    lacks[k, w] = False
-                    missing -= 1
-                    for x in range(ranks):  # no branches: these loops are most of a large round
-                        saved = old - towards[w, x]
-                        gain[k, x] -= saved if saved > 0.0 else 0.0
-                elif closest[v, w] < old:
-                    new = closest[v, w]
-                    distance[k, w] = new
-                    for x in range(ranks):
-                        saved = old - towards[w, x]
-                        left = new - towards[w, x]
-                        gain[k, x] -= (saved if saved > 0.0 else 0.0) - (left if left > 0.0 else 0.0)
-        if count == before:
-            return count, -2
-        for n in range(before, count):
-            k = transfers[n, 1]
-            for v in range(ranks):
-                if arriving[k, v]:
-                    holds[k, v] = True
-                    arriving[k, v] = False
-                    egress_count[k] += egresses[v]
-                    for i in range(sets_start[v], sets_start[v + 1]):
-                        senders_holding[sets_of[i], k] += 1
-        step += 1
-    return count, step
+                    cost += new_peer
+                fits = True
+                for j in range(uses_start[a], uses_start[a + 1]):
+                    r = uses[j]
+                    if residual[r] <= 0:
+                        fits = False
+                        break
+                    cost += price[r] * (2.0 - residual[r] / capacity[r])
+                if fits and (best < 0 or cost < best_cost):
+                    best, best_cost = a, cost
+        if best < 0:
+            blocked[v] = not room
+            continue
+        for j in range(uses_start[best], uses_start[best + 1]):
+            r = uses[j]
+            residual[r] -= 1
+            used[r] += 1.0
+            if residual[r] == 0 and egress_class[r] >= 0:
+                leaving = leavers[leavers_start[r] : leavers_start[r + 1]]
+                close_egress(open_egress, holds, leaving, egress_class[r])
+        u = arc_src[best]
+        if not met[u, v]:
+            met[u, v] = True
+            receivers[u] += 1
+            senders[v] += 1
+        sent[k, u] = step
+        arriving[k, v] = True
+        present[v, k] = True
+        transfers[counts[MADE], 0] = step
+        transfers[counts[MADE], 1] = k
+        transfers[counts[MADE], 2] = best
+        counts[MADE] += 1
+        counts[MISSING] -= bring_closer(gain, lacks, distance, closest, towards, k, v)
+    return True
+
+
+def list_best(
+    lists: Lists, g: int, gain: Floats, noise: Floats, present: Bools, senders_holding: Ints, open_egress: Ints,
+    queue: list[tuple[float, int, int]],
+) -> None:  # fmt: skip
+    """Queue the best deliveries through ingress ``g`` after the last one listed."""
+    best_key, best_chunk = lists.best_key, lists.best_chunk
+    chunks, ranks = gain.shape
+    v, senders, leaving = lists.rank_of[g], lists.sender_set[g], lists.ingress_class[g]
+    after_key, after_chunk = lists.after_key[g], lists.after_chunk[g]
+    length = 0
+    for k in range(chunks):
+        if present[v, k] or senders_holding[senders, k] == 0:
+            continue
+        if gain[k, v] <= MIN_GAIN or (leaving >= 0 and open_egress[k, leaving] == 0):
+            continue
+        key = gain[k, v] * noise[k, v]
+        if key < after_key or (key == after_key and k > after_chunk):
+            length = insert(best_key, best_chunk, length, key, k)
+    lists.length[g] = length
+    lists.pending[g] = length
+    for i in range(length):
+        heapq.heappush(queue, (-best_key[i], best_chunk[i] * ranks + v, g))
+
+
+def insert(best_key: Floats, best_chunk: Ints, length: int, key: float, k: int) -> int:
+    """Insert chunk ``k`` by its key, if the list has room or an entry with a smaller key; its new length."""
+    i = length
+    if length == LISTED:
+        i -= 1
+        if key <= best_key[i]:
+            return length
+    while i > 0 and best_key[i - 1] < key:
+        best_key[i] = best_key[i - 1]
+        best_chunk[i] = best_chunk[i - 1]
+        i -= 1
+    best_key[i] = key
+    best_chunk[i] = k
+    return min(length + 1, LISTED)
+
+
+def close_egress(open_egress: Ints, holds: Bools, leaving: Ints, egress_class: int) -> None:
+    """One resource less of ``egress_class`` leads away from the holders of each chunk among ``leaving``."""
+    for u in leaving:
+        for k in range(len(holds)):
+            if holds[k, u]:
+                open_egress[k, egress_class] -= 1
+
+
+def bring_closer(
+    gain: Floats, lacks: Bools, distance: Floats, closest: Floats, towards: Floats, k: int, v: int
+) -> int:  # fmt: skip
+    """Distances and gains of chunk ``k`` once rank ``v`` will hold it; how many deliveries that makes."""
+    ranks = len(closest)
+    deliveries = 0
+    for w in range(ranks):
+        if not lacks[k, w]:
+            continue
+        old = distance[k, w]
+        if w == v:
+            lacks[k, w] = False
+            deliveries += 1
+            for x in range(ranks):  # no branches: these loops are most of a large round
+                saved = old - towards[w, x]
+                gain[k, x] -= saved if saved > 0.0 else 0.0
+        elif closest[v, w] < old:
+            new = closest[v, w]
+            distance[k, w] = new
+            for x in range(ranks):
+                saved = old - towards[w, x]
+                left = new - towards[w, x]
+                gain[k, x] -= (saved if saved > 0.0 else 0.0) - (left if left > 0.0 else 0.0)
+    return deliveries
 
 
 def compiled() -> Callable[..., Any]:
