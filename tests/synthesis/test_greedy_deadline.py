@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import pytest
 from support.graphs import problem, ring
 
 from hetesynth.model.problem import Budget
@@ -19,9 +18,9 @@ NEVER = WorkLimits.by_disk(absent=10**12, on_disk=10**12)
 INTERPRETED = replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, greedy_work=NEVER, greedy_seconds=NEVER))
 
 
-def test_the_first_round_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "EXTENSION", 0.2)
-    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1), schedule_violations, policy=INTERPRETED)
+def test_the_first_round_is_stopped_too() -> None:
+    policy = replace(INTERPRETED, greedy=replace(DEFAULT.greedy, extension_seconds=0.2))
+    search = Search(problem(ring(8), "allgather", 256), 1, Budget(0.1), schedule_violations, policy=policy)
     began = time.monotonic()
     greedy.improve(search)
     assert search.best is None  # this round takes many seconds

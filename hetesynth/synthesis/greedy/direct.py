@@ -22,10 +22,7 @@ from hetesynth.synthesis.strategy import Strategy
 
 Ints = NDArray[np.int64]
 
-MAX_WORK = 600_000  # chunks x steps; past it the programs take longer than they are worth
-MORE_STEPS = 2  # how far above the busiest resource to try
-SECONDS = 5.0  # of one program
-LIMITED = 1  # status of a program that a limit ended
+LIMITED = 1  # scipy's status of a program that a limit ended
 
 
 def refuses(problem: Problem) -> str | None:
@@ -45,10 +42,11 @@ def improve(search: Search) -> None:
     jobs = _jobs(search.problem)
     if _obstacle(search.problem, jobs) is not None:
         return
+    policy = search.policy.greedy
     exchange = _Exchange(search.problem, jobs)
-    for steps in range(exchange.busiest, exchange.busiest + MORE_STEPS + 1):
+    for steps in range(exchange.busiest, exchange.busiest + policy.direct_more_steps + 1):
         worse = search.best is not None and steps > search.best.makespan
-        if worse or len(jobs) * steps > MAX_WORK or search.out_of_time():
+        if worse or len(jobs) * steps > policy.direct_work or search.out_of_time():
             return
         schedule = exchange.schedule(steps, search)
         if schedule is not None:
@@ -103,18 +101,20 @@ class _Exchange:
             if search.out_of_time():
                 return None
             remaining = search.remaining()
-            seconds = SECONDS if remaining is None else max(1e-3, min(SECONDS, remaining))
-            taken, in_time = self._fill(left, load, steps - step - 1, seconds)
+            seconds = search.policy.greedy.direct_seconds
+            if remaining is not None:
+                seconds = max(1e-3, min(seconds, remaining))
+            chosen, in_time = self._fill(left, load, steps - step - 1, seconds)
             if not in_time:
                 search.cuts.note("direct exchange")
-            if taken is None:
+            if chosen is None:
                 return None
-            for job in taken:
+            for job in chosen:
                 chunk, arc = self.jobs[job]
                 transfers.append(Transfer(step, step + 1, chunk, arc))
                 load[self.uses[job]] -= 1
-            gone = set(taken)
-            left = [job for job in left if job not in gone]
+            sent = set(chosen)
+            left = [job for job in left if job not in sent]
             if not left:
                 return Schedule.of(transfers)
         return None
@@ -131,17 +131,17 @@ class _Exchange:
         columns = [i for i, job in enumerate(left) for _ in self.uses[job]]
         matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(load), len(left)))
         least = np.maximum(0, load - self.capacity * steps_after)
-        found = milp(
+        solution = milp(
             -np.ones(len(left)),
             constraints=LinearConstraint(matrix, least, self.capacity),
             integrality=np.ones(len(left)),
             bounds=Bounds(0, 1),
             options={"time_limit": seconds},
         )
-        in_time = found.status != LIMITED
-        if found.x is None:
+        in_time = solution.status != LIMITED
+        if solution.x is None:
             return None, in_time
-        return [job for job, x in zip(left, found.x, strict=True) if x > 0.5], in_time
+        return [job for job, x in zip(left, solution.x, strict=True) if x > 0.5], in_time
 
 
 STRATEGY = Strategy("direct", improve, refuses)

@@ -25,6 +25,7 @@ from hetesynth.errors import InternalError
 from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.kernel import (
     STUCK,
@@ -40,19 +41,6 @@ from hetesynth.synthesis.greedy.kernel import (
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
-HOP_PRICE = 1e-3  # a link costs something even where nothing is scarce
-NEW_PEER = 2e-3  # a first transfer between two ranks costs a connection: a matter of taste, not of steps
-SCARCITY = 1.2  # exponent: how much dearer than in proportion a scarce resource is at first, for multicasts
-NOISE = (0.05, 0.0, 0.2)  # random factors on gains, in turn
-GIVE_UP = 1.5  # a round this many times longer than the best schedule is abandoned
-EXTENSION = (
-    20.0  # seconds that the first round has in any case: some schedule is better than a strict_deadline nothing
-)
-MAX_ROUNDS = 400
-ROUND_WORK = 1_500_000  # deliveries over all rounds
-URGENCY = (1.0, 2.0)  # exponents on distance, in turn; the second serves far chunks first
-PATIENCE_WORK = 200_000  # deliveries over rounds without improvement after which to stop
-
 
 def improve(search: Search, rounds: int | None = None) -> None:
     """Offer better and better schedules until the bound is met, the rounds are used up or time is out.
@@ -62,40 +50,43 @@ def improve(search: Search, rounds: int | None = None) -> None:
     arrays = _Arrays(CopyProblem(search.problem))
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
-    price = (1.0 / arrays.capacity) ** (SCARCITY if multicast else 1.0)
-    large = _work(search.problem) > most_interpreted(run_round, search.policy.machine_code.greedy_work)
+    policy = search.policy.greedy
+    price = (1.0 / arrays.capacity) ** (policy.scarcity if multicast else 1.0)
+    large = _work(search.problem, policy) > most_interpreted(run_round, search.policy.machine_code.greedy_work)
     most_seconds = most_interpreted(run_round, search.policy.machine_code.greedy_seconds)
     interpreted = 0.0
-    stale, patience = 0, max(12, min(120, PATIENCE_WORK // _deliveries(search.problem)))
+    patience = policy.patience_work // _deliveries(search.problem)
+    patience = max(policy.min_patience, min(policy.max_patience, patience))
+    rounds_in_vain = 0
     last = 0.0  # seconds of the last round; no round is begun that would not end in time
-    for number in range(rounds or _rounds(search.problem)):
-        if search.done or stale >= patience or (number and search.out_of_time(last)):
+    for number in range(rounds or _rounds(search.problem, policy)):
+        if search.done or rounds_in_vain >= patience or (number and search.out_of_time(last)):
             return
         began, computed = search.elapsed(), time.process_time()
-        limit = 0 if search.best is None else int(GIVE_UP * search.best.makespan)
-        urgency = URGENCY[number % len(URGENCY)]
+        limit = 0 if search.best is None else int(policy.abandon_ratio * search.best.makespan)
         large = large or interpreted > most_seconds
-        style = _Style(NOISE[number % len(NOISE)], urgency, limit, compiled=large)
+        style = _Style(policy, number, limit, compiled=large)
         with _deadline(search) as stop:
             schedule, used = _round(arrays, price, rng, style, stop)
         better = schedule is not None and search.offer(schedule, "greedy")
-        stale = 0 if better else stale + 1
+        rounds_in_vain = 0 if better else rounds_in_vain + 1
         last = search.elapsed() - began
         interpreted += 0.0 if large else time.process_time() - computed
-        price = _repriced(price, used / arrays.capacity, arrays.capacity)
+        price = _repriced(price, used / arrays.capacity, arrays.capacity, policy.price_growth)
 
 
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
-    """What stops a round when time is out; the first schedule of all gets ``EXTENSION`` seconds at least, where
-    the budget does not ask for punctuality."""
+    """What stops a round when time is out; the first schedule of all gets ``extension_seconds`` at least, where
+    the budget has no strict deadline."""
     stop: Ints = np.zeros(1, dtype=np.int64)
     left = search.remaining()
     if left is None:
         yield stop
         return
-    patient = search.best is None and not search.budget.strict_deadline
-    watch = threading.Timer(max(left, EXTENSION) if patient else max(left, 0.0), stop.fill, (1,))
+    extended = search.best is None and not search.budget.strict_deadline
+    least = search.policy.greedy.extension_seconds if extended else 0.0
+    watch = threading.Timer(max(left, least), stop.fill, (1,))
     watch.daemon = True
     watch.start()
     try:
@@ -108,16 +99,26 @@ def _deadline(search: Search) -> Iterator[Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How a round is run: random factor on gains, exponent on distances, steps before giving up, machine code."""
+    """How a round is run: its number, steps before it is abandoned (0: never), machine code."""
 
-    noise: float
-    urgency: float
+    policy: GreedyPolicy
+    number: int
     limit: int
     compiled: bool
 
+    @property
+    def noise(self) -> float:
+        """Random factor on gains."""
+        return self.policy.noise[self.number % len(self.policy.noise)]
 
-def _rounds(problem: Problem) -> int:
-    return max(4, min(MAX_ROUNDS, ROUND_WORK // _deliveries(problem)))
+    @property
+    def urgency(self) -> float:
+        """Exponent on distances."""
+        return self.policy.urgency[self.number % len(self.policy.urgency)]
+
+
+def _rounds(problem: Problem, policy: GreedyPolicy) -> int:
+    return max(policy.min_rounds, min(policy.max_rounds, policy.round_work // _deliveries(problem)))
 
 
 def _deliveries(problem: Problem) -> int:
@@ -126,17 +127,17 @@ def _deliveries(problem: Problem) -> int:
     return max(1, sum(len(post - pre) for pre, post in pairs))
 
 
-def _work(problem: Problem) -> int:
+def _work(problem: Problem, policy: GreedyPolicy) -> int:
     """What a round takes, in ranks looked at: for each delivery, and several times for each chunk."""
-    return (_deliveries(problem) + 8 * len(problem.collective.chunks)) * problem.ranks
+    return (_deliveries(problem) + policy.work_per_chunk * len(problem.collective.chunks)) * problem.ranks
 
 
-def _repriced(price: Floats, steps_used: Floats, capacity: Ints) -> Floats:
+def _repriced(price: Floats, steps_used: Floats, capacity: Ints, growth: float) -> Floats:
     """Dearer by how close a resource came to being the busiest; the sum of prices stays what it was."""
     busiest = steps_used.max()
     if busiest <= 0:
         return price
-    raised = price * (1.0 + 0.5 * (steps_used / busiest) ** 2)
+    raised = price * (1.0 + growth * (steps_used / busiest) ** 2)
     scaled: Floats = raised * ((1.0 / capacity).sum() / raised.sum())
     return scaled
 
@@ -146,7 +147,7 @@ def _round(
 ) -> tuple[Schedule | None, Floats]:
     """One pass over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
     problem = arrays.tables.problem
-    closest = _priced_distances(arrays, price) ** style.urgency
+    closest = _priced_distances(arrays, price, style.policy.hop_price) ** style.urgency
     holds, lacks = arrays.start()
     distance: Floats = np.stack([closest[sorted(pre)].min(axis=0) for pre in problem.collective.pre])
     factor = 1.0 + style.noise * rng.random(holds.shape)
@@ -158,11 +159,14 @@ def _round(
     network = Network(
         arrays.src, arrays.into, *arrays.ingresses, *arrays.sender_sets, *arrays.egresses,
         arrays.uses, arrays.uses_start, arrays.capacity, price, closest, np.ascontiguousarray(closest.T),
-        factor, rng.random(len(arrays.src)) * HOP_PRICE,
+        factor, rng.random(len(arrays.src)) * style.policy.hop_price,
     )  # fmt: skip
     peers = problem.ranks if problem.max_peers is None else problem.max_peers
-    rules = Rules(problem.exclusive_reduction, peers, NEW_PEER, style.limit)
-    progress = Progress(arrays.held_by(holds), egress_count, holds, lacks, distance, used, transfers)
+    rules = Rules(
+        problem.exclusive_reduction, peers, style.policy.new_peer_price, style.limit,
+        style.policy.list_length, style.policy.stale_share,
+    )  # fmt: skip
+    progress = Progress(arrays.senders_holding(holds), egress_count, holds, lacks, distance, used, transfers)
     count, steps = kernel(network, rules, progress, stop)
     if steps == STUCK and problem.max_peers is None:
         raise InternalError("greedy cannot move although every rank can be reached")
@@ -275,7 +279,7 @@ class _Arrays:
         flat = np.array([c for x in member_of for c in x], dtype=np.int64)
         return np.array(of_ingress, dtype=np.int64), flat, starts
 
-    def held_by(self, holds: Bools) -> Ints:
+    def senders_holding(self, holds: Bools) -> Ints:
         """How many of each sender set hold each chunk, sender sets x chunks."""
         sets, _ = self._different_sender_sets
         members = np.zeros((len(sets), holds.shape[1]))
@@ -310,10 +314,10 @@ class _Arrays:
         return holds, lacks
 
 
-def _priced_distances(arrays: _Arrays, price: Floats) -> Floats:
+def _priced_distances(arrays: _Arrays, price: Floats, hop_price: float) -> Floats:
     """All-pairs distances, ranks x ranks, a link costing the prices of its resources (Floyd-Warshall)."""
     ranks = arrays.tables.problem.ranks
-    cost = np.full(len(arrays.src), HOP_PRICE)
+    cost = np.full(len(arrays.src), hop_price)
     np.add.at(cost, arrays.arc_of_use, price[arrays.uses])
     closest: Floats = np.full((ranks, ranks), np.inf)
     np.fill_diagonal(closest, 0.0)

@@ -46,9 +46,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MIN_GAIN = 1e-9
-LISTED = 16  # deliveries that an ingress lists at a time
-STALE = 0.6  # a queued delivery whose gain fell below this share of what it was is queued anew
+MIN_GAIN = 1e-9  # less is rounding
 GIVEN_UP, STUCK, STOPPED = -1, -2, -3  # instead of a number of steps
 MISSING, MADE = 0, 1  # entries of ``Scratch.counts``
 
@@ -86,6 +84,8 @@ class Rules(NamedTuple):
     max_peers: int  # ranks that a rank may send to, and receive from
     new_peer: float  # added to the cost of a link between ranks that have not met
     most_steps: int  # give up after these; less than one: never
+    list_length: int  # deliveries that an ingress lists at a time
+    stale_share: float  # a queued delivery whose gain fell below this share of what it was is queued anew
 
 
 class Progress(NamedTuple):
@@ -110,7 +110,7 @@ class Lists(NamedTuple):
     pending: Ints  # ingresses: of these, how many are queued
     after_key: Floats  # ingresses: the last delivery listed, by its key and its chunk
     after_chunk: Ints
-    best_key: Floats  # LISTED: the list being made, best first
+    best_key: Floats  # as long as a list: the one being made, best first
     best_chunk: Ints
 
 
@@ -135,7 +135,7 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
 
     ``stop`` is one number; when somebody makes it other than zero, the round ends.
     """
-    lists = new_lists(network)
+    lists = new_lists(network, rules.list_length)
     scratch = new_scratch(network, progress)
     counts = scratch.counts
     step = 0
@@ -157,7 +157,7 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
     return counts[MADE], step
 
 
-def new_lists(network: Network) -> Lists:
+def new_lists(network: Network, length: int) -> Lists:
     """Before the first step."""
     ingresses = len(network.ingress)
     rank_of = np.zeros(ingresses, dtype=np.int64)
@@ -166,7 +166,7 @@ def new_lists(network: Network) -> Lists:
     return Lists(
         rank_of, network.sender_set, network.ingress_class, np.zeros(ingresses, dtype=np.int64),
         np.zeros(ingresses, dtype=np.int64), np.zeros(ingresses), np.zeros(ingresses, dtype=np.int64),
-        np.zeros(LISTED), np.zeros(LISTED, dtype=np.int64),
+        np.zeros(length), np.zeros(length, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def fill_step(
         egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity,
         price, closest, towards, noise, arc_noise,
     ) = network  # fmt: skip
-    exclusive, max_peers, new_peer, _ = rules
+    exclusive, max_peers, new_peer, _, list_length, stale_share = rules
     senders_holding, _, holds, lacks, distance, used, transfers = progress
     gain, arriving, present, sent, residual, blocked, met, receivers, senders, open_egress, counts = scratch
     ranks = len(blocked)
@@ -251,14 +251,14 @@ def fill_step(
         if g >= 0:
             lists.pending[g] -= 1
             full = blocked[v] or (ingress[g] >= 0 and residual[ingress[g]] <= 0)
-            if lists.pending[g] == 0 and lists.length[g] == LISTED and not full:
+            if lists.pending[g] == 0 and lists.length[g] == list_length and not full:
                 again = g
                 lists.after_key[g] = -promised
                 lists.after_chunk[g] = k
         if blocked[v] or arriving[k, v] or gain[k, v] <= MIN_GAIN:
             continue
         now = gain[k, v] * noise[k, v]
-        if now < -promised * STALE:
+        if now < -promised * stale_share:
             heapq.heappush(queue, (-now, code, -1))
             continue
         best, best_cost, room = -1, 0.0, False  # the cheapest arc with capacity left
@@ -342,7 +342,7 @@ def list_best(
 def insert(best_key: Floats, best_chunk: Ints, length: int, key: float, k: int) -> int:
     """Insert chunk ``k`` by its key, if the list has room or an entry with a smaller key; its new length."""
     i = length
-    if length == LISTED:
+    if length == len(best_key):
         i -= 1
         if key <= best_key[i]:
             return length
@@ -352,7 +352,7 @@ def insert(best_key: Floats, best_chunk: Ints, length: int, key: float, k: int) 
         i -= 1
     best_key[i] = key
     best_chunk[i] = k
-    return min(length + 1, LISTED)
+    return min(length + 1, len(best_key))
 
 
 def close_egress(open_egress: Ints, holds: Bools, leaving: Ints, egress_class: int) -> None:
