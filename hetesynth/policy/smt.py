@@ -4,7 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class SmtPolicy:
     """What Z3 is given: models, resource units, neighbourhoods."""
+
+    cegis_rlimit: int = threshold(
+        20_000_000,
+        "solver resource units",
+        "What strategy cegis spends on one number of steps; Z3 spends 300,000 a second on hard models.",
+    )
+    frozen_share: int = threshold(
+        4,
+        "divisor",
+        "A check with frozen steps gets the remaining units divided by this, as it may have no answer that helps. "
+        "Not measured.",
+    )
+    monolithic_rlimit: int = threshold(
+        200_000_000,
+        "solver resource units",
+        "What strategy monolithic spends on one number of steps: ten times as much as cegis, as it states every "
+        "law from the start. Not measured.",
+    )
+    symmetry_depth: int = threshold(
+        3,
+        "positions",
+        "How many positions of the lexicographic comparison with an exchanged schedule are stated. Measured in "
+        "docs/decisions/0004.",
+    )
+    neighbourhood_rlimit: int = threshold(
+        40_000_000, "solver resource units", "What strategy lns spends on all neighbourhoods. Not measured."
+    )
+    neighbourhood_check_rlimit: int = threshold(
+        3_000_000,
+        "solver resource units",
+        "What one check of a neighbourhood may spend; a larger neighbourhood is often easier than a hard one. "
+        "Not measured.",
+    )
+    neighbourhood_unanswered: int = threshold(
+        2, "checks", "After so many without an answer another step is cut out. Not measured."
+    )
+    neighbourhood_sends: int = threshold(
+        40_000, "Send variables", "Larger neighbourhoods are not given to Z3. Not measured."
+    )
+    neighbourhood_cuts: int = threshold(
+        6,
+        "steps",
+        "How many steps of one schedule are cut out in turn, the last and the first included. Not measured.",
+    )
+    neighbourhood_growth: int = threshold(
+        8, "deliveries", "By how many a neighbourhood grows at least. Not measured."
+    )
+    neighbourhood_relays: int = threshold(
+        4,
+        "ranks",
+        "How many ranks may pass on a free chunk that they do not want. Relays close v100_fail_one8 alltoall "
+        "(docs/decisions/0004); their number was not measured.",
+    )

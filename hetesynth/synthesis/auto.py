@@ -84,7 +84,7 @@ def _windowed(search: Search, rlimit: int | None = None, share: float = 1.0) -> 
     """Windows; Z3 is imported when they are opened, not before."""
     from hetesynth.synthesis.smt import neighbourhood_search as windows
 
-    windows.improve(search, rlimit=rlimit or windows.RLIMIT, share=share)
+    windows.improve(search, rlimit=rlimit, share=share)
 
 
 def _crowded(problem: Problem) -> str | None:

@@ -1,6 +1,8 @@
-"""Windows: from bad schedules to the optimum, never a schedule that the oracle refuses, never past the budget."""
+"""Neighbourhood search: from bad schedules to the optimum, none that the oracle refuses, within the budget."""
 
 from __future__ import annotations
+
+import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +20,7 @@ from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.greedy.justify import early, late, without_step
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import neighbourhood_search as windows
+from hetesynth.synthesis.smt import neighbourhood_search
 from hetesynth.synthesis.smt.neighbourhood_model import NeighbourhoodModel, first_steps, size
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -39,7 +41,7 @@ def one_at_a_time(wanted: Problem) -> Schedule:
 def shortened(wanted: Problem, bad: Schedule, target: int = 1, **options: int) -> Search:
     search = Search(wanted, target, Budget(), schedule_violations)
     search.offer(bad, "handed in")
-    windows.improve(search, **options)  # type: ignore[arg-type]
+    neighbourhood_search.improve(search, **options)  # type: ignore[arg-type]
     assert search.best is not None and accepts(wanted, search.best)
     assert not schedule_violations(wanted, search.best)
     return search
@@ -47,7 +49,9 @@ def shortened(wanted: Problem, bad: Schedule, target: int = 1, **options: int) -
 
 @given(copying_problems())
 @fixed
-def test_windows_reach_the_optimum_of_tiny_problems_from_the_worst_schedules(wanted: Problem) -> None:
+def test_neighbourhood_search_reaches_the_optimum_of_tiny_problems_from_the_worst_schedules(
+    wanted: Problem,
+) -> None:
     search = shortened(wanted, one_at_a_time(wanted))
     assert search.best is not None and search.best.makespan == copying_optimum(wanted)
     assert search.ending in ("bound", "tried")
@@ -60,12 +64,12 @@ def test_windows_reach_the_optimum_of_tiny_problems_from_the_worst_schedules(wan
         (servers([4, 8]), "allgather", 3), (full(4), "alltoall", 1),
     ],
 )  # fmt: skip
-def test_windows_reach_known_optima(graph: Graph, name: CollectiveName, steps: int) -> None:
+def test_neighbourhood_search_reaches_known_optima(graph: Graph, name: CollectiveName, steps: int) -> None:
     wanted = problem(graph, name)
     assert shortened(wanted, one_at_a_time(wanted), steps).done
 
 
-def test_reductions_come_to_windows_through_inversion() -> None:
+def test_reductions_are_shortened_through_inversion() -> None:
     for name, steps in (("reducescatter", 2), ("reduce", 2)):
         assert solve(problem(dgx1(), name), "lns").schedule.makespan == steps  # type: ignore[arg-type]
 
@@ -86,7 +90,7 @@ def test_chunks_go_around_where_the_direct_link_is_crowded() -> None:
 
 @given(clusters(most_servers=3, most_gpus=3), st.sampled_from(COPYING), st.booleans(), st.integers(0, 3))
 @settings(fixed, max_examples=12)
-def test_what_windows_return_always_verifies(
+def test_what_neighbourhood_search_returns_always_verifies(
     graph: Graph, name: CollectiveName, exclusive: bool, peers: int
 ) -> None:
     from dataclasses import replace
@@ -128,32 +132,30 @@ def test_a_core_names_the_frozen_deliveries_that_are_in_the_way() -> None:
     placed, free = without_step(wanted, bad, 2)
     assert placed == {(0, 1): (0, 1)} and free == {(0, 2)}
     ready = first_steps(tables, placed, free)
-    model = NeighbourhoodModel(tables, 2, placed, free, ready, lambda: None, windows.threading.Event())
+    model = NeighbourhoodModel(tables, 2, placed, free, ready, lambda: None, threading.Event())
     assert size(tables, 2, free, ready) == len(model.send) == 0
     assert model.check(10**6, None) == "unsat"
     both = free | set(placed)
-    model = NeighbourhoodModel(
-        tables, 2, {}, both, first_steps(tables, {}, both), lambda: None, windows.threading.Event()
-    )
+    model = NeighbourhoodModel(tables, 2, {}, both, first_steps(tables, {}, both), lambda: None, threading.Event())
     assert model.check(10**6, None) == "sat"
     assert [(t.start, t.link) for t in model.transfers()] == [(0, 0), (1, 2)]
 
 
-def test_the_budget_of_windows_is_kept_and_told() -> None:
+def test_the_solver_budget_is_kept_and_told() -> None:
     wanted = problem(ring(8), "alltoall")
     search = shortened(wanted, one_at_a_time(wanted), 1, rlimit=20_000)
     assert search.ending == "solver" and not search.cut_short
 
 
-def test_no_time_means_no_windows() -> None:
+def test_without_time_nothing_is_shortened() -> None:
     wanted = problem(servers([4, 4, 8]), "allgather")
     search = Search(wanted, 1, Budget(1e-9), schedule_violations)
     search.offer(one_at_a_time(wanted), "handed in")
     before = search.best
-    windows.improve(search)
+    neighbourhood_search.improve(search)
     assert search.best is before and search.ending == "time"
 
 
-def test_windows_give_the_same_schedule_twice() -> None:
+def test_neighbourhood_search_gives_the_same_schedule_twice() -> None:
     wanted = problem(ring(6), "alltoall")
     assert shortened(wanted, one_at_a_time(wanted), 5).best == shortened(wanted, one_at_a_time(wanted), 5).best

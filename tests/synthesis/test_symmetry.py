@@ -16,11 +16,12 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt import monolithic
 from hetesynth.synthesis.smt.step_model import StepModel
-from hetesynth.synthesis.smt.symmetry import DEPTH, break_symmetry, exchange_of_ranks, exchanges
+from hetesynth.synthesis.smt.symmetry import break_symmetry, exchange_of_ranks, exchanges
 from hetesynth.synthesis.strategy import unsat_bound
 from hetesynth.verify.bounds.judge import certificate_violations
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -79,7 +80,7 @@ def test_breaking_symmetries_loses_no_optimum_and_the_judge_agrees(wanted: Probl
     best = copying_optimum(wanted)
     assert best is not None
     for steps in range(max(1, best - 1), best + 1):
-        outcome, model = whole.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps)
+        outcome, model = monolithic.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps)
         assert isinstance(outcome, Synthesized if steps >= best else Infeasible)
         if isinstance(outcome, Infeasible) and model is not None:
             assert not certificate_violations(wanted, unsat_bound(steps, model.smt2()))
@@ -96,8 +97,8 @@ def test_queries_with_broken_symmetries_are_certificates(
     graph: Graph, name: CollectiveName, chunks: int, steps: int
 ) -> None:
     wanted = problem(graph, name, chunks)
-    plain = whole.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps, symmetry=False)[1]
-    outcome, model = whole.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps)
+    plain = monolithic.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps, symmetry=False)[1]
+    outcome, model = monolithic.synthesize(Search(wanted, 1, Budget(), schedule_violations), steps)
     assert isinstance(outcome, Infeasible) and plain is not None and model is not None
     assert len(model.smt2()) > len(plain.smt2())
     assert not certificate_violations(wanted, unsat_bound(steps, model.smt2()))
@@ -122,7 +123,7 @@ def refused(wanted: Problem, steps: int, head: str, clause: str) -> bool:
 def test_symmetry_clauses_made_stronger_or_for_another_problem_are_refused() -> None:
     wanted = problem(servers([2, 3], [1, 1]), "allgather")
     ((head, clauses),) = broken(wanted, 3)
-    assert len(clauses) == len(list(exchanges(wanted))) * (2**DEPTH - 1)
+    assert len(clauses) == len(list(exchanges(wanted))) * (2**DEFAULT.smt.symmetry_depth - 1)
     other = problem(servers([2, 3], [1, 2]), "allgather")  # ranks 2, 3 and 4 are not all alike any more
     changed = replace(other, arcs=wanted.arcs, segments=other.segments)
     strict = 0

@@ -16,8 +16,7 @@ from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.greedy import improve
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import cegis
-from hetesynth.synthesis.smt import monolithic as whole
+from hetesynth.synthesis.smt import cegis, monolithic
 from hetesynth.synthesis.smt.step_model import Law, StepModel, size
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -55,7 +54,7 @@ def test_a_frozen_prefix_that_leads_nowhere_is_unfrozen() -> None:
 )  # fmt: skip
 def test_cegis_and_the_whole_model_decide_alike(wanted: Problem, optimum: int) -> None:
     for steps in range(1, optimum + 2):
-        kinds = {type(module.synthesize(search_from(wanted), steps)[0]) for module in (cegis, whole)}
+        kinds = {type(module.synthesize(search_from(wanted), steps)[0]) for module in (cegis, monolithic)}
         assert kinds == {Synthesized if steps >= optimum else Infeasible}, steps
 
 
@@ -68,7 +67,7 @@ def test_laws_are_learned_once() -> None:
 def test_cegis_needs_fewer_laws_than_there_are() -> None:
     wanted = problem(dgx1(), "allgather")
     _, model = cegis.synthesize(search_from(wanted), 2)
-    assert len(model.laws) < len(whole.every_law(model.tables))
+    assert len(model.laws) < len(monolithic.every_law(model.tables))
 
 
 def test_the_core_names_the_sends_that_block() -> None:

@@ -1,7 +1,7 @@
-"""Ways to tell a solver that at most so many of some variables are true.
+"""Cardinality encodings: how a solver is told that at most so many of some variables are true.
 
-In: clauses, variables and a limit. Out: the clauses say so. All ways have the same solutions, and in
-certificates counts stand as they are meant, whatever the solver was told. Which is faster where:
+In: clauses, variables and a limit. Out: the clauses say so. All encodings have the same solutions;
+certificates state the counts themselves, whichever encoding the solver was given. Which is faster where:
 docs/decisions/0004-encodings.md.
 """
 
@@ -21,7 +21,7 @@ def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
 
 def totalizer(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
     """A tree of unary sums, cut off above ``limit`` (Bailleux and Boufkhad, CP 2003)."""
-    clauses.at_most(variables, limit, told=False)
+    clauses.at_most(variables, limit, native=False)
     total = _sum(clauses, variables, limit + 1)
     if len(total) > limit:
         clauses.tell((-total[limit],))
@@ -44,7 +44,7 @@ def _sum(clauses: Clauses, variables: Sequence[int], most: int) -> list[int]:
 
 def sequential(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
     """A counter handed from variable to variable (Sinz, CP 2005)."""
-    clauses.at_most(variables, limit, told=False)
+    clauses.at_most(variables, limit, native=False)
     before: list[int] = []
     for variable in variables:
         if len(before) == limit:

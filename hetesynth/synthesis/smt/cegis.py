@@ -20,16 +20,17 @@ from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
 from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel
 
-RLIMIT = 20_000_000  # solver resource units for one number of steps; some 300,000 a second where it is hard
-FROZEN_SHARE = 4  # a check with frozen steps gets 1/FROZEN_SHARE of what is left
 
+def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
+    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so.
 
-def synthesize(search: Search, steps: int, *, rlimit: int = RLIMIT) -> tuple[Outcome, StepModel | None]:
-    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
+    ``rlimit``: solver resource units; None: those of the policy.
+    """
+    units = search.policy.smt.cegis_rlimit if rlimit is None else rlimit
     with deferred() as interrupted:
         try:
             model = StepModel(CopyProblem(search.problem), steps, search.pause(interrupted), interrupted)
-            return _refine(search, model, rlimit), model
+            return _refine(search, model, units), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
 
@@ -43,7 +44,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         left = rlimit - model.spent
         if left <= 0:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
-        spend = max(1, left // FROZEN_SHARE if frozen else left)
+        spend = max(1, left // search.policy.smt.frozen_share if frozen else left)
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
             if model.clauses.timed_out:
@@ -56,10 +57,10 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             frozen = frozen[: max(t for _, _, t in core)]
         else:
             proposal = Schedule.of(model.transfers(), steps)
-            found = search.oracle(search.problem, proposal)
-            if not found:
+            violations = search.oracle(search.problem, proposal)
+            if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
-            frozen = _revise(model, proposal, found)
+            frozen = _revise(model, proposal, violations)
 
 
 def _flat(frozen: list[set[Sending]]) -> list[Sending]:
@@ -77,12 +78,12 @@ def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:
     return {(t.chunk, t.link, t.start) for t in transfers}
 
 
-def _revise(model: StepModel, proposal: Schedule, found: list[Violation]) -> list[set[Sending]]:
+def _revise(model: StepModel, proposal: Schedule, violations: list[Violation]) -> list[set[Sending]]:
     """REVISEFULL: learn the broken laws, keep the steps before the checkpoint, mend the checkpoint."""
-    learned = [model.add(_law(model, violation)) for violation in found]
+    learned = [model.add(_law(model, violation)) for violation in violations]
     if not any(learned):
-        raise InternalError(f"the solver broke a law it was told: {found[0].message}")
-    checkpoint = min((v.step for v in found if v.step is not None), default=0)
+        raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
+    checkpoint = min((v.step for v in violations if v.step is not None), default=0)
     steps = proposal.steps()
     mended = _Checkpoint(model.tables, proposal, checkpoint).mend()
     return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
@@ -112,10 +113,10 @@ class _Checkpoint:
         self.step = step
         self.transfers = proposal.steps()[step]
         self.left = [r.capacity for r in tables.resources]
-        self.held = {(k, r) for k, pre in enumerate(tables.problem.collective.pre) for r in pre}
+        self.holders = {(k, r) for k, pre in enumerate(tables.problem.collective.pre) for r in pre}
         for t in proposal.transfers:
             if t.start < step:
-                self.held.add((t.chunk, tables.problem.arcs[t.link].dst))
+                self.holders.add((t.chunk, tables.problem.arcs[t.link].dst))
         self.arriving: set[tuple[int, int]] = set()
         self.leaving: Counter[tuple[int, int]] = Counter()
 
@@ -136,8 +137,8 @@ class _Checkpoint:
         resources = self.tables.resources_of[a]
         exclusive = self.tables.problem.exclusive_reduction
         if (
-            (k, arc.src) not in self.held
-            or (k, arc.dst) in self.held | self.arriving
+            (k, arc.src) not in self.holders
+            or (k, arc.dst) in self.holders | self.arriving
             or (exclusive and self.leaving[k, arc.src])
             or any(self.left[r] <= 0 for r in resources)
         ):

@@ -55,10 +55,10 @@ class Clauses:
         self._stated.append(literals)
         self.tell(literals)
 
-    def at_most(self, variables: Sequence[int], limit: int, *, told: bool = True) -> None:
-        """At most ``limit`` of ``variables`` hold. ``told=False``: the solver is told in another way."""
+    def at_most(self, variables: Sequence[int], limit: int, *, native: bool = True) -> None:
+        """At most ``limit`` of ``variables`` hold. ``native=False``: clauses tell the solver."""
         self._counts.append((tuple(variables), limit))
-        if told:
+        if native:
             terms = (z3.Ast * len(variables))(*[self._asts[v] for v in variables])
             counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
             z3.Z3_solver_assert(self._context, self._solver.solver, counted)
@@ -95,8 +95,8 @@ class Clauses:
 
     def _resources_used(self) -> int:
         statistics = self._solver.statistics()
-        known = "rlimit count" in statistics.keys()  # noqa: SIM118
-        return int(statistics.get_key_value("rlimit count")) if known else 0
+        counted = "rlimit count" in statistics.keys()  # noqa: SIM118
+        return int(statistics.get_key_value("rlimit count")) if counted else 0
 
     def core(self) -> set[str]:
         """The names of the assumed variables that the last ``unsat`` blames."""
@@ -106,12 +106,12 @@ class Clauses:
         """Which of ``variables`` hold in the last model."""
         model = self._solver.model()
         value = (z3.Ast * 1)()
-        found: list[int] = []
+        true: list[int] = []
         for variable in variables:
-            known = z3.Z3_model_eval(self._context, model.model, self._asts[variable], False, value)
-            if known and z3.Z3_get_bool_value(self._context, value[0]) == 1:
-                found.append(variable)
-        return found
+            evaluated = z3.Z3_model_eval(self._context, model.model, self._asts[variable], False, value)
+            if evaluated and z3.Z3_get_bool_value(self._context, value[0]) == 1:
+                true.append(variable)
+        return true
 
     def smt2(self) -> str:
         """What was stated as SMT-LIB 2, for any solver that knows at-most."""

@@ -1,4 +1,4 @@
-"""The whole step model at once, every law from the start: SCCL's way (seed: PPoPP 2021, section 3), on the
+"""The monolithic step model, every law stated from the start (as SCCL does, PPoPP 2021, section 3), on the
 Send/Has variables of HeteCCL. For small problems; it is the reference that faster strategies must agree with.
 
 In: a copying problem and a number of steps. Out: a schedule, a proof that there is none, or neither.
@@ -14,25 +14,29 @@ from hetesynth.synthesis.smt.clauses import Answer
 from hetesynth.synthesis.smt.step_model import Law, StepModel
 from hetesynth.synthesis.smt.symmetry import break_symmetry, exchanges
 
-RLIMIT = 200_000_000
-
 
 def synthesize(
-    search: Search, steps: int, *, rlimit: int = RLIMIT, symmetry: bool = True
+    search: Search, steps: int, *, rlimit: int | None = None, symmetry: bool = True
 ) -> tuple[Outcome, StepModel | None]:
-    """Decide ``steps`` steps with the full model; ``symmetry``: looking at one of equivalent schedules only."""
+    """Decide ``steps`` steps with the monolithic model.
+
+    ``rlimit``: solver resource units; None: those of the policy. ``symmetry``: only one of several schedules that
+    are the same up to an exchange is looked for.
+    """
+    policy = search.policy.smt
+    units = policy.monolithic_rlimit if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
-        pause = search.pause(interrupted)
+        stop_point = search.pause(interrupted)
         try:
-            model = StepModel(tables, steps, pause, interrupted)
+            model = StepModel(tables, steps, stop_point, interrupted)
             for law in every_law(tables):
-                pause()
+                stop_point()
                 model.add(law)
             for exchange in exchanges(search.problem) if symmetry else ():
-                pause()
-                break_symmetry(model, exchange)
-            return _decided(search, model, model.check((), rlimit, search.remaining())), model
+                stop_point()
+                break_symmetry(model, exchange, policy.symmetry_depth)
+            return _decided(search, model, model.check((), units, search.remaining())), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
 
@@ -41,7 +45,7 @@ def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
     if answer == "sat":
         return Synthesized(without_useless(search.problem, model.transfers(), model.steps))
     if answer == "unsat":
-        return Infeasible("the whole step model is unsatisfiable", model.steps)
+        return Infeasible("the monolithic step model is unsatisfiable", model.steps)
     if model.clauses.timed_out:
         search.cuts.note("solver")
     return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())

@@ -1,6 +1,7 @@
-"""What is near a window: whom to free next, and who might help as a relay.
+"""Which deliveries a neighbourhood frees next, and which ranks may relay its chunks.
 
-In: where deliveries are frozen, the schedule they come from, a core. Out: deliveries. Takes chances with the seed.
+In: where deliveries are frozen, the schedule they come from, a core. Out: deliveries. Ties are broken at random
+from the seed.
 """
 
 from __future__ import annotations
@@ -11,19 +12,24 @@ from functools import cached_property
 from random import Random
 
 from hetesynth.model.schedule import Schedule
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.smt import SmtPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.neighbourhood_model import Delivery, Place
 
-LEAST_GROWTH = 8  # deliveries by which a window grows at least
-RELAYS = 4  # ranks that may pass a free chunk on although they do not want it
-
 
 class Neighbourhood:
-    """Of the windows that begin with one step cut out of ``schedule``."""
+    """The neighbourhoods that begin with one step cut out of ``schedule``."""
 
     def __init__(
-        self, tables: CopyProblem, schedule: Schedule, placed: Mapping[Delivery, Place], rng: Random
+        self,
+        tables: CopyProblem,
+        schedule: Schedule,
+        placed: Mapping[Delivery, Place],
+        rng: Random,
+        policy: SmtPolicy = DEFAULT.smt,
     ) -> None:
+        self.policy = policy
         self.tables = tables
         self.rng = rng
         self.source = {(t.chunk, tables.problem.arcs[t.link].dst): t.link for t in schedule.transfers}
@@ -35,33 +41,34 @@ class Neighbourhood:
             for r in tables.resources_of[a]:
                 self.users[r].append(delivery)
 
-    def wider(self, free: set[Delivery], core: list[Delivery] | None) -> set[Delivery]:
+    def grown_by(self, free: set[Delivery], core: list[Delivery] | None) -> set[Delivery]:
         """What to free next: what the core blames, what draws from the same resources, and what leads there."""
-        most = max(LEAST_GROWTH, len(free))
+        most = max(self.policy.neighbourhood_growth, len(free))
         blamed = list(core or ())
         self.rng.shuffle(blamed)
-        chosen = set(blamed[:most])
-        for k, rank in [*free, *chosen]:
+        added = set(blamed[:most])
+        for k, rank in [*free, *added]:
             at = rank
             while (k, at) in self.source:
-                chosen.add((k, at))
+                added.add((k, at))
                 at = self.tables.problem.arcs[self.source[k, at]].src
-        chosen -= free
-        if len(chosen) < LEAST_GROWTH:
+        added -= free
+        lacking = self.policy.neighbourhood_growth - len(added)
+        if lacking > 0:
             near = [d for d in self._sharers(blamed or sorted(free)) if d not in free]
-            chosen.update(near[: LEAST_GROWTH - len(chosen)])
-        return chosen
+            added.update(near[:lacking])
+        return added
 
-    def _sharers(self, deliveries: list[Delivery]) -> list[Delivery]:
-        """Frozen ones on the scarcest resource of each of ``deliveries``, in random order."""
+    def _sharers(self, blamed: list[Delivery]) -> list[Delivery]:
+        """Frozen ones on the scarcest resource of each of ``blamed``, in random order."""
         scarce = {
             min(resources, key=lambda r: self.idle[r])
-            for d in deliveries
+            for d in blamed
             if (resources := self.tables.resources_of[self.source[d]])
         }
-        found = [d for r in sorted(scarce) for d in self.users[r]]
-        self.rng.shuffle(found)
-        return found
+        deliveries = [d for r in sorted(scarce) for d in self.users[r]]
+        self.rng.shuffle(deliveries)
+        return deliveries
 
     def relays(self, free: set[Delivery]) -> set[Delivery]:
         """Ranks that could pass on what they do not want, where the way around has more room than the direct."""
@@ -77,25 +84,29 @@ class Neighbourhood:
         """Through which ranks chunk ``k`` could reach ``rank`` past what is fullest on its way now."""
         problem, of = self.tables.problem, self.tables.resources_of
         link = self.source[k, rank]
-        source, here = problem.arcs[link].src, set(of[link])
-        wanted = problem.collective.post[k] | problem.collective.pre[k]
-        fullest = max(0, min((self.idle[r] for r in here), default=problem.arcs[link].capacity))
+        source, direct = problem.arcs[link].src, set(of[link])
+        holders = problem.collective.post[k] | problem.collective.pre[k]  # at the end
+        fullest = max(0, min((self.idle[r] for r in direct), default=problem.arcs[link].capacity))
         ways: list[tuple[int, int]] = []
         for middle in range(problem.ranks):
             first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
-            if middle in wanted or first is None or second is None:
+            if middle in holders or first is None or second is None:
                 continue
-            others = {*of[first], *of[second]} - here  # what both ways use does not tell them apart
+            others = {*of[first], *of[second]} - direct  # what both ways use does not tell them apart
             ways.append((min((self.idle[r] for r in others), default=fullest), middle))
-        return [(k, middle) for room, middle in sorted(ways, reverse=True)[:RELAYS] if room > fullest]
+        return [
+            (k, middle)
+            for room, middle in sorted(ways, reverse=True)[: self.policy.neighbourhood_relays]
+            if room > fullest
+        ]
 
     @cached_property
     def roomiest(self) -> dict[tuple[int, int], int]:
         """For each pair of ranks, the link between them that has most left."""
-        found: dict[tuple[int, int], int] = {}
+        link: dict[tuple[int, int], int] = {}
         room = [min((self.idle[r] for r in of), default=0) for of in self.tables.resources_of]
         for a, arc in enumerate(self.tables.problem.arcs):
-            known = found.setdefault((arc.src, arc.dst), a)
-            if room[a] > room[known]:
-                found[arc.src, arc.dst] = a
-        return found
+            best = link.setdefault((arc.src, arc.dst), a)
+            if room[a] > room[best]:
+                link[arc.src, arc.dst] = a
+        return link

@@ -1,9 +1,9 @@
-"""What Z3 sees of a schedule through a window: the free deliveries, and one literal for each frozen one in reach.
+"""The model of a neighbourhood for Z3: its free deliveries, and one literal for each frozen one that meets them.
 
 In: where deliveries are frozen, which are free, a number of steps. Out: a schedule that keeps every law it was
-told, or the frozen deliveries that leave no way. Free deliveries have the Send and Has variables of the step model
-(HeteCCL eq. 2, 3); a frozen one, while its literal is assumed, uses room (eq. 4, 5), and whoever it is sent by
-must hold in time. Capacity, exclusion (eq. 8) and limits of peers are told resource by resource and rank by rank.
+told, or the frozen deliveries that make it impossible. Free deliveries have the Send and Has variables of the step
+model (HeteCCL eq. 2, 3); a frozen one, while its literal is assumed, uses capacity (eq. 4, 5), and its sender must
+hold the chunk in time. Capacity, exclusion (eq. 8) and limits of peers are told by resource and by rank.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NeighbourhoodModel:
         placed: Mapping[Delivery, Place],
         free: set[Delivery],
         ready: Mapping[Delivery, int],
-        pause: Callable[[], None],
+        stop_point: Callable[[], None],
         stop: threading.Event,
     ) -> None:
         self.tables = tables
@@ -49,10 +49,10 @@ class NeighbourhoodModel:
         self._fixed: dict[Delivery, int] = {}  # only those that some law told so far speaks of
         self._ready = ready
         for delivery in sorted(free):
-            pause()
+            stop_point()
             self._declare(*delivery)
         for delivery in sorted(free):
-            pause()
+            stop_point()
             self._motion(*delivery)
         self._dependents_hold_in_time()
         self._sends_by_resource: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -102,12 +102,12 @@ class NeighbourhoodModel:
         if len(every) > 1:
             self.clauses.at_most(every, 1)
         if rank in self.tables.problem.collective.post[k]:
-            clause(*self._held(k, rank, self.steps))
+            clause(*self._holds(k, rank, self.steps))
 
-    def _held(self, k: int, rank: int, t: int) -> tuple[int, ...]:
+    def _holds(self, k: int, rank: int, t: int) -> tuple[int, ...]:
         """The variable of a free delivery; nothing where the chunk cannot be there yet."""
-        held = self._has.get((k, rank, t))
-        return () if held is None else (held,)
+        variable = self._has.get((k, rank, t))
+        return () if variable is None else (variable,)
 
     def _dependents_hold_in_time(self) -> None:
         """A frozen delivery from a free one needs it before it starts."""
@@ -115,7 +115,7 @@ class NeighbourhoodModel:
         for delivery, (a, t) in sorted(self.placed.items()):
             k = delivery[0]
             if k in chunks and (k, self.tables.problem.arcs[a].src) in self.free:
-                self.clauses.clause(-self._frozen(delivery), *self._held(k, self.tables.problem.arcs[a].src, t))
+                self.clauses.clause(-self._frozen(delivery), *self._holds(k, self.tables.problem.arcs[a].src, t))
 
     def _frozen(self, delivery: Delivery) -> int:
         if delivery not in self._fixed:
@@ -125,8 +125,8 @@ class NeighbourhoodModel:
     def full(self) -> list[Law]:
         """The capacity laws of resources that frozen deliveries alone fill in some step."""
         resources = self.tables.resources
-        found = {r for (r, t), there in self._placed_by_resource.items() if len(there) >= resources[r].capacity}
-        return [Law("capacity", r) for r in sorted(found)]
+        full = {r for (r, t), placed in self._placed_by_resource.items() if len(placed) >= resources[r].capacity}
+        return [Law("capacity", r) for r in sorted(full)]
 
     def add(self, law: Law) -> bool:
         """Tell the solver ``law``; False when it knew. ``capacity``: ``law.a`` indexes the binding resources."""
@@ -153,9 +153,11 @@ class NeighbourhoodModel:
         for t in range(self.steps):
             leaving = self.tables.out_of[rank]
             sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
-            there = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
+            deliveries = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
             self._at_most(
-                sends, [d for d in there if d in self.placed and self.placed[d] in {(a, t) for a in leaving}], 1
+                sends,
+                [d for d in deliveries if d in self.placed and self.placed[d] in {(a, t) for a in leaving}],
+                1,
             )
 
     def _peers(self, rank: int, *, sending: bool) -> None:
@@ -178,9 +180,9 @@ class NeighbourhoodModel:
                 self.clauses.clause(-self._frozen(delivery), peer(a))
         self._at_most([met[other] for other in sorted(met)], [], self.tables.problem.max_peers or len(met))
 
-    def _at_most(self, free: list[int], there: list[Delivery], limit: int) -> None:
-        if free and len(free) + len(there) > limit:
-            frozen = [self._frozen(delivery) for delivery in there]
+    def _at_most(self, free: list[int], placed: list[Delivery], limit: int) -> None:
+        if free and len(free) + len(placed) > limit:
+            frozen = [self._frozen(delivery) for delivery in placed]
             self.clauses.at_most([*free, *frozen], limit)
 
     @property
@@ -200,13 +202,13 @@ class NeighbourhoodModel:
     def transfers(self) -> list[Transfer]:
         """Frozen and free ones together, by the last model."""
         true = set(self.clauses.true(self.send.values()))
-        found = [s for s, variable in self.send.items() if variable in true]
-        found += [(k, a, t) for (k, _), (a, t) in self.placed.items()]
-        return sorted(Transfer(t, t + 1, k, a) for k, a, t in found)
+        sends = [s for s, variable in self.send.items() if variable in true]
+        sends += [(k, a, t) for (k, _), (a, t) in self.placed.items()]
+        return sorted(Transfer(t, t + 1, k, a) for k, a, t in sends)
 
 
 def size(tables: CopyProblem, steps: int, free: set[Delivery], ready: Mapping[Delivery, int]) -> int:
-    """How many Send variables a window has, before it is built."""
+    """How many Send variables the model has, before it is built."""
     arcs = tables.problem.arcs
     return sum(max(0, steps - ready.get((k, arcs[a].src), steps)) for k, rank in free for a in tables.into[rank])
 
@@ -218,17 +220,19 @@ def first_steps(
     problem = tables.problem
     chunks = sorted({k for k, _ in free})
     ready: dict[tuple[int, int], int] = {(k, r): 0 for k in chunks for r in problem.collective.pre[k]}
-    wanted = set(chunks)
+    free_chunks = set(chunks)
     for (k, rank), (_, t) in placed.items():
-        if k in wanted:
+        if k in free_chunks:
             ready[k, rank] = t + 1
     waiting = sorted(free)
     changed = True
     while changed:
         changed = False
         for k, rank in waiting:
-            known = [ready[k, problem.arcs[a].src] for a in tables.into[rank] if (k, problem.arcs[a].src) in ready]
-            if known and min(known) + 1 < ready.get((k, rank), 1 << 30):
-                ready[k, rank] = min(known) + 1
+            senders = [
+                ready[k, problem.arcs[a].src] for a in tables.into[rank] if (k, problem.arcs[a].src) in ready
+            ]
+            if senders and min(senders) + 1 < ready.get((k, rank), 1 << 30):
+                ready[k, rank] = min(senders) + 1
                 changed = True
     return ready

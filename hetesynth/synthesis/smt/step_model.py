@@ -52,15 +52,15 @@ def size(tables: CopyProblem, steps: int) -> int:
 class StepModel:
     """Z3's view of one problem with ``steps`` steps.
 
-    ``pause`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a check.
-    ``counting``: how the solver is told of limits; ``options``: of the solver.
+    ``stop_point`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
+    check. ``counting``: how the solver is told of limits; ``options``: of the solver.
     """
 
     def __init__(
         self,
         tables: CopyProblem,
         steps: int,
-        pause: Callable[[], None] = lambda: None,
+        stop_point: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
         *,
         counting: Counting = native,
@@ -78,7 +78,7 @@ class StepModel:
             for pre in tables.problem.collective.pre
         ]
         for k in range(len(tables.problem.collective.chunks)):
-            pause()
+            stop_point()
             self._declare(k)
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
@@ -108,11 +108,11 @@ class StepModel:
                 send = self.send.get((k, a, t))
                 if send is None:
                     continue
-                holds, held = self._has[k, arc.src, t], self._has[k, arc.dst, t]
-                if not isinstance(holds, bool):
-                    self.clauses.clause(-send, holds)
-                if not isinstance(held, bool):
-                    self.clauses.clause(-send, -held)
+                sender, receiver = self._has[k, arc.src, t], self._has[k, arc.dst, t]
+                if not isinstance(sender, bool):
+                    self.clauses.clause(-send, sender)
+                if not isinstance(receiver, bool):
+                    self.clauses.clause(-send, -receiver)
 
     def _holding_is_having_received(self, k: int) -> None:
         """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
@@ -131,11 +131,11 @@ class StepModel:
     def _every_target_is_served(self, k: int) -> None:
         """Has(k,u,T) for every u in post(k)."""
         for rank in sorted(self.tables.problem.collective.post[k]):
-            held = self._has[k, rank, self.steps]
-            if held is False:
+            holds = self._has[k, rank, self.steps]
+            if holds is False:
                 self.clauses.clause()
-            elif held is not True:
-                self.clauses.clause(held)
+            elif holds is not True:
+                self.clauses.clause(holds)
 
     def add(self, law: Law) -> bool:
         """Demand ``law`` at every step; False when it was already there."""

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.smt.step_model import Sending, StepModel
-
-DEPTH = 3  # variables of a lexicographic comparison that are stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,9 @@ class Exchange:
 def exchanges(problem: Problem) -> Iterator[Exchange]:
     """Every exchange of two ranks, and of neighbours among chunks that start and end alike."""
     for u, v in combinations(range(problem.ranks), 2):
-        found = exchange_of_ranks(problem, u, v)
-        if found is not None:
-            yield found
+        exchange = exchange_of_ranks(problem, u, v)
+        if exchange is not None:
+            yield exchange
     alike: dict[tuple[frozenset[int], frozenset[int]], int] = {}
     for k, kind in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
         if kind in alike:
@@ -68,13 +67,13 @@ def _paired(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int
     places: dict[Hashable, list[int]] = defaultdict(list)
     for i, thing in enumerate(things):
         places[thing].append(i)
-    taken: Counter[Hashable] = Counter()
+    used: Counter[Hashable] = Counter()
     paired: list[int] = []
     for image in images:
-        if taken[image] >= len(places.get(image, ())):
+        if used[image] >= len(places.get(image, ())):
             return None
-        paired.append(places[image][taken[image]])
-        taken[image] += 1
+        paired.append(places[image][used[image]])
+        used[image] += 1
     return tuple(paired)
 
 
@@ -82,13 +81,16 @@ def _order(sending: Sending) -> tuple[int, int, int]:
     return sending[2], sending[0], sending[1]
 
 
-def break_symmetry(model: StepModel, exchange: Exchange) -> None:
-    """Of a schedule and its image only the one that comes first: by step, chunk and link, true before false."""
+def break_symmetry(model: StepModel, exchange: Exchange, depth: int = DEFAULT.smt.symmetry_depth) -> None:
+    """Of a schedule and its image only the one that comes first: by step, chunk and link, true before false.
+
+    ``depth``: how many positions of the comparison are stated.
+    """
     ordered = sorted(model.send, key=_order)
     moved = (s for s in ordered if _order(s) < _order(exchange.image(s)))  # the others are images of these
     prefix: list[tuple[int, int]] = []
-    for sending in islice(moved, DEPTH):
-        here, there = model.send[sending], model.send[exchange.image(sending)]
+    for sending in islice(moved, depth):
+        send, image = model.send[sending], model.send[exchange.image(sending)]
         for equal in product(*prefix):
-            model.clauses.clause(*equal, here, -there)
-        prefix.append((here, -there))
+            model.clauses.clause(*equal, send, -image)
+        prefix.append((send, -image))

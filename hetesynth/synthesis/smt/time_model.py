@@ -63,8 +63,8 @@ class TimeModel:
     def _capacities(self, t: int) -> None:
         """C5: what a resource carries in a step."""
         for resource in self.tables.resources:
-            here = [(k, a) for k in range(len(self.time)) for a in resource.arcs if (k, a) in self.snd]
-            self._at_most([self._arriving(k, a, t) for k, a in here], resource.capacity)
+            variables = [(k, a) for k in range(len(self.time)) for a in resource.arcs if (k, a) in self.snd]
+            self._at_most([self._arriving(k, a, t) for k, a in variables], resource.capacity)
 
     def _exclusions(self, t: int) -> None:
         for k in range(len(self.time)):
@@ -94,10 +94,10 @@ class TimeModel:
     def transfers(self) -> list[Transfer]:
         """The sends of the model; those that arrive after the last step are none."""
         model = self.solver.model()
-        found: list[Transfer] = []
+        transfers: list[Transfer] = []
         for (k, a), sent in self.snd.items():
             if z3.is_true(model[sent]):
                 at = model.eval(self.time[k][self.tables.problem.arcs[a].dst], model_completion=True).as_long()
                 if at <= self.steps:
-                    found.append(Transfer(at - 1, at, k, a))
-        return sorted(found)
+                    transfers.append(Transfer(at - 1, at, k, a))
+        return sorted(transfers)
