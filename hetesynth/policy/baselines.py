@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class BaselinesPolicy:
     """What communication libraries do."""
+
+    max_channels: int = threshold(
+        32, "rings or trees", "How many a schedule is spread over at most, as over NCCL's channels. Not measured."
+    )
+    max_lanes: int = threshold(
+        8, "lanes", "How many rings of servers are tried, one after the other. Not measured."
+    )
+    lane_gain: float = threshold(
+        0.999,
+        "share of the busiest resource's load",
+        "One more ring of servers is taken only where the load comes down to less than this share. Not measured.",
+    )
+    path_tries: int = threshold(
+        20_000,
+        "partial paths",
+        "After so many the search for a path through all ranks of a server is given up. Not measured.",
+    )

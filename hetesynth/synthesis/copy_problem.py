@@ -101,10 +101,10 @@ def excess(problem: Problem, links: Iterable[int]) -> str | None:
 def without_useless(problem: Problem, transfers: Iterable[Transfer], makespan: int) -> Schedule:
     """The schedule without deliveries that nobody wants: not to a target, and never forwarded."""
     kept: list[Transfer] = []
-    wanted = {(k, rank) for k, targets in enumerate(problem.collective.post) for rank in targets}
+    useful = {(k, rank) for k, targets in enumerate(problem.collective.post) for rank in targets}
     for transfer in sorted(transfers, key=lambda t: t.start, reverse=True):
         arc = problem.arcs[transfer.link]
-        if (transfer.chunk, arc.dst) in wanted:
-            wanted.add((transfer.chunk, arc.src))
+        if (transfer.chunk, arc.dst) in useful:
+            useful.add((transfer.chunk, arc.src))
             kept.append(transfer)
     return Schedule.of(kept, makespan)

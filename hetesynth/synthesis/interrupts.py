@@ -17,19 +17,19 @@ from contextlib import contextmanager
 @contextmanager
 def finishing() -> Iterator[threading.Event]:
     """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same."""
-    asked = threading.Event()
+    interrupted = threading.Event()
     if _unreachable():
-        yield asked
+        yield interrupted
         return
     before = signal.getsignal(signal.SIGINT)
 
     def once(*_: object) -> None:
-        asked.set()
+        interrupted.set()
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, once)
     try:
-        yield asked
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -37,16 +37,16 @@ def finishing() -> Iterator[threading.Event]:
 @contextmanager
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
-    asked = threading.Event()
+    interrupted = threading.Event()
     if _unreachable():
-        yield asked
+        yield interrupted
         return
-    before = signal.signal(signal.SIGINT, lambda *_: asked.set())
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
-        yield asked
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
-    if asked.is_set():
+    if interrupted.is_set():
         raise KeyboardInterrupt
 
 

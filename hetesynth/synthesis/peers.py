@@ -31,9 +31,9 @@ def within_peers(problem: Problem) -> CopyProblem | None:
     if excess(problem, range(len(problem.arcs))) is None:
         return CopyProblem(problem)
     limit = problem.max_peers or problem.ranks
-    pairs = _chosen(problem, limit)
+    pairs = _useful_pairs(problem, limit)
     if not _reaches(problem, pairs):
-        pairs = _chosen(problem, limit, _tree(problem, limit))
+        pairs = _useful_pairs(problem, limit, _tree(problem, limit))
         if not _reaches(problem, pairs):
             return None
     return CopyProblem(problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs))
@@ -44,17 +44,17 @@ def stranded(problem: Problem) -> str | None:
     return None if within_peers(problem) else f"{problem.max_peers} peers of a rank were not enough to join all"
 
 
-def _chosen(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pair]:
+def _useful_pairs(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pair]:
     """Pairs of ranks, those of ``first`` and then the most useful first, as long as both have room."""
     joined = {(arc.src, arc.dst) for arc in problem.arcs}
     receivers, senders = [0] * problem.ranks, [0] * problem.ranks
-    chosen: set[Pair] = set()
+    pairs: set[Pair] = set()
     for u, v in chain(first, _preferred(servers(CopyProblem(problem)), problem.ranks)):
-        if (u, v) in joined and (u, v) not in chosen and receivers[u] < limit and senders[v] < limit:
-            chosen.add((u, v))
+        if (u, v) in joined and (u, v) not in pairs and receivers[u] < limit and senders[v] < limit:
+            pairs.add((u, v))
             receivers[u] += 1
             senders[v] += 1
-    return chosen
+    return pairs
 
 
 def _tree(problem: Problem, limit: int) -> list[Pair]:
@@ -100,10 +100,10 @@ def _across(groups: Sequence[Sequence[Rank]], distance: int) -> Iterator[Pair]:
     """The ranks with the same number; where servers differ in size, every rank of the larger one."""
     if distance >= len(groups):
         return
-    for s, here in enumerate(groups):
-        there = groups[(s + distance) % len(groups)]
-        for i in range(max(len(here), len(there))):
-            yield here[i % len(here)], there[i % len(there)]
+    for s, group in enumerate(groups):
+        other = groups[(s + distance) % len(groups)]
+        for i in range(max(len(group), len(other))):
+            yield group[i % len(group)], other[i % len(other)]
 
 
 def _reaches(problem: Problem, pairs: Iterable[Pair]) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Routes
 from hetesynth.synthesis.server_groups import Ground
@@ -18,11 +20,12 @@ from hetesynth.synthesis.server_groups import Ground
 Edge = tuple[Rank, Rank]
 
 
-def double_tree_routes(tables: CopyProblem) -> Routes:
+def double_tree_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> Routes:
     """Every chunk over the tree of its part. NoRoute: a link the tree needs is missing in one direction."""
-    ground = Ground(tables)
+    ground = Ground(tables, policy)
     collective = tables.problem.collective
-    trees = [_tree(ground, part) for part in range(min(32, max(2, collective.chunks_per_rank)))]
+    number = min(policy.max_channels, max(2, collective.chunks_per_rank))
+    trees = [_tree(ground, part) for part in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):
         edges = trees[(chunk.part if collective.chunks_per_rank > 1 else k) % len(trees)]
@@ -73,13 +76,13 @@ def _from(ground: Ground, edges: list[Edge], origins: frozenset[Rank]) -> list[i
     for u, v in edges:
         near[u].append(v)
         near[v].append(u)
-    held = set(origins)
+    reached = set(origins)
     queue = sorted(origins)
     route = []
     for at in queue:
         for to in near[at]:
-            if to not in held:
-                held.add(to)
+            if to not in reached:
+                reached.add(to)
                 queue.append(to)
                 route.append(ground.need(at, to))
     return route

@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import Ground
 
-MAX_RINGS = 32
 
-
-def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]] = ()) -> Routes:
+def ring_routes(
+    tables: CopyProblem, orders: Sequence[Sequence[Rank]] = (), policy: BaselinesPolicy = DEFAULT.baselines
+) -> Routes:
     """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    ground = Ground(tables)
-    number = min(MAX_RINGS, len(orders) or collective.chunks_per_rank)
-    rings = [_given(ground, orders[i]) if orders else _found(ground, i) for i in range(number)]
+    ground = Ground(tables, policy)
+    number = min(policy.max_channels, len(orders) or collective.chunks_per_rank)
+    rings = [_stated_ring(ground, orders[i]) if orders else _server_by_server(ground, i) for i in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):
         around = rings[chunk.part % number]
@@ -31,23 +33,23 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]] = ()) -> R
     return routes
 
 
-def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, wanted: frozenset[Rank]) -> list[int]:
+def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, targets: frozenset[Rank]) -> list[int]:
     """The arcs of ``ring`` from ``start`` to the last rank that wants the chunk."""
     arcs = tables.problem.arcs
     at = next(i for i, a in enumerate(ring) if arcs[a].src == start)
     turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
-    last = max((i for i, a in enumerate(turned) if arcs[a].dst in wanted), default=-1)
+    last = max((i for i, a in enumerate(turned) if arcs[a].dst in targets), default=-1)
     return turned[: last + 1]
 
 
-def _given(ground: Ground, order: Sequence[Rank]) -> list[int]:
+def _stated_ring(ground: Ground, order: Sequence[Rank]) -> list[int]:
     """The ring that visits the ranks in ``order``."""
     if sorted(order) != list(range(ground.tables.problem.ranks)):
         raise NoRoute("a ring must visit every rank once")
     return _taken(ground, [ground.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)])
 
 
-def _found(ground: Ground, number: int) -> list[int]:
+def _server_by_server(ground: Ground, number: int) -> list[int]:
     """Server by server; alone in one server, any cycle through all ranks."""
     servers = ground.servers
     if len(servers) == 1:
@@ -55,17 +57,16 @@ def _found(ground: Ground, number: int) -> list[int]:
     arcs = ground.tables.problem.arcs
     bridges: list[int] = []
     entered: dict[int, Rank] = {}
-    for s, here in enumerate(servers):
-        there = servers[(s + 1) % len(servers)]
-        goals = there
-        if s + 1 == len(servers) and len(there) > 1:  # not back to where the ring leaves its first server
-            goals = tuple(r for r in there if r != arcs[bridges[0]].src)
-        avoid = frozenset({entered[s]} if s in entered and len(here) > 1 else ())
-        bridges.append(ground.bridge(here, goals, avoid))
+    for s, ranks in enumerate(servers):
+        goals = servers[(s + 1) % len(servers)]
+        if s + 1 == len(servers) and len(goals) > 1:  # not back to where the ring leaves its first server
+            goals = tuple(r for r in goals if r != arcs[bridges[0]].src)
+        avoid = frozenset({entered[s]} if s in entered and len(ranks) > 1 else ())
+        bridges.append(ground.bridge(ranks, goals, avoid))
         entered[(s + 1) % len(servers)] = arcs[bridges[-1]].dst
     ring: list[int] = []
-    for s, here in enumerate(servers):
-        ring += [*ground.path_through(here, entered[s], arcs[bridges[s]].src), bridges[s]]
+    for s, ranks in enumerate(servers):
+        ring += [*ground.path_through(ranks, entered[s], arcs[bridges[s]].src), bridges[s]]
     return _taken(ground, ring)
 
 

@@ -1,10 +1,10 @@
 """Rings of servers: a chunk passes every server once, over NICs that keep their peers, and fans out inside.
 
 A lane is a ring of servers: in each it has one rank that takes chunks from the server before and one that sends
-them on, the same one where that can be. So a NIC talks to one other all the time, and thread blocks that know
-nothing of each other still fill it: a schedule with many partners promises more than its program keeps
-(docs/decisions/0006-throttling.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only. There
-are as many lanes as spread the load best.
+them on, the same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do
+not wait for each other still fill it; of a schedule with many partners the program takes longer than predicted
+(docs/decisions/0006-throttling.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only.
+There are as many lanes as spread the load best.
 
 In an allreduce both phases turn the same way: the reversed problem of its first phase (eq. 8 holds there) is given
 the lanes of the graph as it stands, walked backwards.
@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
 from hetesynth.synthesis.server_groups import Ground
-
-MAX_LANES = 8
-LESS = 0.999  # of the busiest resource's load: what a larger number of lanes must come down to
 
 
 @dataclass
@@ -34,24 +33,25 @@ class Lane:
     bridges: list[int] = field(default_factory=list)
 
 
-def server_ring_routes(tables: CopyProblem) -> Routes:
+def server_ring_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> Routes:
     """Every chunk around its lane. NoRoute: one server only, chunks not for all, or links are missing."""
     collective = tables.problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
         raise NoRoute("some chunk does not go from one rank to all others")
-    ground = Ground(CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables)
+    forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
+    ground = Ground(forward, policy)
     if len(ground.servers) < 2:
         raise NoRoute("there is one server only")
     lanes: list[Lane] = []
     passing: dict[Rank, int] = defaultdict(int)
     best: tuple[float, Routes] | None = None
-    while len(lanes) < MAX_LANES:
+    while len(lanes) < policy.max_lanes:
         lanes.append(_lane(ground, passing))
-        found = _ServerRings(tables, ground, lanes)
-        routes = found.routes()
-        if best is None or found.busiest() < LESS * best[0]:
-            best = found.busiest(), routes
+        rings = _ServerRings(tables, ground, lanes)
+        routes = rings.routes()
+        if best is None or rings.busiest() < policy.lane_gain * best[0]:
+            best = rings.busiest(), routes
     return best[1] if best else []
 
 
@@ -71,21 +71,21 @@ def _lane(ground: Ground, passing: dict[Rank, int]) -> Lane:
     return lane
 
 
-def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, here: int, there: int) -> int:
-    """The least loaded arc; of equal ones that which stays with the ranks where the lane enters ``here`` and
-    leaves ``there``, then with ranks that few lanes use."""
-    pairs = [(u, v) for u in ground.servers[here] for v in ground.servers[there]]
-    found = [(a, u, v) for u, v in pairs for a in ground.between.get((u, v), ())]
-    if not found:
-        raise NoRoute(f"no link from ranks {list(ground.servers[here])} to ranks {list(ground.servers[there])}")
-    into, out = lane.enters.get(here), lane.leaves.get(there)
+def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, source: int, target: int) -> int:
+    """The least loaded arc; of equal ones that which stays with the ranks where the lane enters ``source``
+    and leaves ``target``, then with ranks that few lanes use."""
+    pairs = [(u, v) for u in ground.servers[source] for v in ground.servers[target]]
+    arcs = [(a, u, v) for u, v in pairs for a in ground.between.get((u, v), ())]
+    if not arcs:
+        raise NoRoute(f"no link from ranks {list(ground.servers[source])} to ranks {list(ground.servers[target])}")
+    into, out = lane.enters.get(source), lane.leaves.get(target)
 
     def key(way: tuple[int, Rank, Rank]) -> tuple[float, int, int, int]:
         a, u, v = way
         turns = (into not in (None, u)) + (out not in (None, v))
         return ground.load.after(a), turns, passing[u] + passing[v], a
 
-    return min(found, key=key)[0]
+    return min(arcs, key=key)[0]
 
 
 class _ServerRings:
@@ -104,15 +104,15 @@ class _ServerRings:
 
     def routes(self) -> Routes:
         """A server's chunks spread over the lanes; a chunk takes one that leaves by its own rank where it can."""
-        taken: dict[tuple[int, int], int] = defaultdict(int)  # chunks by (server, lane)
+        chunks: dict[tuple[int, int], int] = defaultdict(int)  # how many, by (server, lane)
         routes: list[list[int]] = []
         for pre in self.tables.problem.collective.pre:
             origin = min(pre)
             home = self.ground.server_of[origin]
             gates = [(lane.enters if self.backwards else lane.leaves)[home] for lane in self.lanes]
-            _, _, chosen = min((taken[home, i], gate != origin, i) for i, gate in enumerate(gates))
-            taken[home, chosen] += 1
-            routes.append(self._tree(origin, home, self.lanes[chosen]))
+            _, _, number = min((chunks[home, i], gate != origin, i) for i, gate in enumerate(gates))
+            chunks[home, number] += 1
+            routes.append(self._tree(origin, home, self.lanes[number]))
         return routes
 
     def _tree(self, origin: Rank, home: int, lane: Lane) -> list[int]:

@@ -19,7 +19,7 @@ from hetesynth.synthesis.server_groups import Ground
 def all_pairs_routes(tables: CopyProblem) -> Routes:
     """One arc for every delivery. NoRoute: two ranks have no link."""
     ground = Ground(tables)
-    return [[_taken(ground, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
+    return [[_least_loaded(ground, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
@@ -53,13 +53,13 @@ def doubling_routes(tables: CopyProblem) -> Routes:
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])
-        wanted = tables.problem.collective.post[k]
-        route, held = [], [origin]
+        targets = tables.problem.collective.post[k]
+        route, holders = [], [origin]
         for bit in (1 << i for i in range(n.bit_length() - 1)):
-            for u in list(held):
-                held.append(u ^ bit)
-                if _leads_to(u ^ bit, bit, wanted, n):
-                    route.append(_taken(ground, u, u ^ bit))
+            for u in list(holders):
+                holders.append(u ^ bit)
+                if _leads_to(u ^ bit, bit, targets, n):
+                    route.append(_least_loaded(ground, u, u ^ bit))
         routes.append(route)
     return routes
 
@@ -71,19 +71,19 @@ def hierarchical_routes(tables: CopyProblem) -> Routes:
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])
-        wanted = tables.problem.collective.post[k] - {origin}
+        targets = tables.problem.collective.post[k] - {origin}
         home = ground.server_of[origin]
         route: list[int] = []
-        for s in sorted({ground.server_of[r] for r in wanted}):
-            inside = [r for r in ground.servers[s] if r in wanted]
+        for s in sorted({ground.server_of[r] for r in targets}):
+            inside = [r for r in ground.servers[s] if r in targets]
             if s == home:
-                route += [_taken(ground, origin, r) for r in inside]
-            elif len(wanted) == 1:
+                route += [_least_loaded(ground, origin, r) for r in inside]
+            elif len(targets) == 1:
                 route += _through_home(ground, origin, inside[0])
             else:
                 landing = _landing(ground, origin, ground.servers[s])
-                route.append(_taken(ground, origin, landing))
-                route += [_taken(ground, landing, r) for r in inside if r != landing]
+                route.append(_least_loaded(ground, origin, landing))
+                route += [_least_loaded(ground, landing, r) for r in inside if r != landing]
         routes.append(route)
     return routes
 
@@ -94,8 +94,8 @@ def _through_home(ground: Ground, origin: Rank, goal: Rank) -> list[int]:
     number = ground.servers[ground.server_of[goal]].index(goal)
     mate = mates[number % len(mates)]
     if mate == origin or ground.arc(mate, goal) is None or ground.arc(origin, mate) is None:
-        return [_taken(ground, origin, goal)]
-    return [_taken(ground, origin, mate), _taken(ground, mate, goal)]
+        return [_least_loaded(ground, origin, goal)]
+    return [_least_loaded(ground, origin, mate), _least_loaded(ground, mate, goal)]
 
 
 def _landing(ground: Ground, origin: Rank, ranks: tuple[Rank, ...]) -> Rank:
@@ -120,19 +120,19 @@ def _deliveries(tables: CopyProblem, k: int) -> list[tuple[Rank, Rank]]:
     return [(origin, r) for r in sorted(collective.post[k] - collective.pre[k])]
 
 
-def _taken(ground: Ground, src: Rank, dst: Rank) -> int:
+def _least_loaded(ground: Ground, src: Rank, dst: Rank) -> int:
     arc = ground.need(src, dst)
     ground.load.take(arc)
     return arc
 
 
-def _leads_to(rank: Rank, bit: int, wanted: frozenset[Rank], n: int) -> bool:
+def _leads_to(rank: Rank, bit: int, targets: frozenset[Rank], n: int) -> bool:
     """Whether a rank that hears in the round of ``bit`` wants the chunk, or passes it on to one that does."""
     later = [1 << i for i in range(n.bit_length() - 1) if 1 << i > bit]
     reached = [rank]
     for b in later:
         reached += [r ^ b for r in reached]
-    return any(r in wanted for r in reached)
+    return any(r in targets for r in reached)
 
 
 def _shortest_tree(tables: CopyProblem, origins: frozenset[Rank]) -> dict[Rank, int]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.server_rings import server_ring_routes
@@ -22,16 +24,25 @@ from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
-Router = Callable[[CopyProblem], Routes]
+Router = Callable[[CopyProblem, BaselinesPolicy], Routes]
 
 
-def _nccl_ring(tables: CopyProblem) -> Routes:
+def _nccl_ring(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
     """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
-    return (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else ring_routes)(tables)
+    if tables.problem.collective.name in PERSONALIZED:
+        return all_pairs_routes(tables)
+    return ring_routes(tables, policy=policy)
 
 
-def _nccl_tree(tables: CopyProblem) -> Routes:
-    return (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else double_tree_routes)(tables)
+def _nccl_tree(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
+    if tables.problem.collective.name in PERSONALIZED:
+        return all_pairs_routes(tables)
+    return double_tree_routes(tables, policy)
+
+
+def _without_policy(router: Callable[[CopyProblem], Routes]) -> Router:
+    """A router that decides by no threshold."""
+    return lambda tables, _: router(tables)
 
 
 def _shortest(tables: CopyProblem) -> Routes:
@@ -45,25 +56,27 @@ def _shortest(tables: CopyProblem) -> Routes:
 
 def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
-    asked: dict[int, tuple[CopyProblem, Routes]] = {}  # the last problem by its identity, which the tables keep
+    # the last problem by its identity, which the tables keep, and the policy
+    latest: dict[tuple[int, BaselinesPolicy], tuple[CopyProblem, Routes]] = {}
 
-    def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
-        if id(problem) not in asked:
-            asked.clear()
+    def routed(problem: Problem, policy: BaselinesPolicy) -> tuple[CopyProblem, Routes]:
+        key = id(problem), policy
+        if key not in latest:
+            latest.clear()
             tables = CopyProblem(problem)
-            asked[id(problem)] = tables, router(tables)
-        return asked[id(problem)]
+            latest[key] = tables, router(tables, policy)
+        return latest[key]
 
     def refuses(problem: Problem) -> str | None:
         try:
-            routed(problem)
+            _, routes = routed(problem, DEFAULT.baselines)
         except NoRoute as missing:
             return str(missing)
-        return excess(problem, (a for route in asked[id(problem)][1] for a in route))
+        return excess(problem, (a for route in routes for a in route))
 
     def improve(search: Search) -> None:
-        tables, routes = routed(search.problem)
-        asked.clear()
+        tables, routes = routed(search.problem, search.policy.baselines)
+        latest.clear()
         schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
         if schedule is None:
             return
@@ -77,21 +90,21 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     that is solved backwards is told, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
-    def router(tables: CopyProblem) -> Routes:
+    def router(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
         if tables.problem.collective.name in PERSONALIZED:
             return all_pairs_routes(tables)
         arc = tables.problem.arcs[0]
-        return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
+        return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards, policy)
 
     return baseline("ring", router)
 
 
 RING = baseline("ring", _nccl_ring)
 DOUBLE_TREE = baseline("double-tree", _nccl_tree)
-SHORTEST_PATHS = baseline("sph", _shortest)
-ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
-DOUBLING = baseline("doubling", doubling_routes)
+SHORTEST_PATHS = baseline("sph", _without_policy(_shortest))
+ALL_PAIRS = baseline("all-pairs", _without_policy(all_pairs_routes))
+DOUBLING = baseline("doubling", _without_policy(doubling_routes))
 SERVER_RINGS = baseline("server-rings", server_ring_routes)
-HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
+HIERARCHICAL = baseline("hierarchical", _without_policy(hierarchical_routes))
 
 BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)
