@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatePolicy:
     """How exactly a program is simulated."""
+
+    max_loops: int = threshold(
+        64,
+        "loops",
+        "So many loops of a program are simulated at most; further ones are extrapolated. Not measured.",
+    )
+    min_loops: int = threshold(
+        6,
+        "loops",
+        "So many are simulated in any case: the mean length of a loop is taken from them. Not measured.",
+    )
+    max_tasks: int = threshold(
+        300_000,
+        "tasks of all simulated loops",
+        "More are extrapolated: simulating them takes minutes. Not measured.",
+    )
+    max_work: int = threshold(
+        300_000_000,
+        "tasks x connections",
+        "The same for programs whose connections may all share one resource, as rates are then computed for all "
+        "of them at every event. Not measured.",
+    )

@@ -18,7 +18,8 @@ from hetesynth.model.timeline import Ints, Timeline, TransferGraph
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.simulate import fluid_kernel
-from hetesynth.simulate.fluid_kernel import Fields, State
+from hetesynth.simulate.fluid_kernel import State
+from hetesynth.simulate.fluid_records import RESOURCE, TASK, USE, Fields
 
 Records = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,10 +53,10 @@ _RESULTS = ("ready", "begin", "sent", "end")
 def _state(graph: TransferGraph) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
     order = np.argsort(graph.waits, kind="stable")
-    used = _records(fluid_kernel.USE, uses)
+    used = _records(USE, uses)
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
-    tasks = _records(fluid_kernel.TASK, n)
+    tasks = _records(TASK, n)
     tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
@@ -64,7 +65,7 @@ def _state(graph: TransferGraph) -> State:
     tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
     followers_start = _starts(graph.waits, n)
     tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
-    limits = _records(fluid_kernel.RESOURCE, resources)
+    limits = _records(RESOURCE, resources)
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]

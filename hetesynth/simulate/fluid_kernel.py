@@ -18,7 +18,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 Row = Any  # a list, or an array, of records, floats or integers
-Fields = tuple[tuple[str, str], ...]  # of a record: names and types
 
 TOGETHER = 2e-13  # of the time: events closer than this are rounding apart
 SLACK = 1e-12  # of a rate: a resource asked for this little more than it has is not tight
@@ -30,7 +29,7 @@ LOST, GAINED = 1, 2  # a flow, since rates were set
 
 
 class State(NamedTuple):
-    """n tasks, R resources, U uses (a use: one task on one resource), D dependences. Their records: below."""
+    """n tasks, R resources, U uses (a use: one task on one resource), D dependences; records: fluid_records.py."""
 
     tasks: Row  # n records
     resources: Row  # R records
@@ -42,47 +41,11 @@ class State(NamedTuple):
     members: Row  # R: tight resources of the component being filled
     waiting: Row  # n: flows of the component
     fresh: Row  # n: flows that started since rates were set
-    ended: Row  # n: tasks whose followers are to be told
+    ended: Row  # n: tasks whose followers do not know yet
     counts: Row  # how many entries of heap, touched, members, waiting, fresh and ended are in use
 
 
-HEAP, TOUCHED, MEMBERS, WAITING, FRESH, TOLD = 0, 1, 2, 3, 4, 5
-
-TASK: Fields = (
-    ("delay", "f8"),
-    ("size", "f8"),  # bytes, held ones included
-    ("after", "f8"),
-    ("limit", "f8"),  # the rate when it is alone
-    ("ready", "f8"),  # results
-    ("begin", "f8"),
-    ("sent", "f8"),
-    ("end", "f8"),
-    ("left", "f8"),  # bytes not yet sent at ``since``
-    ("since", "f8"),
-    ("speed", "f8"),  # present rate
-    ("key", "f8"),  # when its next event is
-    ("missing", "i4"),  # tasks still waited for
-    ("phase", "i4"),
-    ("place", "i4"),  # in the heap, -1: not there
-    ("first_use", "i4"),
-    ("end_use", "i4"),
-    ("first_follower", "i4"),
-    ("end_follower", "i4"),
-    ("is_waiting", "i4"),
-)
-RESOURCE: Fields = (
-    ("rate", "f8"),  # bytes per second
-    ("asked", "f8"),  # what its flows would draw if each were alone
-    ("spare", "f8"),  # bytes per second not yet given
-    ("level", "f8"),  # the rate of the flows that it holds back, while it is tight; infinite: it holds back none
-    ("first_flow", "i4"),  # in ``flows``
-    ("active", "i4"),  # flows
-    ("open", "i4"),  # flows without a rate yet
-    ("tight", "i4"),
-    ("is_touched", "i4"),
-    ("is_member", "i4"),
-)
-USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
+HEAP, TOUCHED, MEMBERS, WAITING, FRESH, NEWLY_ENDED = 0, 1, 2, 3, 4, 5
 
 
 def sift_up(s: State, at: int) -> None:
@@ -192,11 +155,11 @@ def stop_flow(s: State, task: int) -> None:
 
 
 def finish(s: State, now: float) -> int:
-    """Tell the followers of those that have ended, and of followers that need no time; how many ended."""
-    told = 0
-    while told < s.counts[TOLD]:
-        t = s.tasks[s.ended[told]]
-        told += 1
+    """Make the followers of tasks that ended ready, at once those that need no time; how many ended."""
+    handled = 0
+    while handled < s.counts[NEWLY_ENDED]:
+        t = s.tasks[s.ended[handled]]
+        handled += 1
         t.phase = ENDED
         t.end = now
         for i in range(t.first_follower, t.end_follower):
@@ -204,7 +167,7 @@ def finish(s: State, now: float) -> int:
             s.tasks[follower].missing -= 1
             if s.tasks[follower].missing == 0:
                 make_ready(s, follower, now)
-    return told
+    return handled
 
 
 def make_ready(s: State, task: int, now: float) -> None:
@@ -236,8 +199,8 @@ def compute(s: State, task: int, now: float) -> None:
     if t.after > 0.0:
         set_event(s, task, now + t.after)
     else:
-        s.ended[s.counts[TOLD]] = task
-        s.counts[TOLD] += 1
+        s.ended[s.counts[NEWLY_ENDED]] = task
+        s.counts[NEWLY_ENDED] += 1
 
 
 def join(s: State, task: int) -> None:
@@ -420,7 +383,7 @@ def set_rates(s: State, now: float) -> None:
 def advance(s: State, task: int) -> int:
     """Handle the event of ``task``; how many tasks ended."""
     now = s.tasks[task].key
-    s.counts[TOLD] = 0
+    s.counts[NEWLY_ENDED] = 0
     if s.tasks[task].phase == DELAY:
         send(s, task, now)
     elif s.tasks[task].phase == FLOW:
@@ -428,7 +391,7 @@ def advance(s: State, task: int) -> int:
         compute(s, task, now)
     else:
         s.ended[0] = task
-        s.counts[TOLD] = 1
+        s.counts[NEWLY_ENDED] = 1
     return finish(s, now)
 
 

@@ -123,7 +123,7 @@ class SizedTasks:
     def graph(self, unit: float) -> TransferGraph:
         """The graph for a unit of ``unit`` bytes."""
         uses, uses_start = self._uses
-        delay, held = self._alpha
+        delay, held_bytes = self._alpha
         return TransferGraph(
             names=self.costs.resource_names,
             rate=np.asarray(self.costs.resource_rate, dtype=np.float64),
@@ -133,6 +133,6 @@ class SizedTasks:
             uses_start=uses_start,
             delay=delay + self.before * unit,
             size=np.where(self.link < 0, 0.0, self.units * unit),
-            occupied=held,
+            occupied=held_bytes,
             after=self.after * unit,
         )

@@ -44,7 +44,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (put or lone signal, wait that is told of it)."""
+    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (put or lone signal, wait that it ends)."""
 
     tasks: SizedTasks
     places: tuple[PlanTask, ...]
@@ -102,7 +102,7 @@ class _Execution:
         ]
         self._ends = self._channels()
         self._put: dict[tuple[Rank, Rank], int] = {}  # over memory: the last put that no signal has told of yet
-        self._told: dict[int, int] = {}  # signal -> the put that it comes with
+        self._put_of_signal: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
         self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
         for g, gpu in enumerate(plan.gpus):
@@ -123,20 +123,20 @@ class _Execution:
 
     def _channels(self) -> dict[tuple[int, ChannelType, int], _End]:
         """All ends. The k-th channel to a peer meets the peer's k-th back and takes its turn among equal links."""
-        found: dict[tuple[int, ChannelType, int], _End] = {}
+        ends_of: dict[tuple[int, ChannelType, int], _End] = {}
         between: dict[tuple[Rank, Rank, ChannelType], list[_End]] = defaultdict(list)
         for g, gpu in enumerate(self._plan.gpus):
             for kind in CHANNEL_TYPES:
                 for c, peer in enumerate(gpu.peers(kind)):
                     same = between[g, peer, kind]
-                    there = (g, peer) in self._links or (peer, g) not in self._links
-                    link = self._link(g, peer, len(same)) if there else self._link(peer, g)
-                    found[g, kind, c] = _End(g, peer, kind, link, there)
-                    same.append(found[g, kind, c])
+                    forward = (g, peer) in self._links or (peer, g) not in self._links
+                    link = self._link(g, peer, len(same)) if forward else self._link(peer, g)
+                    ends_of[g, kind, c] = _End(g, peer, kind, link, forward)
+                    same.append(ends_of[g, kind, c])
         for (g, peer, kind), ends in between.items():
             for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
                 end.far = far
-        return found
+        return ends_of
 
     def _link(self, src: Rank, dst: Rank, turn: int = 0) -> int:
         """The fastest link from ``src`` to ``dst``."""
@@ -179,7 +179,7 @@ class _Execution:
             return False
         signals = [end.inbox.popleft() for end in ends]
         task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
-        self._messages += [(self._told.get(signal, signal), task) for signal in signals]
+        self._messages += [(self._put_of_signal.get(signal, signal), task) for signal in signals]
         block.after = (task,)
         return True
 
@@ -189,27 +189,27 @@ class _Execution:
         end.fresh = None
         if put is not None:
             task = self._local(block, waits, (end.peer,))
-            self._told[task] = put
+            self._put_of_signal[task] = put
         else:
             task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
         if end.far is not None:
             end.far.inbox.append(task)
 
     def _barrier(self, block: _Block, x: PlanOperation) -> bool:
-        here = self._at_barrier[block.gpu, x.barrier or 0]
+        waiting = self._at_barrier[block.gpu, x.barrier or 0]
         if block.arrived:
-            if block in here:
+            if block in waiting:
                 return False
             block.arrived = False
             return True
         block.arrived = True
-        here.append(block)
-        if len(here) < (x.blocks or 1):
+        waiting.append(block)
+        if len(waiting) < (x.blocks or 1):
             return False
-        meeting = self._local(block, [task for member in here for task in member.after])
-        for member in here:
+        meeting = self._local(block, [task for member in waiting for task in member.after])
+        for member in waiting:
             member.after = (meeting if member is block else self._local(member, [*member.after, meeting]),)
-        here.clear()
+        waiting.clear()
         block.arrived = False
         return True
 
@@ -292,15 +292,15 @@ class _Execution:
 
     def _ends_of(self, block: _Block, x: PlanOperation) -> Sequence[_End]:
         kind = x.channel_type or "memory"
-        known = self._plan.gpus[block.gpu].blocks[block.index].channels(kind)
-        return [self._ends[block.gpu, kind, known[c]] for c in x.channels]
+        numbers = self._plan.gpus[block.gpu].blocks[block.index].channels(kind)
+        return [self._ends[block.gpu, kind, numbers[c]] for c in x.channels]
 
     def _cell(self, block: _Block, x: PlanOperation, part: Slice) -> Cell:
         if isinstance(part, LocalSlice):
             return block.gpu, part.buffer, part.index
         gpu = self._plan.gpus[block.gpu]
-        known = gpu.blocks[block.index].buffers(x.channel_type or "memory")
-        remote = gpu.remote_buffers[known[part.buffer_id]]
+        numbers = gpu.blocks[block.index].buffers(x.channel_type or "memory")
+        remote = gpu.remote_buffers[numbers[part.buffer_id]]
         return remote.rank, remote.buffer, part.index
 
 

@@ -20,17 +20,14 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.program import RECEIVES, SENDS, Instruction, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.simulate.graph_builder import SizedTasks
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
 
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
-
-MAX_LOOPS = 64  # simulated one by one; more are extrapolated
-MIN_LOOPS = 6  # whatever they cost
-MAX_TASKS = 300_000  # of all simulated loops
-MAX_WORK = 300_000_000  # tasks x thread blocks that send, which may all share one resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class ProgramTasks:
     loops: float
 
     def whole(self, timeline: Timeline) -> tuple[float, float]:
-        """Seconds of all loops, and how far the loops are from a steady state (0: equally long).
+        """Seconds of all loops, and by how much the lengths of loops differ from their mean (0: equally long).
 
         With more loops than were simulated, each further one is taken to be as long as the middle half of the
         simulated ones are on average. That is exact when these are equally long. Where loops overlap for long, it
@@ -87,8 +84,15 @@ class ProgramLoops:
     """
 
     def __init__(
-        self, program: Program, costs: Costs, *, target: Target = PORTABLE, slots: int | None = None
+        self,
+        program: Program,
+        costs: Costs,
+        *,
+        target: Target = PORTABLE,
+        slots: int | None = None,
+        policy: SimulatePolicy = DEFAULT.simulate,
     ) -> None:
+        self._policy = policy
         self._program, self._costs = program, costs
         self._fifo = target.fifo(program.protocol, program.collective)
         self._most = target.max_count
@@ -102,8 +106,9 @@ class ProgramLoops:
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
         tasks = max(1, len(loop.places))
-        affordable = min(MAX_TASKS // tasks, MAX_WORK // (tasks * max(1, loop.connections)))
-        most = min(MAX_LOOPS, max(MIN_LOOPS, affordable))
+        policy = self._policy
+        affordable = min(policy.max_tasks // tasks, policy.max_work // (tasks * max(1, loop.connections)))
+        most = min(policy.max_loops, max(policy.min_loops, affordable))
         simulated = min(math.ceil(loops), most)
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
@@ -197,10 +202,10 @@ class _Loop:
             count = len(connection.sends)
             if count != len(connection.takes):
                 raise ValueError(f"{src} sends {count} messages to {dst} on channel {channel}, which takes others")
-            for k, (sent, taken) in enumerate(zip(connection.sends, connection.takes, strict=True)):
-                self._waits.append((taken, sent, 0))
+            for k, (send, receive) in enumerate(zip(connection.sends, connection.takes, strict=True)):
+                self._waits.append((receive, send, 0))
                 back, which = divmod(k - slots, count)
-                self._waits.append((sent, connection.takes[which], -back))
+                self._waits.append((send, connection.takes[which], -back))
 
     def _wait_for_steps(self) -> None:
         first: dict[tuple[int, int, int], int] = {}

@@ -37,35 +37,35 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
 def _after_data(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
     """The tasks of the transfers, which wait for data alone."""
     arrivals = _Arrivals(costs)
-    made = []
+    numbers = []
     for t in schedule.transfers:
-        made.append(tasks.send(t.link, arrivals.before(t), after=_gamma(t, costs)))
-        arrivals.add(t, made[-1])
-    return made
+        numbers.append(tasks.send(t.link, arrivals.before(t), after=_gamma(t, costs)))
+        arrivals.add(t, numbers[-1])
+    return numbers
 
 
 def _after_steps(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
     """The tasks of the transfers, which wait for the end of earlier ticks, and so for their data."""
     ended = _Earlier(tasks, lambda _: (0,))
-    made = []
+    numbers = []
     for t in schedule.transfers:
-        made.append(tasks.send(t.link, ended.before(t), after=_gamma(t, costs)))
-        ended.add(t, made[-1])
-    return made
+        numbers.append(tasks.send(t.link, ended.before(t), after=_gamma(t, costs)))
+        ended.add(t, numbers[-1])
+    return numbers
 
 
 def _in_order(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
     """The tasks of the transfers, whose bytes queue on each resource by tick while alpha and gamma pass."""
     arrivals = _Arrivals(costs)
     sent = _Earlier(tasks, lambda t: costs.link_resources[t.link])
-    made = []
+    numbers = []
     for t in schedule.transfers:
         delay = tasks.alpha(t.link, arrivals.before(t))
-        made.append(tasks.send(t.link, [delay, *sent.before(t)], delayed=False))
-        sent.add(t, made[-1])
+        numbers.append(tasks.send(t.link, [delay, *sent.before(t)], delayed=False))
+        sent.add(t, numbers[-1])
         gamma = _gamma(t, costs)
-        arrivals.add(t, tasks.local(made[-1:], seconds_per_byte=gamma) if gamma else made[-1])
-    return made
+        arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
+    return numbers
 
 
 def _gamma(t: Transfer, costs: Costs) -> float:
@@ -96,17 +96,17 @@ class _Earlier:
         self._last: dict[int, tuple[int, int, int]] = {}  # the last meeting point: its tick, task and members
 
     def before(self, t: Transfer) -> list[int]:
-        found = (self._meeting(group, t.start) for group in self._groups(t))
-        return [task for task in found if task >= 0]
+        meetings = (self._meeting(group, t.start) for group in self._groups(t))
+        return [task for task in meetings if task >= 0]
 
     def _meeting(self, group: int, start: int) -> int:
-        tick, task, known = self._last.get(group, (-1, -1, 0))
+        tick, task, earlier = self._last.get(group, (-1, -1, 0))
         if tick == start:
             return task
         members = self._members.get(group, [])
         count = bisect_right(members, (start, len(self._tasks)))
-        if count > known:
-            waits = [member for _, member in members[known:count]]
+        if count > earlier:
+            waits = [member for _, member in members[earlier:count]]
             task = self._tasks.local(waits if task < 0 else [task, *waits])
         self._last[group] = (start, task, count)
         return task

@@ -15,8 +15,9 @@ from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.simulate.engine import simulate
-from hetesynth.simulate.program import MAX_LOOPS, MIN_LOOPS, ProgramLoops
+from hetesynth.simulate.program import ProgramLoops
 
 MB = 10**6
 MESSAGE = 2 * 1024 * 1024
@@ -135,7 +136,7 @@ def chain(ranks: int) -> tuple[Topology, Program]:
     return cluster(ranks, links), program("broadcast", 1, gpus, root=0)
 
 
-@pytest.mark.parametrize("loops", [1, 2, 7, MAX_LOOPS])
+@pytest.mark.parametrize("loops", [1, 2, 7, DEFAULT.simulate.max_loops])
 def test_loops_are_pipelined(loops: int) -> None:
     """Down a chain of h hops, l slices take h + l - 1 turns."""
     topology, made = chain(5)
@@ -143,8 +144,8 @@ def test_loops_are_pipelined(loops: int) -> None:
     assert us(topology, made, loops * MESSAGE) == pytest.approx((4 + loops - 1) * turn, rel=1e-9)
 
 
-@pytest.mark.parametrize("loops", [MAX_LOOPS + 1, 1000, Fraction(20001, 2)])
-def test_extrapolated_loops_are_exact_in_a_steady_state(loops: Fraction | int) -> None:
+@pytest.mark.parametrize("loops", [DEFAULT.simulate.max_loops + 1, 1000, Fraction(20001, 2)])
+def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction | int) -> None:
     topology, made = chain(5)
     found = ProgramPredictor(topology, made).predict(int(loops * MESSAGE))
     turn = 2 + MESSAGE / 50e3
@@ -205,7 +206,7 @@ def test_never_below_the_bound(make, size: int) -> None:
     assert found.seconds >= bound * (1 - 1e-12)
     fullest = max(use.size / use.rate for use in found.timeline.uses())
     assert found.seconds >= fullest / tasks.simulated * tasks.loops * (1 - 1e-2)
-    assert tasks.simulated >= min(MIN_LOOPS, tasks.loops)
+    assert tasks.simulated >= min(DEFAULT.simulate.min_loops, tasks.loops)
 
 
 def test_programs_that_cannot_run_are_refused() -> None:
