@@ -12,8 +12,8 @@ from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, arcs_between
 
 
-class Ground:
-    """A problem's graph with its servers and what its resources carry so far."""
+class ServerGraph:
+    """A problem's ranks and arcs with its servers, and the load of its resources so far."""
 
     def __init__(self, tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> None:
         self.policy = policy

@@ -18,7 +18,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.synthesis.auto import AUTO_RLIMIT_NEIGHBOURHOOD
 from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import neighbourhood_search as windows
+from hetesynth.synthesis.smt import neighbourhood_search
 from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -32,7 +32,7 @@ CASES = [
 
 def main() -> None:
     """One line a case."""
-    print("| case | bound | greedy round | with windows | CPU s | ended by |\n|---|---|---|---|---|---|")
+    print("| case | bound | greedy round | with lns | CPU s | ended by |\n|---|---|---|---|---|---|")
     for cluster, collective in CASES:
         if not any(word in f"{cluster} {collective}" for word in sys.argv[1:] or [""]):
             continue
@@ -44,7 +44,7 @@ def main() -> None:
             direct.improve(search)
         before = search.best.makespan if search.best else 0
         started = time.process_time()
-        windows.improve(search, rlimit=AUTO_RLIMIT_NEIGHBOURHOOD)
+        neighbourhood_search.improve(search, rlimit=AUTO_RLIMIT_NEIGHBOURHOOD)
         seconds = time.process_time() - started
         after = search.best.makespan if search.best else 0
         print(

@@ -153,6 +153,14 @@ def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction
     assert found.unsteady < 1e-9
 
 
+def test_how_many_loops_are_simulated_is_policy() -> None:
+    topology, made = chain(3)
+    costs = ProgramPredictor(topology, made).costs
+    few = ProgramLoops(made, costs, policy=replace(DEFAULT.simulate, max_loops=8))
+    assert few.tasks(100 * MESSAGE).simulated == 8
+    assert ProgramLoops(made, costs).tasks(100 * MESSAGE).simulated == DEFAULT.simulate.max_loops
+
+
 def test_the_last_slice_is_what_is_left() -> None:
     topology, made = chain(2)
     answer = 2 * 2 + (MESSAGE + 1000) / 50e3

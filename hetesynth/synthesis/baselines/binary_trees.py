@@ -15,21 +15,21 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Routes
-from hetesynth.synthesis.server_groups import Ground
+from hetesynth.synthesis.server_groups import ServerGraph
 
 Edge = tuple[Rank, Rank]
 
 
 def double_tree_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> Routes:
     """Every chunk over the tree of its part. NoRoute: a link the tree needs is missing in one direction."""
-    ground = Ground(tables, policy)
+    graph = ServerGraph(tables, policy)
     collective = tables.problem.collective
     number = min(policy.max_channels, max(2, collective.chunks_per_rank))
-    trees = [_tree(ground, part) for part in range(number)]
+    trees = [_tree(graph, part) for part in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):
         edges = trees[(chunk.part if collective.chunks_per_rank > 1 else k) % len(trees)]
-        routes.append(_from(ground, edges, collective.pre[k]))
+        routes.append(_from(graph, edges, collective.pre[k]))
     return routes
 
 
@@ -51,26 +51,26 @@ def _parent(i: int, n: int) -> int | None:
     return up if up < n else i ^ bit
 
 
-def _tree(ground: Ground, part: int) -> list[Edge]:
+def _tree(graph: ServerGraph, part: int) -> list[Edge]:
     """The edges of one tree over ranks: chains inside servers, the least loaded links between them."""
-    servers = ground.servers
-    arcs = ground.tables.problem.arcs
+    servers = graph.servers
+    arcs = graph.tables.problem.arcs
     above = parents(len(servers))[part % 2]
     edges: list[Edge] = []
     for s, up in enumerate(above):
         if up is not None:
-            bridge = ground.bridge(servers[up], servers[s])
-            ground.load.take(bridge)
+            bridge = graph.bridge(servers[up], servers[s])
+            graph.load.take(bridge)
             edges.append((arcs[bridge].src, arcs[bridge].dst))
     for ranks in servers:
         start = ranks[part % len(ranks)]
-        for arc in ground.path_through(ranks, start, None):
-            ground.load.take(arc)
+        for arc in graph.path_through(ranks, start, None):
+            graph.load.take(arc)
             edges.append((arcs[arc].src, arcs[arc].dst))
     return edges
 
 
-def _from(ground: Ground, edges: list[Edge], origins: frozenset[Rank]) -> list[int]:
+def _from(graph: ServerGraph, edges: list[Edge], origins: frozenset[Rank]) -> list[int]:
     """The tree's edges turned away from the origins."""
     near: dict[Rank, list[Rank]] = defaultdict(list)
     for u, v in edges:
@@ -84,5 +84,5 @@ def _from(ground: Ground, edges: list[Edge], origins: frozenset[Rank]) -> list[i
             if to not in reached:
                 reached.add(to)
                 queue.append(to)
-                route.append(ground.need(at, to))
+                route.append(graph.need(at, to))
     return route

@@ -13,7 +13,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
-from hetesynth.synthesis.server_groups import Ground
+from hetesynth.synthesis.server_groups import ServerGraph
 
 
 def ring_routes(
@@ -23,9 +23,9 @@ def ring_routes(
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    ground = Ground(tables, policy)
+    graph = ServerGraph(tables, policy)
     number = min(policy.max_channels, len(orders) or collective.chunks_per_rank)
-    rings = [_stated_ring(ground, orders[i]) if orders else _server_by_server(ground, i) for i in range(number)]
+    rings = [_stated_ring(graph, orders[i]) if orders else _server_by_server(graph, i) for i in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):
         around = rings[chunk.part % number]
@@ -42,19 +42,19 @@ def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, targets: froz
     return turned[: last + 1]
 
 
-def _stated_ring(ground: Ground, order: Sequence[Rank]) -> list[int]:
+def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> list[int]:
     """The ring that visits the ranks in ``order``."""
-    if sorted(order) != list(range(ground.tables.problem.ranks)):
+    if sorted(order) != list(range(graph.tables.problem.ranks)):
         raise NoRoute("a ring must visit every rank once")
-    return _taken(ground, [ground.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)])
+    return _taken(graph, [graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)])
 
 
-def _server_by_server(ground: Ground, number: int) -> list[int]:
+def _server_by_server(graph: ServerGraph, number: int) -> list[int]:
     """Server by server; alone in one server, any cycle through all ranks."""
-    servers = ground.servers
+    servers = graph.servers
     if len(servers) == 1:
-        return _taken(ground, _cycle(ground, servers[0]))
-    arcs = ground.tables.problem.arcs
+        return _taken(graph, _cycle(graph, servers[0]))
+    arcs = graph.tables.problem.arcs
     bridges: list[int] = []
     entered: dict[int, Rank] = {}
     for s, ranks in enumerate(servers):
@@ -62,26 +62,26 @@ def _server_by_server(ground: Ground, number: int) -> list[int]:
         if s + 1 == len(servers) and len(goals) > 1:  # not back to where the ring leaves its first server
             goals = tuple(r for r in goals if r != arcs[bridges[0]].src)
         avoid = frozenset({entered[s]} if s in entered and len(ranks) > 1 else ())
-        bridges.append(ground.bridge(ranks, goals, avoid))
+        bridges.append(graph.bridge(ranks, goals, avoid))
         entered[(s + 1) % len(servers)] = arcs[bridges[-1]].dst
     ring: list[int] = []
     for s, ranks in enumerate(servers):
-        ring += [*ground.path_through(ranks, entered[s], arcs[bridges[s]].src), bridges[s]]
-    return _taken(ground, ring)
+        ring += [*graph.path_through(ranks, entered[s], arcs[bridges[s]].src), bridges[s]]
+    return _taken(graph, ring)
 
 
-def _cycle(ground: Ground, ranks: Sequence[Rank]) -> list[int]:
+def _cycle(graph: ServerGraph, ranks: Sequence[Rank]) -> list[int]:
     """A cycle through all ranks: a path to some rank with a link back."""
-    backs = [ground.arc(r, ranks[0]) for r in ranks[1:]]
-    for back in sorted((a for a in backs if a is not None), key=lambda a: (ground.load.after(a), a)):
+    backs = [graph.arc(r, ranks[0]) for r in ranks[1:]]
+    for back in sorted((a for a in backs if a is not None), key=lambda a: (graph.load.after(a), a)):
         try:
-            return [*ground.path_through(ranks, ranks[0], ground.tables.problem.arcs[back].src), back]
+            return [*graph.path_through(ranks, ranks[0], graph.tables.problem.arcs[back].src), back]
         except NoRoute:
             continue
     raise NoRoute("no ring through all ranks was found")
 
 
-def _taken(ground: Ground, ring: list[int]) -> list[int]:
+def _taken(graph: ServerGraph, ring: list[int]) -> list[int]:
     for arc in ring:
-        ground.load.take(arc)
+        graph.load.take(arc)
     return ring

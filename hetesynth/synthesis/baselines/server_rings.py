@@ -21,7 +21,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
-from hetesynth.synthesis.server_groups import Ground
+from hetesynth.synthesis.server_groups import ServerGraph
 
 
 @dataclass
@@ -40,50 +40,50 @@ def server_ring_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.ba
     if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
         raise NoRoute("some chunk does not go from one rank to all others")
     forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
-    ground = Ground(forward, policy)
-    if len(ground.servers) < 2:
+    graph = ServerGraph(forward, policy)
+    if len(graph.servers) < 2:
         raise NoRoute("there is one server only")
     lanes: list[Lane] = []
     passing: dict[Rank, int] = defaultdict(int)
     best: tuple[float, Routes] | None = None
     while len(lanes) < policy.max_lanes:
-        lanes.append(_lane(ground, passing))
-        rings = _ServerRings(tables, ground, lanes)
+        lanes.append(_lane(graph, passing))
+        rings = _ServerRings(tables, graph, lanes)
         routes = rings.routes()
         if best is None or rings.busiest() < policy.lane_gain * best[0]:
             best = rings.busiest(), routes
     return best[1] if best else []
 
 
-def _lane(ground: Ground, passing: dict[Rank, int]) -> Lane:
+def _lane(graph: ServerGraph, passing: dict[Rank, int]) -> Lane:
     """One more lane; ``passing`` counts how many enter and leave by a rank."""
     lane = Lane()
-    arcs = ground.tables.problem.arcs
-    for s in range(len(ground.servers)):
-        following = (s + 1) % len(ground.servers)
-        arc = _bridge(ground, passing, lane, s, following)
+    arcs = graph.tables.problem.arcs
+    for s in range(len(graph.servers)):
+        following = (s + 1) % len(graph.servers)
+        arc = _bridge(graph, passing, lane, s, following)
         lane.bridges.append(arc)
         lane.leaves[s], lane.enters[following] = arcs[arc].src, arcs[arc].dst
     for arc in lane.bridges:
-        ground.load.take(arc)
+        graph.load.take(arc)
         for rank in (arcs[arc].src, arcs[arc].dst):
             passing[rank] += 1
     return lane
 
 
-def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, source: int, target: int) -> int:
+def _bridge(graph: ServerGraph, passing: dict[Rank, int], lane: Lane, source: int, target: int) -> int:
     """The least loaded arc; of equal ones that which stays with the ranks where the lane enters ``source``
     and leaves ``target``, then with ranks that few lanes use."""
-    pairs = [(u, v) for u in ground.servers[source] for v in ground.servers[target]]
-    arcs = [(a, u, v) for u, v in pairs for a in ground.between.get((u, v), ())]
+    pairs = [(u, v) for u in graph.servers[source] for v in graph.servers[target]]
+    arcs = [(a, u, v) for u, v in pairs for a in graph.between.get((u, v), ())]
     if not arcs:
-        raise NoRoute(f"no link from ranks {list(ground.servers[source])} to ranks {list(ground.servers[target])}")
+        raise NoRoute(f"no link from ranks {list(graph.servers[source])} to ranks {list(graph.servers[target])}")
     into, out = lane.enters.get(source), lane.leaves.get(target)
 
     def key(way: tuple[int, Rank, Rank]) -> tuple[float, int, int, int]:
         a, u, v = way
         turns = (into not in (None, u)) + (out not in (None, v))
-        return ground.load.after(a), turns, passing[u] + passing[v], a
+        return graph.load.after(a), turns, passing[u] + passing[v], a
 
     return min(arcs, key=key)[0]
 
@@ -91,8 +91,8 @@ def _bridge(ground: Ground, passing: dict[Rank, int], lane: Lane, source: int, t
 class _ServerRings:
     """Every chunk on its lane, and what that puts on every resource."""
 
-    def __init__(self, tables: CopyProblem, ground: Ground, lanes: Sequence[Lane]) -> None:
-        self.tables, self.ground, self.lanes = tables, ground, lanes
+    def __init__(self, tables: CopyProblem, graph: ServerGraph, lanes: Sequence[Lane]) -> None:
+        self.tables, self.graph, self.lanes = tables, graph, lanes
         self.backwards = tables.problem.exclusive_reduction
         self.between = arcs_between(tables)
         self.load = Load(tables)
@@ -108,7 +108,7 @@ class _ServerRings:
         routes: list[list[int]] = []
         for pre in self.tables.problem.collective.pre:
             origin = min(pre)
-            home = self.ground.server_of[origin]
+            home = self.graph.server_of[origin]
             gates = [(lane.enters if self.backwards else lane.leaves)[home] for lane in self.lanes]
             _, _, number = min((chunks[home, i], gate != origin, i) for i, gate in enumerate(gates))
             chunks[home, number] += 1
@@ -116,7 +116,7 @@ class _ServerRings:
         return routes
 
     def _tree(self, origin: Rank, home: int, lane: Lane) -> list[int]:
-        servers = self.ground.servers
+        servers = self.graph.servers
         landings = lane.leaves if self.backwards else lane.enters
         turn = -1 if self.backwards else 1
         at, route = home, self._fan(origin, servers[home], lane.bridges[home])

@@ -13,13 +13,13 @@ import heapq
 from hetesynth.model.topology import Rank
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
-from hetesynth.synthesis.server_groups import Ground
+from hetesynth.synthesis.server_groups import ServerGraph
 
 
 def all_pairs_routes(tables: CopyProblem) -> Routes:
     """One arc for every delivery. NoRoute: two ranks have no link."""
-    ground = Ground(tables)
-    return [[_least_loaded(ground, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
+    graph = ServerGraph(tables)
+    return [[_least_loaded(graph, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
@@ -49,7 +49,7 @@ def doubling_routes(tables: CopyProblem) -> Routes:
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
-    ground = Ground(tables)
+    graph = ServerGraph(tables)
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])
@@ -59,7 +59,7 @@ def doubling_routes(tables: CopyProblem) -> Routes:
             for u in list(holders):
                 holders.append(u ^ bit)
                 if _leads_to(u ^ bit, bit, targets, n):
-                    route.append(_least_loaded(ground, u, u ^ bit))
+                    route.append(_least_loaded(graph, u, u ^ bit))
         routes.append(route)
     return routes
 
@@ -67,44 +67,44 @@ def doubling_routes(tables: CopyProblem) -> Routes:
 def hierarchical_routes(tables: CopyProblem) -> Routes:
     """Between servers first, each time to the rank with the same number in its server, then inside each server; a
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
-    ground = Ground(tables)
+    graph = ServerGraph(tables)
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])
         targets = tables.problem.collective.post[k] - {origin}
-        home = ground.server_of[origin]
+        home = graph.server_of[origin]
         route: list[int] = []
-        for s in sorted({ground.server_of[r] for r in targets}):
-            inside = [r for r in ground.servers[s] if r in targets]
+        for s in sorted({graph.server_of[r] for r in targets}):
+            inside = [r for r in graph.servers[s] if r in targets]
             if s == home:
-                route += [_least_loaded(ground, origin, r) for r in inside]
+                route += [_least_loaded(graph, origin, r) for r in inside]
             elif len(targets) == 1:
-                route += _through_home(ground, origin, inside[0])
+                route += _through_home(graph, origin, inside[0])
             else:
-                landing = _landing(ground, origin, ground.servers[s])
-                route.append(_least_loaded(ground, origin, landing))
-                route += [_least_loaded(ground, landing, r) for r in inside if r != landing]
+                landing = _landing(graph, origin, graph.servers[s])
+                route.append(_least_loaded(graph, origin, landing))
+                route += [_least_loaded(graph, landing, r) for r in inside if r != landing]
         routes.append(route)
     return routes
 
 
-def _through_home(ground: Ground, origin: Rank, goal: Rank) -> list[int]:
+def _through_home(graph: ServerGraph, origin: Rank, goal: Rank) -> list[int]:
     """First to the rank of the own server with the goal's number, then across."""
-    mates = ground.servers[ground.server_of[origin]]
-    number = ground.servers[ground.server_of[goal]].index(goal)
+    mates = graph.servers[graph.server_of[origin]]
+    number = graph.servers[graph.server_of[goal]].index(goal)
     mate = mates[number % len(mates)]
-    if mate == origin or ground.arc(mate, goal) is None or ground.arc(origin, mate) is None:
-        return [_least_loaded(ground, origin, goal)]
-    return [_least_loaded(ground, origin, mate), _least_loaded(ground, mate, goal)]
+    if mate == origin or graph.arc(mate, goal) is None or graph.arc(origin, mate) is None:
+        return [_least_loaded(graph, origin, goal)]
+    return [_least_loaded(graph, origin, mate), _least_loaded(graph, mate, goal)]
 
 
-def _landing(ground: Ground, origin: Rank, ranks: tuple[Rank, ...]) -> Rank:
+def _landing(graph: ServerGraph, origin: Rank, ranks: tuple[Rank, ...]) -> Rank:
     """The rank of ``ranks`` with the number of ``origin`` in its server, or the least loaded with a link."""
-    number = ground.servers[ground.server_of[origin]].index(origin)
+    number = graph.servers[graph.server_of[origin]].index(origin)
     preferred = ranks[number % len(ranks)]
-    if ground.arc(origin, preferred) is not None:
+    if graph.arc(origin, preferred) is not None:
         return preferred
-    return ground.tables.problem.arcs[ground.bridge((origin,), ranks)].dst
+    return graph.tables.problem.arcs[graph.bridge((origin,), ranks)].dst
 
 
 def _chunks(tables: CopyProblem) -> range:
@@ -120,9 +120,9 @@ def _deliveries(tables: CopyProblem, k: int) -> list[tuple[Rank, Rank]]:
     return [(origin, r) for r in sorted(collective.post[k] - collective.pre[k])]
 
 
-def _least_loaded(ground: Ground, src: Rank, dst: Rank) -> int:
-    arc = ground.need(src, dst)
-    ground.load.take(arc)
+def _least_loaded(graph: ServerGraph, src: Rank, dst: Rank) -> int:
+    arc = graph.need(src, dst)
+    graph.load.take(arc)
     return arc
 
 

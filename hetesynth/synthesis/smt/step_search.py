@@ -1,4 +1,5 @@
-"""Raising the number of steps from the lower bound until a schedule exists: the outer loop of exact strategies.
+"""Raising the number of steps from the lower bound until a schedule exists: the outer loop of cegis and
+monolithic.
 
 In: a search and a way to decide one number of steps. The target rises only on a proof, or when the budget for
 one number is spent, and then the lower bound stays where the last proof left it.
