@@ -31,22 +31,22 @@ class Coverer:
 
     def cover(self, arcs: Iterable[int]) -> Cover:
         """The least of three covers of ``arcs``: any resources, those at receivers first, at senders first."""
-        wanted = sorted(set(arcs))
-        covers = [self._greedy(wanted, preferred) for preferred in (None, True, False)]
+        uncovered = sorted(set(arcs))
+        covers = [self._greedy(uncovered, preferred) for preferred in (None, True, False)]
         return min(covers, key=lambda c: c.capacity)
 
-    def _greedy(self, wanted: list[int], receivers: bool | None) -> Cover:
+    def _greedy(self, arcs: list[int], receivers: bool | None) -> Cover:
         """Greedy weighted set cover, least capacity per newly covered arc first; then what is redundant goes."""
-        open_arcs = set(wanted)
-        news: Counter[int] = Counter(r for a in wanted for r in self.of_arc[a])
+        open_arcs = set(arcs)
+        newly_covered: Counter[int] = Counter(r for a in arcs for r in self.of_arc[a])
 
         def rank(r: int, count: int) -> tuple[bool, float, int, int]:
             other_side = receivers is not None and self.at_receiver[r] is not receivers
             return other_side, self.resources[r].capacity / count, r, count
 
-        queue = [rank(r, count) for r, count in sorted(news.items())]
+        queue = [rank(r, count) for r, count in sorted(newly_covered.items())]
         heapq.heapify(queue)
-        chosen: list[int] = []
+        cover: list[int] = []
         while open_arcs:
             *_, r, count = heapq.heappop(queue)
             now = sum(1 for a in self.resources[r].arcs if a in open_arcs)
@@ -55,18 +55,18 @@ class Coverer:
             if now < count:
                 heapq.heappush(queue, rank(r, now))
                 continue
-            chosen.append(r)
+            cover.append(r)
             open_arcs.difference_update(self.resources[r].arcs)
-        return self._without_redundant(wanted, chosen)
+        return self._without_redundant(arcs, cover)
 
-    def _without_redundant(self, wanted: list[int], chosen: list[int]) -> Cover:
-        within = set(wanted)
-        covered: Counter[int] = Counter(a for r in chosen for a in self.resources[r].arcs if a in within)
+    def _without_redundant(self, arcs: list[int], cover: list[int]) -> Cover:
+        within = set(arcs)
+        covered: Counter[int] = Counter(a for r in cover for a in self.resources[r].arcs if a in within)
         kept: list[int] = []
-        for r in sorted(chosen, key=lambda r: (-self.resources[r].capacity, r)):
-            arcs = [a for a in self.resources[r].arcs if a in within]
-            if all(covered[a] > 1 for a in arcs):
-                covered.subtract(arcs)
+        for r in sorted(cover, key=lambda r: (-self.resources[r].capacity, r)):
+            carried = [a for a in self.resources[r].arcs if a in within]
+            if all(covered[a] > 1 for a in carried):
+                covered.subtract(carried)
             else:
                 kept.append(r)
         names = tuple(sorted(self.resources[r].name for r in kept))

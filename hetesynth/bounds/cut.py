@@ -17,25 +17,22 @@ from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
 from hetesynth.model.bound import CutWitness, LastStepWitness, LowerBound, VolumeWitness
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 Direction = Literal["in", "out"]
 
-MANY_ARCS = 20_000  # from here on, regions that look alike are tried once
 
-
-def cut_bound(problem: Problem) -> LowerBound | None:
-    """The largest ceil(needed / capacity) over the candidate regions."""
-    return cut_bounds(problem)[0]
-
-
-def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
+def cut_bounds(
+    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds
+) -> tuple[LowerBound | None, LowerBound | None]:
     """The best cut and the best last-step bound over the candidate regions."""
     coverer = Coverer(problem)
-    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > MANY_ARCS else None
+    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > policy.cut_every_region_arcs else None
     cut: LowerBound | None = None
     last_step: LowerBound | None = None
     seen: set[Region] = set()
-    for parts in partitions(problem):
+    for parts in partitions(problem, policy):
         crossing = _crossing(problem, parts)
         for p, region in enumerate(parts):
             if region in seen:
@@ -99,12 +96,12 @@ def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
         return None
     far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
     posts = problem.collective.post
-    wanted = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
-    steps = 1 + max(0, -(-(w.needed - w.capacity // wanted) // w.capacity))
+    arrivals = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
+    steps = 1 + max(0, -(-(w.needed - w.capacity // arrivals) // w.capacity))
     if steps <= cut.steps:
         return None
-    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted)
-    proof = f"{cut.proof}, and one that first does so in the last step does so {wanted} times"
+    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, arrivals)
+    proof = f"{cut.proof}, and one that first does so in the last step does so {arrivals} times"
     return LowerBound(steps, "last-step", proof, witness)
 
 
@@ -122,14 +119,14 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
             yield k
 
 
-def volume_bound(problem: Problem) -> LowerBound | None:
+def volume_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
     """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
     calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
     if problem.collective.name != "allreduce":
         return None
     coverer = Coverer(problem)
     best: LowerBound | None = None
-    for parts in partitions(problem):
+    for parts in partitions(problem, policy):
         crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
         if not crossing:
             continue

@@ -29,7 +29,7 @@ def reach(problem: Problem) -> Reach:
     neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
     for arc in problem.arcs:
         neighbours[arc.dst].add(arc.src)
-    before = [sorted(found) for found in neighbours]
+    before = [sorted(senders) for senders in neighbours]
     state = origins.start()
     farthest = DistanceWitness(0, 0, 0)
     hops = 0
@@ -79,10 +79,10 @@ class _Origins:
     def chunk_for(self, bit: int, rank: int) -> int:
         """The first chunk that ``rank`` wants from origin ``bit``."""
         origin, collective = self.sets[bit], self.collective
-        wanted = (k for k, post in enumerate(collective.post) if rank in post)
+        chunks = (k for k, post in enumerate(collective.post) if rank in post)
         return next(
             k
-            for k in wanted
+            for k in chunks
             if (origin <= collective.pre[k] if collective.reduces else origin == collective.pre[k])
         )
 

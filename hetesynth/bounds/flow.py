@@ -21,12 +21,11 @@ from hetesynth.bounds.maxflow import Edge, maximum_flow
 from hetesynth.bounds.symmetry import Ints, StepGraph, classes
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
-MAX_EDGES = 600_000  # of one time-expanded graph of classes
-WORK = 3_000_000  # edges summed over all flows; past it the remaining destinations are not tried
 
-
-def flow_bound(problem: Problem, at_least: int = 0) -> LowerBound | None:
+def flow_bound(problem: Problem, at_least: int = 0, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
     """The bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
     graph = _step_graph(problem)
     best: LowerBound | None = None
@@ -40,9 +39,9 @@ def flow_bound(problem: Problem, at_least: int = 0) -> LowerBound | None:
             lumped = lumped or _lumped(problem, graph, supply, destination)
             edges = len(lumped.edges) * steps
             work += edges
-            if work > WORK or edges > MAX_EDGES:
+            if work > policy.flow_work or edges > policy.flow_edges:
                 return best
-            flow, side = lumped.flow(steps)
+            flow, side = lumped.flow(steps, policy)
             if flow >= needed:
                 break
             proof = f"at most {flow} of {needed} chunks can reach rank {destination} within {steps} steps"
@@ -116,8 +115,8 @@ def _lumped(problem: Problem, graph: StepGraph, supply: Ints, destination: int) 
     members: list[list[int]] = [[] for _ in range(int(look.max()) + 1)]
     for vertex, c in enumerate(look.tolist()):
         members[c].append(vertex)
-    supplies = [int(sum(supply[v] for v in found if v < problem.ranks)) for found in members]
-    storing = [found[0] < problem.ranks for found in members]
+    supplies = [int(sum(supply[v] for v in vertices if v < problem.ranks)) for vertices in members]
+    storing = [vertices[0] < problem.ranks for vertices in members]
     edges = [(u, v, wide) for (u, v), wide in sorted(capacity.items())]
     return _Lumped(members, storing, supplies, edges, int(look[destination]), total)
 
@@ -133,7 +132,7 @@ class _Lumped:
     destination: int
     total: int
 
-    def flow(self, steps: int) -> tuple[int, list[tuple[int, int]]]:
+    def flow(self, steps: int, policy: BoundsPolicy = DEFAULT.bounds) -> tuple[int, list[tuple[int, int]]]:
         """The flow into the destination within ``steps`` steps; (step, class) on the source side of a cut."""
         width = len(self.vertices)
         source = width * (steps + 1)
@@ -142,7 +141,8 @@ class _Lumped:
             for u, v, capacity in self.edges:
                 edges.append((start + u, start + (width if self.storing[v] else 0) + v, capacity))
             edges += [(start + c, start + width + c, self.total) for c in range(width) if self.storing[c]]
-        flow, reached = maximum_flow(source + 1, edges, source, width * steps + self.destination)
+        sink = width * steps + self.destination
+        flow, reached = maximum_flow(source + 1, edges, source, sink, policy)
         return flow, [divmod(node, width) for node in reached if node != source]
 
     def members(self, side: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

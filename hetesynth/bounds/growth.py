@@ -19,18 +19,18 @@ from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
-MAX_ARCS = 20_000
 
-
-def growth_bound(problem: Problem) -> LowerBound | None:
+def growth_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
     """The best growth bound over the candidate partitions, or None where no single source serves everybody."""
     chunk = _wanted_by_all(problem)
-    if chunk is None or len(problem.arcs) > MAX_ARCS:
+    if chunk is None or len(problem.arcs) > policy.growth_arcs:
         return None
     coverer = Coverer(problem)
     best: LowerBound | None = None
-    for parts in partitions(problem):
+    for parts in partitions(problem, policy):
         home = {r: p for p, part in enumerate(parts) for r in part}
         between = [a for a, arc in enumerate(problem.arcs) if home[arc.src] != home[arc.dst]]
         out_of = _covers(coverer, len(parts), between, [home[problem.arcs[a].src] for a in between])
@@ -64,8 +64,8 @@ def _covers(coverer: Coverer, groups: int, arcs: list[int], group_of: list[int])
     members: dict[int, list[int]] = defaultdict(list)
     for a, group in zip(arcs, group_of, strict=True):
         members[group].append(a)
-    found = [coverer.cover(members[g]) for g in range(groups)]
-    return [(cover.resources, cover.capacity) for cover in found]
+    covers = [coverer.cover(members[g]) for g in range(groups)]
+    return [(cover.resources, cover.capacity) for cover in covers]
 
 
 def _steps(problem: Problem, chunk: int, parts: list[Region], most: tuple[int, int], into: list[int]) -> int:

@@ -14,49 +14,51 @@ from hetesynth.bounds.distance import distance_bound, doubling_bound
 from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 
-def all_bounds(problem: Problem) -> list[LowerBound]:
+def all_bounds(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
-    cut, last_step = cut_bounds(problem)
-    found = list(_cheap_bounds(problem, cut))
+    cut, last_step = cut_bounds(problem, policy)
+    bounds = list(_cheap_bounds(problem, cut, policy))
     if not problem.collective.reduces:
-        found += _flow_bounds(problem, max(b.steps for b in found))
+        bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy)
     if last_step is not None:
-        found.append(last_step)
-    return sorted(found, key=lambda b: -b.steps)
+        bounds.append(last_step)
+    return sorted(bounds, key=lambda b: -b.steps)
 
 
-def _flow_bounds(problem: Problem, at_least: int) -> Iterator[LowerBound]:
+def _flow_bounds(problem: Problem, at_least: int, policy: BoundsPolicy) -> Iterator[LowerBound]:
     """What enters each destination; what leaves each source, where every chunk has one target; prices."""
     from hetesynth.bounds.flow import flow_bound
     from hetesynth.bounds.price import price_bound
 
-    into = flow_bound(problem, at_least)
+    into = flow_bound(problem, at_least, policy)
     if into is not None:
         yield into
     collective = problem.collective
     if all(len(post) == 1 for post in collective.post) and all(len(pre) == 1 for pre in collective.pre):
-        out_of = flow_bound(problem.reversed(), at_least)
+        out_of = flow_bound(problem.reversed(), at_least, policy)
         if out_of is not None:
             yield replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
-    prices = price_bound(problem)
+    prices = price_bound(problem, policy)
     if prices is not None:
         yield prices
 
 
-def lower_bound(problem: Problem) -> LowerBound:
+def lower_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound:
     """The best bound known."""
-    return all_bounds(problem)[0]
+    return all_bounds(problem, policy)[0]
 
 
-def _cheap_bounds(problem: Problem, cut: LowerBound | None) -> Iterator[LowerBound]:
+def _cheap_bounds(problem: Problem, cut: LowerBound | None, policy: BoundsPolicy) -> Iterator[LowerBound]:
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
     yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
     yield distance_bound(problem)
-    growth = None if problem.collective.reduces else growth_bound(problem)
-    for bound in (doubling_bound(problem), cut, volume_bound(problem), growth):
+    growth = None if problem.collective.reduces else growth_bound(problem, policy)
+    for bound in (doubling_bound(problem), cut, volume_bound(problem, policy), growth):
         if bound is not None:
             yield bound

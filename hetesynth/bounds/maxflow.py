@@ -1,24 +1,33 @@
-"""Maximum flow and a minimum cut of small networks (Dinic 1970), on plain lists: nothing to import.
+"""Maximum flow and a minimum cut: the one of all bounds (Dinic 1970).
 
-In: edges with integer capacities. Out: the value of a maximum flow and the source side of a minimum cut. Networks
-past ``PLAIN`` edges go to scipy.
+In: edges with integer capacities of any size. Out: the value of a maximum flow and the source side of a minimum
+cut. Plain loops need nothing to be imported and know no largest integer; large networks whose sums fit 31 bits go
+to scipy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-PLAIN = 12_000  # edges up to which the plain loops take less time than loading scipy
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
+
+INT32 = 2**31 - 1  # what scipy's flows are stored in
 
 Edge = tuple[int, int, int]
 
 
-def maximum_flow(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
-    """The flow from ``source`` to ``sink``; nodes that the source reaches in what is left, in order.
+def maximum_flow(
+    nodes: int, edges: Sequence[Edge], source: int, sink: int, policy: BoundsPolicy = DEFAULT.bounds
+) -> tuple[int, list[int]]:
+    """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order.
 
-    ``edges``: (from, to, capacity), at most one of each direction between two nodes; capacities fit 31 bits.
+    ``edges``: (from, to, capacity), at most one of each direction between two nodes. Of several minimum cuts it is
+    the one nearest the source, or where capacities sum up to more than 31 bits the one nearest the sink.
     """
-    return (_dinic if len(edges) <= PLAIN else _compiled)(nodes, edges, source, sink)
+    if sum(capacity for _, _, capacity in edges) > INT32:
+        return _dinic(nodes, edges, source, sink, nearest_sink=True)
+    return (_dinic if len(edges) <= policy.plain_flow_edges else _compiled)(nodes, edges, source, sink)
 
 
 def _compiled(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
@@ -40,7 +49,9 @@ def _compiled(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tupl
     return int(result.flow_value), sorted(int(node) for node in reached)
 
 
-def _dinic(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[int, list[int]]:
+def _dinic(
+    nodes: int, edges: Sequence[Edge], source: int, sink: int, *, nearest_sink: bool = False
+) -> tuple[int, list[int]]:
     out_of: list[list[int]] = [[] for _ in range(nodes)]
     head: list[int] = []
     left: list[int] = []
@@ -53,7 +64,8 @@ def _dinic(nodes: int, edges: Sequence[Edge], source: int, sink: int) -> tuple[i
     while True:
         level = _levels(out_of, head, left, source)
         if level[sink] < 0:
-            return value, [node for node in range(nodes) if level[node] >= 0]
+            behind = _reaching(out_of, head, left, sink) if nearest_sink else set()
+            return value, [v for v in range(nodes) if (v not in behind if nearest_sink else level[v] >= 0)]
         turn = [0] * nodes
         while True:
             pushed = _augment(out_of, head, left, level, turn, source, sink)
@@ -76,6 +88,17 @@ def _levels(out_of: list[list[int]], head: list[int], left: list[int], source: i
                     following.append(v)
         layer = following
     return level
+
+
+def _reaching(out_of: list[list[int]], head: list[int], left: list[int], sink: int) -> set[int]:
+    """The nodes from which something more could flow to ``sink``."""
+    nodes, stack = {sink}, [sink]
+    while stack:
+        for e in out_of[stack.pop()]:
+            if left[e ^ 1] and head[e] not in nodes:
+                nodes.add(head[e])
+                stack.append(head[e])
+    return nodes
 
 
 def _augment(

@@ -15,32 +15,31 @@ from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROUNDS = 60
-MAX_RANKS = 256
-SCALE = 1_000_000  # integer price of the dearest resource
-STEP = 0.3
+SCALE = 1_000_000  # integer price of the dearest resource: how finely prices are rounded
 
 
-def price_bound(problem: Problem) -> LowerBound | None:
+def price_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
     """The best price bound found, or None where it does not apply."""
     demand = _demand(problem)
-    if demand is None or problem.ranks > MAX_RANKS:
+    if demand is None or problem.ranks > policy.price_ranks:
         return None
     routing = _Routing(problem)
     price = 1.0 / routing.capacity
     best: tuple[int, Ints] | None = None
-    for _ in range(ROUNDS):
+    for _ in range(policy.price_rounds):
         whole = np.maximum(np.rint(price / price.max() * SCALE), 1).astype(np.int64)
-        paid, load = routing.route(whole, demand)
-        steps = -(-paid // int(whole @ routing.capacity_int))
+        cost, load = routing.route(whole, demand)
+        steps = -(-cost // int(whole @ routing.capacity_int))
         if best is None or steps > best[0]:
             best = (steps, whole)
         busy = load / routing.capacity
-        price = price * (1.0 + STEP * busy / busy.max())
+        price = price * (1.0 + policy.price_step * busy / busy.max())
         price = price / price.max()
     if best is None:
         return None
@@ -48,11 +47,11 @@ def price_bound(problem: Problem) -> LowerBound | None:
 
 
 def _bound(problem: Problem, routing: _Routing, demand: Ints, steps: int, price: Ints) -> LowerBound:
-    paid, _ = routing.route(price, demand)
+    cost, _ = routing.route(price, demand)
     earned = int(price @ routing.capacity_int)
     named = tuple((r.name, int(p)) for r, p in zip(routing.resources, price, strict=True))
-    proof = f"the cheapest paths cost {paid} at prices that let a step earn {earned}"
-    return LowerBound(steps, "price", proof, PriceWitness(named, paid, earned))
+    proof = f"the cheapest paths cost {cost} at prices that let a step earn {earned}"
+    return LowerBound(steps, "price", proof, PriceWitness(named, cost, earned))
 
 
 def _demand(problem: Problem) -> Ints | None:
@@ -87,11 +86,11 @@ class _Routing:
         cost = np.zeros(len(self.src), dtype=np.int64)
         np.add.at(cost, self.arc_of, price[self.resource_of])
         closest, first = self._closest(cost)
-        paid = int((closest * demand)[demand > 0].sum())
+        total = int((closest * demand)[demand > 0].sum())
         crossing = self._crossing(demand, first)
         load = np.zeros(len(self.resources))
         np.add.at(load, self.resource_of, crossing[self.arc_of])
-        return paid, load
+        return total, load
 
     def _closest(self, cost: Ints) -> tuple[Ints, Ints]:
         """All-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 Region = tuple[Rank, ...]
-MAX_LEVELS = 12
 
 
-def partitions(problem: Problem) -> list[list[Region]]:
+def partitions(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[list[Region]]:
     """Partitions of the ranks, finest first: into single ranks, then into the components that remain when only
     links of at least a given capacity are kept, for each capacity. The trivial partition is left out."""
-    levels = sorted({arc.capacity for arc in problem.arcs}, reverse=True)[:MAX_LEVELS]
-    found: list[list[Region]] = [[(r,) for r in range(problem.ranks)]] if problem.ranks > 1 else []
+    levels = sorted({arc.capacity for arc in problem.arcs}, reverse=True)[: policy.region_levels]
+    distinct: list[list[Region]] = [[(r,) for r in range(problem.ranks)]] if problem.ranks > 1 else []
     for level in levels:
         parts = _components(problem, level)
-        if len(parts) > 1 and parts not in found:
-            found.append(parts)
-    return found
+        if len(parts) > 1 and parts not in distinct:
+            distinct.append(parts)
+    return distinct
 
 
 def _components(problem: Problem, level: int) -> list[Region]:

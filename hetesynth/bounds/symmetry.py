@@ -43,10 +43,10 @@ def classes(graph: StepGraph, colour: Ints) -> Ints:
         np.add.at(look, graph.src, out_of)
         np.add.at(look, graph.dst, into)
         refined = _numbered(look)
-        found = int(refined.max()) + 1
-        if found == count:
+        number = int(refined.max()) + 1
+        if number == count:
             return refined
-        current, count = refined, found
+        current, count = refined, number
 
 
 def _numbered(values: NDArray[np.generic]) -> Ints:

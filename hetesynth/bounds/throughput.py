@@ -24,28 +24,31 @@ from hetesynth.bounds.wire_graph import Ratio, WireGraph, narrowest, rate
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, Rank, Topology, Wire
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 INT62 = 2**62
-MAX_SINKS = 128  # ranks that a maximum flow is sent to
-MAX_TIERS = 4  # rates of links that ranks are taken together by
-MAX_PARTS = 256  # of a partition whose every part is looked at
-MAX_EXCHANGE_RANKS = 32  # the linear program of alltoall has a variable per rank and wire
 
 
-def time_bounds(topology: Topology, name: CollectiveName, root: Rank | None = None) -> tuple[TimeBound, ...]:
+def time_bounds(
+    topology: Topology,
+    name: CollectiveName,
+    root: Rank | None = None,
+    policy: BoundsPolicy = DEFAULT.bounds,
+) -> tuple[TimeBound, ...]:
     """Every bound for the collective ``name``, the one that says most about large buffers first.
 
     Raises ValueError when a rooted collective has no root.
     """
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
-    found = _by_cuts(topology, name, root)
+    bounds = _by_cuts(topology, name, root, policy)
     if name in ("allgather", "reducescatter", "allreduce", "alltoall"):
-        found += _by_volume(topology, name)
-    if name == "alltoall" and topology.ranks <= MAX_EXCHANGE_RANKS:
-        found.append(exchange_bound(topology))
-    found.append(_by_latency(topology, name, root))
-    return tuple(sorted(found, key=lambda b: (-b.seconds_per_byte, -b.latency, b.kind)))
+        bounds += _by_volume(topology, name, policy)
+    if name == "alltoall" and topology.ranks <= policy.exchange_ranks:
+        bounds.append(exchange_bound(topology))
+    bounds.append(_by_latency(topology, name, root))
+    return tuple(sorted(bounds, key=lambda b: (-b.seconds_per_byte, -b.latency, b.kind)))
 
 
 def reversed_topology(topology: Topology) -> Topology:
@@ -55,42 +58,42 @@ def reversed_topology(topology: Topology) -> Topology:
     return replace(topology, wires=wires, links=links)
 
 
-def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
+def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy) -> list[TimeBound]:
     """The cut bounds: one for a copy, seen from both sides for allreduce and alltoall."""
     n = topology.ranks
     backwards = reversed_topology(topology)
     match name:
         case "allgather":
-            return _cuts(topology, _everyone(n), Fraction(1, n), range(n), False)
+            return _cuts(topology, _everyone(n), Fraction(1, n), range(n), False, policy)
         case "reducescatter":
-            return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True)
+            return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True, policy)
         case "gather" | "scatter":
             graph = topology if name == "gather" else backwards
-            return _cuts(graph, _everyone(n), Fraction(1, n), (root or 0,), name == "scatter")
+            return _cuts(graph, _everyone(n), Fraction(1, n), (root or 0,), name == "scatter", policy)
         case "broadcast" | "reduce":
             graph = topology if name == "broadcast" else backwards
             others = [r for r in range(n) if r != root]
-            return _cuts(graph, {root or 0: 1}, Fraction(1), others, name == "reduce")
+            return _cuts(graph, {root or 0: 1}, Fraction(1), others, name == "reduce", policy)
         case "allreduce":  # whatever is on one side, a sum of it must reach the other
-            there = _cuts(topology, {0: 1}, Fraction(1), range(1, n), False)
-            return there + _cuts(backwards, {0: 1}, Fraction(1), range(1, n), True)
+            out_of = _cuts(topology, {0: 1}, Fraction(1), range(1, n), False, policy)
+            return out_of + _cuts(backwards, {0: 1}, Fraction(1), range(1, n), True, policy)
         case _:
-            return _exchange_cuts(topology)
+            return _exchange_cuts(topology, policy)
 
 
-def _exchange_cuts(topology: Topology) -> list[TimeBound]:
+def _exchange_cuts(topology: Topology, policy: BoundsPolicy) -> list[TimeBound]:
     """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and the other way."""
     n = topology.ranks
     parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
     others = [tuple(r for r in range(n) if r not in part) for part in parts]
-    graph = WireGraph.of(topology)
-    found = []
+    graph = WireGraph.of(topology, policy)
+    bounds = []
     for part in (*parts, *others):
         width, side = narrowest(topology, part, graph)
         if width is not None:
             outside = Fraction(sum(1 for r in range(n) if r not in side), n)
-            found.append(_cut_bound(topology, side, _everyone(n), outside, False))
-    return [max(found, key=lambda b: b.seconds_per_byte)] if found else []
+            bounds.append(_cut_bound(topology, side, _everyone(n), outside, False))
+    return [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
 
 
 def _everyone(ranks: int) -> dict[Rank, int]:
@@ -98,16 +101,21 @@ def _everyone(ranks: int) -> dict[Rank, int]:
 
 
 def _cuts(
-    topology: Topology, supply: Mapping[Rank, int], unit: Fraction, sinks: Sequence[Rank], backwards: bool
+    topology: Topology,
+    supply: Mapping[Rank, int],
+    unit: Fraction,
+    sinks: Sequence[Rank],
+    backwards: bool,
+    policy: BoundsPolicy,
 ) -> list[TimeBound]:
     """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
-    graph = WireGraph.of(topology)
+    graph = WireGraph.of(topology, policy)
     worst: Ratio | None = None
-    for sink in _hardest(topology, sinks):
+    for sink in _hardest(topology, sinks, policy):
         worst = graph.smallest_ratio({r: s for r, s in supply.items() if r != sink}, sink, worst)
     if worst is None:
         return []
-    sides = [worst[1], *_server_sides(topology)] if topology.groups else [worst[1]]
+    sides = [worst[1], *_server_sides(topology, graph)] if topology.groups else [worst[1]]
     bounds = [
         _cut_bound(topology, side, supply, unit, backwards)
         for side in sides
@@ -116,22 +124,22 @@ def _cuts(
     return [max(bounds, key=lambda b: b.seconds_per_byte)]
 
 
-def _hardest(topology: Topology, sinks: Sequence[Rank]) -> Sequence[Rank]:
+def _hardest(topology: Topology, sinks: Sequence[Rank], policy: BoundsPolicy) -> Sequence[Rank]:
     """All of ``sinks``; of very many those that least bandwidth leads to, which leaves the bound valid."""
-    if len(sinks) <= MAX_SINKS:
+    if len(sinks) <= policy.cut_sinks:
         return sinks
     last = {(link.dst, link.wires[-1]) for link in topology.links}
     entering = dict.fromkeys(sinks, Fraction(0))
     for rank, w in sorted(last):
         if rank in entering:
             entering[rank] += rate(topology.wires[w]) or 0
-    return sorted(sinks, key=lambda r: (entering[r], r))[:MAX_SINKS]
+    return sorted(sinks, key=lambda r: (entering[r], r))[: policy.cut_sinks]
 
 
-def _server_sides(topology: Topology) -> list[frozenset[int]]:
+def _server_sides(topology: Topology, graph: WireGraph) -> list[frozenset[int]]:
     """For every server that wires limit the way into: all that lies before, the other ranks among it."""
     servers = _servers(topology)
-    cuts = [narrowest(topology, part) for part in servers if len(servers) > 1]
+    cuts = [narrowest(topology, part, graph) for part in servers if len(servers) > 1]
     return [side for width, side in cuts if width is not None]
 
 
@@ -195,11 +203,13 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
     return total, frozenset(counted)
 
 
-def _by_volume(topology: Topology, name: CollectiveName) -> list[TimeBound]:
+def _by_volume(topology: Topology, name: CollectiveName, policy: BoundsPolicy) -> list[TimeBound]:
     """What all parts together must take in against what they can: GPUs, servers, GPUs joined by wide links."""
-    parts = [tuple((r,) for r in range(topology.ranks)), _servers(topology), *_neighbourhoods(topology)]
-    found = [_volume_bound(topology, name, p) for p in parts if 1 < len(p) <= MAX_PARTS]
-    return [bound for bound in found if bound is not None]
+    single = tuple((r,) for r in range(topology.ranks))
+    partitions = [single, _servers(topology), *_neighbourhoods(topology, policy)]
+    graph = WireGraph.of(topology, policy)
+    bounds = [_volume_bound(topology, name, p, graph) for p in partitions if 1 < len(p) <= policy.volume_parts]
+    return [bound for bound in bounds if bound is not None]
 
 
 def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
@@ -209,12 +219,12 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     return tuple(tuple(ranks) for ranks in members.values())
 
 
-def _neighbourhoods(topology: Topology) -> list[tuple[tuple[Rank, ...], ...]]:
+def _neighbourhoods(topology: Topology, policy: BoundsPolicy) -> list[tuple[tuple[Rank, ...], ...]]:
     """Ranks joined by links of some rate or a higher one, for the highest rates: NVLink's modules in a server."""
     rates = sorted({link.bandwidth * link.lanes for link in topology.links}, reverse=True)
     of = list(range(topology.ranks))
-    found = []
-    for least in rates[:MAX_TIERS]:
+    partitions = []
+    for least in rates[: policy.volume_tiers]:
         for link in topology.links:
             if link.bandwidth * link.lanes >= least and of[link.src] != of[link.dst]:
                 old, new = of[link.dst], of[link.src]
@@ -222,15 +232,14 @@ def _neighbourhoods(topology: Topology) -> list[tuple[tuple[Rank, ...], ...]]:
         members: dict[int, list[Rank]] = defaultdict(list)
         for rank, part in enumerate(of):
             members[part].append(rank)
-        found.append(tuple(tuple(ranks) for ranks in members.values()))
-    return [parts for parts in dict.fromkeys(found) if 1 < len(parts) < topology.ranks]
+        partitions.append(tuple(tuple(ranks) for ranks in members.values()))
+    return [parts for parts in dict.fromkeys(partitions) if 1 < len(parts) < topology.ranks]
 
 
 def _volume_bound(
-    topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...]
+    topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...], graph: WireGraph
 ) -> TimeBound | None:
     """Each byte enters p - 1 parts (allreduce: another p - 1 on the way to its sum). None: a part has no limit."""
-    graph = WireGraph.of(topology)
     narrow: list[tuple[Fraction, frozenset[int]]] = []
     for part in parts:
         width, side = narrowest(topology, part, graph)
@@ -278,5 +287,5 @@ def _latencies(topology: Topology) -> list[list[Fraction]]:
     np.fill_diagonal(reach, 0)
     for via in range(n):
         np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
-    known = {int(x): Fraction(int(x), unit) for x in np.unique(reach)}
-    return [[known[int(x)] for x in row] for row in reach]
+    seconds = {int(x): Fraction(int(x), unit) for x in np.unique(reach)}
+    return [[seconds[int(x)] for x in row] for row in reach]

@@ -14,9 +14,10 @@ from math import gcd, lcm
 
 from hetesynth.bounds.maxflow import maximum_flow
 from hetesynth.model.topology import Rank, Topology, Wire
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
-INT32 = 2**31 - 1
 
 
 def rate(wire: Wire) -> Fraction | None:
@@ -33,15 +34,16 @@ class WireGraph:
     dst: tuple[int, ...]
     capacity: tuple[int | None, ...]
     scale: Fraction
+    policy: BoundsPolicy
 
     @classmethod
-    def of(cls, topology: Topology) -> WireGraph:
+    def of(cls, topology: Topology, policy: BoundsPolicy = DEFAULT.bounds) -> WireGraph:
         """Those of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
         rates = [rate(topology.wires[w]) for w in used]
-        known = [r for r in rates if r is not None]
-        multiple = lcm(*(r.denominator for r in known))
-        divisor = gcd(*(int(r * multiple) for r in known))
+        limits = [r for r in rates if r is not None]
+        multiple = lcm(*(r.denominator for r in limits))
+        divisor = gcd(*(int(r * multiple) for r in limits))
         scale = Fraction(multiple, divisor)
         return cls(
             len(topology.vertices),
@@ -49,6 +51,7 @@ class WireGraph:
             tuple(topology.wires[w].dst for w in used),
             tuple(None if r is None else int(r * scale) for r in rates),
             scale,
+            policy,
         )
 
     def smallest_ratio(self, supply: Mapping[Rank, int], sink: Rank, best: Ratio | None) -> Ratio | None:
@@ -62,10 +65,10 @@ class WireGraph:
             best = self._ratio(side, supply) if side else None
         while best is not None:
             side = self._violated(supply, sink, best[0] * self.scale)
-            found = self._ratio(side, supply) if side else None
-            if found is None or found[0] >= best[0]:
+            smaller = self._ratio(side, supply) if side else None
+            if smaller is None or smaller[0] >= best[0]:
                 return best
-            best = found
+            best = smaller
         return best
 
     def _ratio(self, side: frozenset[int], supply: Mapping[Rank, int]) -> Ratio | None:
@@ -89,31 +92,16 @@ class WireGraph:
         merged: dict[tuple[int, int], int] = defaultdict(int)
         for s, d, c in edges:
             merged[s, d] += c
-        flow, side = _flow(merged, self.vertices, sink)
+        flow, side = _flow(merged, self.vertices, sink, self.policy)
         return frozenset() if flow >= needed else frozenset(v for v in side if v != self.vertices)
 
 
-def _flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, set[int]]:
+def _flow(
+    edges: Mapping[tuple[int, int], int], source: int, sink: int, policy: BoundsPolicy
+) -> tuple[int, set[int]]:
     """The value of a maximum flow and the source side of a minimum cut; ``source`` is the highest vertex."""
-    small = sum(edges.values()) <= INT32
-    return (_small_flow if small else _large_flow)(edges, source, sink)
-
-
-def _small_flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, set[int]]:
-    """Where 31 bits hold every sum."""
-    flow, reached = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink)
-    return flow, set(reached)
-
-
-def _large_flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, set[int]]:
-    """In Python's integers, for capacities of many digits."""
-    import networkx as nx
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    for (s, d), c in sorted(edges.items()):
-        graph.add_edge(s, d, capacity=c)
-    flow, (side, _) = nx.minimum_cut(graph, source, sink)
-    return int(flow), {int(v) for v in side}
+    flow, side = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink, policy)
+    return flow, set(side)
 
 
 def narrowest(
@@ -132,5 +120,5 @@ def narrowest(
     source, sink = graph.vertices + 1, graph.vertices
     for r in range(topology.ranks):
         merged[(r, sink) if r in inside else (source, r)] = total
-    flow, side = _flow(merged, source, sink)
+    flow, side = _flow(merged, source, sink, graph.policy)
     return None if flow >= total else Fraction(flow) / graph.scale, frozenset(side - {source})

@@ -4,7 +4,74 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class BoundsPolicy:
     """How much work goes into lower bounds."""
+
+    cut_every_region_arcs: int = threshold(
+        20_000,
+        "arcs",
+        "Up to here the cut bound tries every candidate region, past it one of the regions of the same size, "
+        "number of arcs, capacity and number of peers. Not measured.",
+    )
+    region_levels: int = threshold(
+        12,
+        "distinct capacities",
+        "The largest capacities of arcs by which ranks are grouped into candidate regions. Not measured.",
+    )
+    flow_edges: int = threshold(
+        600_000,
+        "edges",
+        "Of one time-expanded graph of vertex classes; a flow bound that needs a larger graph ends with what it "
+        "has. Not measured.",
+    )
+    flow_work: int = threshold(
+        3_000_000,
+        "edges over all flows",
+        "Past it the remaining destinations of a flow bound are not tried. On all examples a flow bound takes "
+        "0.001 to 0.02 CPU seconds, 0.3 on a heterogeneous mesh without symmetry (docs/decisions/0005).",
+    )
+    plain_flow_edges: int = threshold(
+        12_000,
+        "edges",
+        "Up to here the plain loops of a maximum flow take less time than importing scipy: 0.2 s of imports were "
+        "saved on 16 GPUs (docs/decisions/0005). The number itself: not measured.",
+    )
+    growth_arcs: int = threshold(20_000, "arcs", "Past it the growth bound is left out. Not measured.")
+    price_rounds: int = threshold(
+        60, "rounds", "Rounds of multiplicative weights that the price bound makes. Not measured."
+    )
+    price_ranks: int = threshold(
+        256,
+        "ranks",
+        "Past it the price bound, whose rounds take cubic time in the ranks, is left out. Not measured.",
+    )
+    price_step: float = threshold(
+        0.3,
+        "share of its price",
+        "By how much the busiest resource becomes dearer in a round of the price bound. Not measured.",
+    )
+    cut_sinks: int = threshold(
+        128,
+        "ranks",
+        "The ranks, those that least bandwidth leads to, for which the cut bound in seconds seeks a narrowest "
+        "cut. Not measured.",
+    )
+    volume_tiers: int = threshold(
+        4, "rates", "The highest rates of links by which the volume bound in seconds groups ranks. Not measured."
+    )
+    volume_parts: int = threshold(
+        256,
+        "parts",
+        "A partition into more parts is left out of the volume bound in seconds, as each part takes a maximum "
+        "flow. Not measured.",
+    )
+    exchange_ranks: int = threshold(
+        32,
+        "ranks",
+        "Past it the exchange bound in seconds, a linear program with a variable for each pair of a rank and a "
+        "link, is left out. Not measured.",
+    )

@@ -20,6 +20,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
@@ -60,9 +61,9 @@ def bounds_of(problem: Problem) -> list[LowerBound]:
 
 
 @lru_cache(maxsize=16)
-def _known_bound(problem: Problem) -> LowerBound:
+def _known_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound:
     """The bound, worked out once where strategies try the same problem in turn."""
-    return lower_bound(problem)
+    return lower_bound(problem, policy)
 
 
 def _of_the_dual(bound: LowerBound) -> LowerBound:
@@ -114,7 +115,7 @@ class Solver:
             return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
         with finishing() as asked:
-            bound = _known_bound(problem)
+            bound = _known_bound(problem, self.policy.bounds)
         interrupted |= asked.is_set()
         return Solution(
             schedule=schedule,
@@ -140,7 +141,7 @@ class Solver:
             )
         started = now()
         self.progress("bound", None)
-        bound = _known_bound(problem)
+        bound = _known_bound(problem, self.policy.bounds)
         bound_seconds = now() - started
         search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from support.random_graphs import clusters
 from hetesynth.bounds import flow, maxflow
 from hetesynth.bounds.symmetry import StepGraph, classes
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
 
 
 def test_a_ring_with_one_point_marked_is_folded() -> None:
@@ -84,3 +86,15 @@ def test_plain_loops_and_scipy_agree(seed: int) -> None:
     assert value == maxflow._compiled(nodes, edges, 0, nodes - 1)[0]
     assert 0 in side and nodes - 1 not in side
     assert value == sum(c for u, v, c in edges if u in side and v not in side)
+
+
+def test_capacities_past_31_bits_stay_exact() -> None:
+    wide = 2**40 + 1
+    edges = [(0, 1, wide), (1, 2, wide), (0, 2, 3)]
+    assert maxflow.maximum_flow(3, edges, 0, 2, replace(DEFAULT.bounds, plain_flow_edges=0)) == (wide + 3, [0, 1])
+
+
+def test_the_work_of_flows_is_policy() -> None:
+    p = problem(servers([8, 8, 4]), "allgather", 2)
+    assert flow.flow_bound(p, 1) is not None
+    assert flow.flow_bound(p, 1, replace(DEFAULT.bounds, flow_work=0)) is None

@@ -32,7 +32,7 @@ def searched(wanted: Problem, name: str) -> LowerBound:
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last-step bound, which would spare the solver."""
-    monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
+    monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None))
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
