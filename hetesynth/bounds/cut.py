@@ -83,7 +83,7 @@ def _bound(
         return None
     cover = coverer.cover(arcs)
     steps = -(-needed // cover.capacity)
-    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {_listed(region)}"
+    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {_in_words(region)}"
     verb = "enter" if direction == "in" else "leave"
     proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
     return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
@@ -143,7 +143,7 @@ def volume_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> Low
     return best
 
 
-def _listed(region: Region) -> str:
+def _in_words(region: Region) -> str:
     """``0-3`` or ``0, 2, 5``."""
     if region == tuple(range(region[0], region[-1] + 1)):
         return f"{region[0]}-{region[-1]}"

@@ -14,7 +14,7 @@ import numpy as np
 from hetesynth.model.time_bound import TimeBound, WireLengths
 from hetesynth.model.topology import Topology
 
-GRAIN = 10**7
+GRAIN = 10**7  # length of the longest wire: how finely lengths are rounded
 
 
 def exchange_bound(topology: Topology) -> TimeBound:

@@ -109,9 +109,9 @@ def _augment(
     path: list[int] = []
     at = source
     while at != sink:
-        ways = out_of[at]
-        while turn[at] < len(ways):
-            e = ways[turn[at]]
+        leaving = out_of[at]
+        while turn[at] < len(leaving):
+            e = leaving[turn[at]]
             if left[e] and level[head[e]] == level[at] + 1:
                 break
             turn[at] += 1

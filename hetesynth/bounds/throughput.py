@@ -82,7 +82,7 @@ def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None, policy
 
 
 def _exchange_cuts(topology: Topology, policy: BoundsPolicy) -> list[TimeBound]:
-    """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and the other way."""
+    """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and back."""
     n = topology.ranks
     parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
     others = [tuple(r for r in range(n) if r not in part) for part in parts]
@@ -137,7 +137,7 @@ def _hardest(topology: Topology, sinks: Sequence[Rank], policy: BoundsPolicy) ->
 
 
 def _server_sides(topology: Topology, graph: WireGraph) -> list[frozenset[int]]:
-    """For every server that wires limit the way into: all that lies before, the other ranks among it."""
+    """For every server into which bandwidth is limited: the source side of its narrowest cut."""
     servers = _servers(topology)
     cuts = [narrowest(topology, part, graph) for part in servers if len(servers) > 1]
     return [side for width, side in cuts if width is not None]
@@ -151,9 +151,9 @@ def _cut_bound(
     crossing = [link for link in topology.links if _leaves(link, side, topology.wires)]
     latency = min((link.latency for link in crossing), default=Fraction(0))
     inside = sum(1 for r in range(topology.ranks) if r in side)
-    way = "enter" if backwards else "leave"
+    verb = "enter" if backwards else "leave"
     proof = (
-        f"{_amount(share)} must {way} {inside} of {topology.ranks} GPUs, at no more than "
+        f"{_amount(share)} must {verb} {inside} of {topology.ranks} GPUs, at no more than "
         f"{float(bandwidth) / 1e9:g} GB/s"
     )
     stated = tuple(sorted(groups))
@@ -239,7 +239,7 @@ def _neighbourhoods(topology: Topology, policy: BoundsPolicy) -> list[tuple[tupl
 def _volume_bound(
     topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...], graph: WireGraph
 ) -> TimeBound | None:
-    """Each byte enters p - 1 parts (allreduce: another p - 1 on the way to its sum). None: a part has no limit."""
+    """Each byte enters p - 1 parts (allreduce: another p - 1 to be summed). None: a part has no limit."""
     narrow: list[tuple[Fraction, frozenset[int]]] = []
     for part in parts:
         width, side = narrowest(topology, part, graph)
@@ -270,7 +270,7 @@ def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> 
     latency, u, v = best
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
     entering, side = narrowest(topology, (v,))
-    if entering is None:  # wires without a limit lead there: only the way counts
+    if entering is None:  # wires without a limit lead there: only latency counts
         share, entering = Fraction(0), Fraction(1)
     proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
     return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))

@@ -24,8 +24,8 @@ H20 = {
 }
 
 
-def by_method(found: list[LowerBound]) -> dict[str, int]:
-    return {b.method: b.steps for b in found}
+def by_method(bounds: list[LowerBound]) -> dict[str, int]:
+    return {b.method: b.steps for b in bounds}
 
 
 @pytest.mark.parametrize("cluster", H20)
@@ -41,10 +41,10 @@ def test_h20_clusters_with_4_chunks(cluster: str) -> None:
 
 
 def _h20(cluster: str, i: int) -> None:
-    sizes, wanted = H20[cluster]
+    sizes, steps = H20[cluster]
     p = problem(servers(sizes), "allgather", (1, 2, 4)[i])
     bound = lower_bound(p)
-    assert bound.steps == wanted[i]
+    assert bound.steps == steps[i]
     recheck(p, bound)
 
 
@@ -107,15 +107,15 @@ def test_the_recheck_notices_a_false_witness() -> None:
     from dataclasses import replace
 
     p = problem(servers([4, 8]), "allgather", 2)
-    found = {b.method: b for b in bounds_of(p)}
-    flow, cut = found["flow"], found["cut"]
+    bounds = {b.method: b for b in bounds_of(p)}
+    flow, cut = bounds["flow"], bounds["cut"]
     assert isinstance(cut.witness, CutWitness)
     false = [
         replace(flow, witness=replace(flow.witness, source_side=flow.witness.source_side[:-1])),  # type: ignore
         replace(flow, steps=flow.steps + 1),
         replace(cut, witness=replace(cut.witness, needed=cut.witness.needed + 1)),
         replace(cut, witness=replace(cut.witness, resources=cut.witness.resources[1:])),
-        replace(found["distance"], witness=replace(found["distance"].witness, hops=9), steps=9),  # type: ignore
+        replace(bounds["distance"], witness=replace(bounds["distance"].witness, hops=9), steps=9),  # type: ignore
     ]
     for bound in false:
         with pytest.raises(AssertionError):
@@ -131,10 +131,10 @@ def test_the_examples_have_the_bounds_of_the_hand_built_graphs(cluster: str) -> 
     from hetesynth.collectives.library import collective
     from hetesynth.frontend import load_topology
 
-    made = chunk(load_topology(path))
-    wanted = made.problem(collective("allgather", made.topology.ranks))
+    chunking = chunk(load_topology(path))
+    instance = chunking.problem(collective("allgather", chunking.topology.ranks))
     sizes, steps = H20[cluster.removeprefix("h20_").replace("p", "+")]
-    assert wanted.ranks == sum(sizes) and {c.chunks for c in made.links} == {9, 1}
-    bound = lower_bound(wanted)
+    assert instance.ranks == sum(sizes) and {c.chunks for c in chunking.links} == {9, 1}
+    bound = lower_bound(instance)
     assert bound.steps == steps[0]
-    recheck(wanted, bound)
+    recheck(instance, bound)

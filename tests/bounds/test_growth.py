@@ -19,10 +19,10 @@ from hetesynth.bounds.growth import growth_bound
     ],
 )
 def test_servers_reached_in_time(sizes: list[int], steps: int) -> None:
-    wanted = problem(servers(sizes), "broadcast")
-    bound = growth_bound(wanted)
+    instance = problem(servers(sizes), "broadcast")
+    bound = growth_bound(instance)
     assert bound is not None and bound.steps == steps
-    recheck(wanted, bound)
+    recheck(instance, bound)
 
 
 def test_where_everybody_is_one_link_away_one_step_is_all_it_asks() -> None:

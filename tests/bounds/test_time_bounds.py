@@ -111,16 +111,16 @@ def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fr
 def test_no_cut_says_more(seed: int) -> None:
     topology = random_topology(random.Random(seed))
     for name, root in (("allgather", None), ("gather", 0), ("broadcast", 1)):
-        found = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
-        assert found[0].seconds_per_byte == best_ratio(topology, name, root)
+        cuts = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
+        assert cuts[0].seconds_per_byte == best_ratio(topology, name, root)
     back = reversed_topology(topology)
     for name, dual, root in (
         ("reducescatter", "allgather", None),
         ("scatter", "gather", 0),
         ("reduce", "broadcast", 1),
     ):
-        found = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
-        assert found[0].seconds_per_byte == best_ratio(back, dual, root)
+        cuts = [b for b in time_bounds(topology, name, root) if b.kind == "cut"]
+        assert cuts[0].seconds_per_byte == best_ratio(back, dual, root)
 
 
 def every_bound(topology: Topology) -> list[tuple[CollectiveName, int | None, TimeBound]]:
@@ -166,9 +166,9 @@ def mutant(bound: TimeBound) -> TimeBound:
 
 
 def test_a_cut_of_a_stated_group_counts_the_group() -> None:
-    found = time_bounds(example("ndv2_x4"), "allgather")[0]
-    assert isinstance(found.witness, VertexCut) and found.witness.groups
-    assert found.seconds(10**9) == found.latency + Fraction(3, 4) / Fraction(25, 2)
+    bound = time_bounds(example("ndv2_x4"), "allgather")[0]
+    assert isinstance(bound.witness, VertexCut) and bound.witness.groups
+    assert bound.seconds(10**9) == bound.latency + Fraction(3, 4) / Fraction(25, 2)
 
 
 def test_small_buffers_are_bound_by_latency_and_large_ones_by_bandwidth() -> None:
