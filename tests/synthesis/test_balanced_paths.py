@@ -22,11 +22,10 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.machine_code import MachineCodePolicy, WorkLimits
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed import balanced_paths as exchange
 from hetesynth.synthesis.timed.balanced_paths import Paths, exchange_strategy, refuses
 from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -34,21 +33,21 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def paths(wanted: Problem, policy: MachineCodePolicy = DEFAULT.machine_code) -> Paths:
+def paths(instance: Problem, policy: Policy = DEFAULT) -> Paths:
     """A second of latency on every arc, every resource busy for a second over its capacity."""
-    tables = CopyProblem(wanted)
-    clock = LinkTimes([1.0] * len(wanted.arcs), [1.0 / r.capacity for r in tables.resources])
-    found = Paths(tables, clock, 0, policy)
-    assert all(found.sweep(sharpness) for sharpness in exchange.SHARPNESS)
-    return found
+    tables = CopyProblem(instance)
+    times = LinkTimes([1.0] * len(instance.arcs), [1.0 / r.capacity for r in tables.resources])
+    balanced = Paths(tables, times, 0, policy)
+    assert all(balanced.sweep(sharpness) for sharpness in DEFAULT.timed.path_sharpness)
+    return balanced
 
 
-def judged(wanted: Problem, pressure: float = 0.0) -> TimedRoutes:
-    found = paths(wanted)
-    timed = found.listed(pressure)
-    schedule = schedule_of(found.tables, timed)
-    assert not schedule_violations(wanted, schedule)
-    assert complaint(wanted, schedule) is None
+def judged(instance: Problem, pressure: float = 0.0) -> TimedRoutes:
+    balanced = paths(instance)
+    timed = balanced.list_schedule(pressure)
+    schedule = schedule_of(balanced.tables, timed)
+    assert not schedule_violations(instance, schedule)
+    assert complaint(instance, schedule) is None
     return timed
 
 
@@ -57,7 +56,7 @@ def judged(wanted: Problem, pressure: float = 0.0) -> TimedRoutes:
     clusters(),
     st.sampled_from(["alltoall", "gather", "scatter"]),
     st.integers(1, 2),
-    st.sampled_from(exchange.PRESSURES),
+    st.sampled_from(DEFAULT.timed.path_pressures),
 )
 def test_schedules_verify_on_random_clusters(graph: Graph, name: str, chunks: int, pressure: float) -> None:
     judged(problem(graph, name, chunks), pressure)  # type: ignore[arg-type]
@@ -74,26 +73,27 @@ def test_known_times(graph: Graph, name: str, seconds: float) -> None:
 
 def test_work_is_even() -> None:
     """What leaves a server of four through four links is spread over them."""
-    found = paths(problem(servers([4, 4]), "alltoall"))
-    arcs = found.tables.problem.arcs
+    balanced = paths(problem(servers([4, 4]), "alltoall"))
+    arcs = balanced.tables.problem.arcs
     between = [
         i
-        for i, r in enumerate(found.tables.resources)
+        for i, r in enumerate(balanced.tables.resources)
         if all(arcs[a].src // 4 != arcs[a].dst // 4 for a in r.arcs)
     ]
-    load = found.load[between]
+    load = balanced.load[between]
     assert between and load.max() <= load.mean() + 1.0
 
 
 def test_interpreted_and_compiled_kernels_agree() -> None:
-    wanted = problem(servers([4, 3]), "alltoall", 2)
-    interpreted = paths(wanted)
-    always = replace(DEFAULT.machine_code, balanced_paths=WorkLimits.by_numba(unloaded=0, loaded=0))
-    machine = paths(wanted, always)
+    instance = problem(servers([4, 3]), "alltoall", 2)
+    interpreted = paths(instance)
+    limits = replace(DEFAULT.machine_code, balanced_paths=WorkLimits.by_numba(unloaded=0, loaded=0))
+    always = replace(DEFAULT, machine_code=limits)
+    machine = paths(instance, always)
     assert not interpreted.large and machine.large
-    assert np.array_equal(machine.length, interpreted.length) and np.allclose(machine.load, interpreted.load)
-    for pressure in exchange.PRESSURES:
-        assert machine.listed(pressure).start == interpreted.listed(pressure).start
+    assert machine.paths == interpreted.paths and np.array_equal(machine.load, interpreted.load)
+    for pressure in DEFAULT.timed.path_pressures:
+        assert machine.list_schedule(pressure).start == interpreted.list_schedule(pressure).start
 
 
 def test_what_is_no_exchange_is_refused() -> None:
@@ -107,13 +107,29 @@ def test_dgx2_alltoall_is_at_its_bound(size: int, goal: float) -> None:
     topology = load_topology(EXAMPLES / "dgx2_x2" / "topo.dsl")
     exact = chunk_bytes("alltoall", topology.ranks, 1, size)
     request = Request(EXAMPLES / "dgx2_x2" / "topo.dsl", "alltoall")
-    wanted = problem_of(request, chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    instance = problem_of(request, chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
-    search = Search(wanted, 1, Budget(None, 0), schedule_violations)
+    search = Search(instance, 1, Budget(None, 0), schedule_violations)
     exchange_strategy(rates).improve(search)
     assert search.best is not None
-    seconds = SchedulePredictor(topology, wanted, search.best).timeline(size).makespan
+    seconds = SchedulePredictor(topology, instance, search.best).timeline(size).makespan
     bound = float(tightest(time_bounds(topology, "alltoall", None), size).seconds(size))
     assert size / seconds / 1e9 >= goal
     assert bound <= seconds * (1 + 1e-9) <= bound * 1.001
+
+
+def test_many_paths_are_scheduled_from_a_queue() -> None:
+    """What goes farthest goes first by either rule."""
+    queued = replace(DEFAULT, timed=replace(DEFAULT.timed, scanned_paths=0))
+    routes = paths(problem(line(4), "scatter"), queued)
+    assert routes.list_schedule(0.0).seconds == pytest.approx(6.0)
+
+
+def test_the_size_of_an_exchange_is_policy() -> None:
+    instance = problem(full(4), "alltoall")
+    rates = Rates([0.0] * len(instance.arcs), CopyProblem(instance).resources_of, [1.0] * len(instance.arcs), 1.0)
+    policy = replace(DEFAULT, timed=replace(DEFAULT.timed, path_single_chunks=11))
+    search = Search(instance, 1, Budget(None, 0), schedule_violations, policy=policy)
+    exchange_strategy(rates).improve(search)
+    assert search.best is None

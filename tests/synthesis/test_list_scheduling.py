@@ -1,4 +1,4 @@
-"""Fixed routes listed in seconds, and negotiated loads: schedules that verify, orders with known times."""
+"""Fixed routes list-scheduled in seconds, and negotiated loads: schedules that verify, orders with known times."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from hetesynth.synthesis.timed.earliest_arrival import (
     Rates,
     TimedRoutes,
     earliest_arrival,
+    full_speed_transfers,
     schedule_of,
-    seats,
 )
-from hetesynth.synthesis.timed.list_scheduling import listed
+from hetesynth.synthesis.timed.list_scheduling import by_start
 from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 
-def clock(tables: CopyProblem, seconds: float = 1.0) -> LinkTimes:
+def link_times(tables: CopyProblem, seconds: float = 1.0) -> LinkTimes:
     return LinkTimes([1.0] * len(tables.problem.arcs), [seconds / r.capacity for r in tables.resources])
 
 
-def routed(wanted: Problem) -> tuple[CopyProblem, TimedRoutes]:
-    tables = CopyProblem(wanted)
-    return tables, earliest_arrival(tables, clock(tables), [0.5 / r.capacity for r in tables.resources])
+def routed(instance: Problem) -> tuple[CopyProblem, TimedRoutes]:
+    tables = CopyProblem(instance)
+    return tables, earliest_arrival(tables, link_times(tables), [0.5 / r.capacity for r in tables.resources])
 
 
 def in_order(routes: TimedRoutes) -> list[tuple[int, int]]:
@@ -57,36 +57,39 @@ def in_order(routes: TimedRoutes) -> list[tuple[int, int]]:
     st.integers(1, 2),
     st.sampled_from([0.0, 1.0]),
 )
-def test_listings_keep_every_law(graph: Graph, name: str, chunks: int, pressure: float) -> None:
+def test_list_schedules_keep_every_law(graph: Graph, name: str, chunks: int, pressure: float) -> None:
     """Routes stay; nothing leaves before it came, no resource serves two at once beyond its rate."""
     tables, routes = routed(problem(graph, name, chunks))  # type: ignore[arg-type]
-    found = listed(tables, clock(tables), in_order(routes), pressure)
-    assert found.start.keys() == routes.start.keys()
-    assert found.load == pytest.approx(routes.load)
-    assert found.seconds >= max(found.load) - 1e-9
+    timed_routes = by_start(tables, link_times(tables), in_order(routes), pressure)
+    assert timed_routes.start.keys() == routes.start.keys()
+    assert timed_routes.load == pytest.approx(routes.load)
+    assert timed_routes.seconds >= max(timed_routes.load) - 1e-9
     for r, resource in enumerate(tables.resources):
-        begins = sorted(t for (_, a), t in found.start.items() if a in resource.arcs)
+        begins = sorted(t for (_, a), t in timed_routes.start.items() if a in resource.arcs)
         busy = 1.0 / resource.capacity
         assert all(later >= earlier + busy - 1e-9 for earlier, later in itertools.pairwise(begins)), r
-    for most in (None, seats(tables, clock(tables))):
-        schedule = schedule_of(tables, found, most)
+    for most in (None, full_speed_transfers(tables, link_times(tables))):
+        schedule = schedule_of(tables, timed_routes, most)
         assert not schedule_violations(tables.problem, schedule)
         assert complaint(tables.problem, schedule) is None
 
 
-def test_the_longest_way_goes_first() -> None:
+def test_the_longest_path_goes_first() -> None:
     """A line of four, scattered from its end, a second of latency and one of bytes a hop."""
     tables, routes = routed(problem(line(4), "scatter"))
-    assert listed(tables, clock(tables), in_order(routes)).seconds == pytest.approx(6.0)
-    first = min(routes.start, key=lambda at: listed(tables, clock(tables), in_order(routes)).start[at])
+    assert by_start(tables, link_times(tables), in_order(routes)).seconds == pytest.approx(6.0)
+    first = min(routes.start, key=lambda at: by_start(tables, link_times(tables), in_order(routes)).start[at])
     assert tables.problem.collective.post[first[0]] == {3}
 
 
-def test_interpreted_and_compiled_listings_agree() -> None:
+def test_interpreted_and_compiled_list_scheduling_agree() -> None:
     tables, routes = routed(problem(servers([4, 3]), "allgather", 2))
     interpreted, compiled = (
-        listed(
-            tables, clock(tables), in_order(routes), policy=replace(DEFAULT.machine_code, list_scheduling=limits)
+        by_start(
+            tables,
+            link_times(tables),
+            in_order(routes),
+            policy=replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, list_scheduling=limits)),
         )
         for limits in (WorkLimits.by_numba(unloaded=n, loaded=n) for n in (10**9, 0))
     )
@@ -96,32 +99,32 @@ def test_interpreted_and_compiled_listings_agree() -> None:
 @settings(max_examples=15, deadline=None)
 @given(clusters(), st.sampled_from(["allgather", "broadcast"]), st.integers(1, 2))
 def test_negotiated_loads_verify(graph: Graph, name: str, chunks: int) -> None:
-    wanted = problem(graph, name, chunks)  # type: ignore[arg-type]
-    tables = CopyProblem(wanted)
-    resources = [tables.resources_of[a] for a in range(len(wanted.arcs))]
-    rates = Rates([1e-6] * len(wanted.arcs), resources, [float(r.capacity) for r in tables.resources], 1.0)
-    search = Search(wanted, 1, Budget(None, 0), schedule_violations)
+    instance = problem(graph, name, chunks)  # type: ignore[arg-type]
+    tables = CopyProblem(instance)
+    resources = [tables.resources_of[a] for a in range(len(instance.arcs))]
+    rates = Rates([1e-6] * len(instance.arcs), resources, [float(r.capacity) for r in tables.resources], 1.0)
+    search = Search(instance, 1, Budget(None, 0), schedule_violations)
     negotiated_strategy(rates).improve(search)
-    assert search.best is not None and complaint(wanted, search.best) is None
+    assert search.best is not None and complaint(instance, search.best) is None
 
 
 def test_without_time_there_is_one_round() -> None:
-    wanted = problem(full(4), "allgather")
-    tables = CopyProblem(wanted)
-    rates = Rates([0.0] * len(wanted.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
-    search = Search(wanted, 1, Budget(1e-9, 0), schedule_violations)
+    instance = problem(full(4), "allgather")
+    tables = CopyProblem(instance)
+    rates = Rates([0.0] * len(instance.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
+    search = Search(instance, 1, Budget(1e-9, 0), schedule_violations)
     negotiated_strategy(rates).improve(search)
     assert search.best is not None and search.cut_short
 
 
-def test_seats_are_what_a_wide_port_serves_at_once() -> None:
+def test_a_wide_port_serves_several_transfers_at_full_speed() -> None:
     tables = CopyProblem(problem(servers([4, 4]), "allgather"))
     wide = LinkTimes([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
-    assert seats(tables, wide) == [1] * len(tables.resources)
+    assert full_speed_transfers(tables, wide) == [1] * len(tables.resources)
     shared = next(r for r, resource in enumerate(tables.resources) if len(resource.arcs) > 1)
     quick = [0.25 if r == shared else 1.0 for r in range(len(tables.resources))]
     through = {r for a in tables.resources[shared].arcs for r in tables.resources_of[a]}
-    assert seats(tables, LinkTimes(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
+    assert full_speed_transfers(tables, LinkTimes(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
 
 
 @pytest.mark.slow
@@ -130,10 +133,27 @@ def test_the_hetero_mesh_is_near_its_bound() -> None:
     path = Path(__file__).parents[2] / "examples" / "mesh_8x8_hetero" / "topo.dsl"
     topology, size = load_topology(path), 64 * 2**20
     exact = chunk_bytes("allgather", topology.ranks, 2, size)
-    wanted = problem_of(Request(path, "allgather", 2), chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    instance = problem_of(Request(path, "allgather", 2), chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
-    search = Search(wanted, 1, Budget(None, 0), schedule_violations)
+    search = Search(instance, 1, Budget(None, 0), schedule_violations)
     negotiated_strategy(rates).improve(search)
     assert search.best is not None
-    assert SchedulePredictor(topology, wanted, search.best).timeline(size).makespan <= 500e-6
+    assert SchedulePredictor(topology, instance, search.best).timeline(size).makespan <= 500e-6
+
+
+def test_negotiated_rounds_are_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[TimedRoutes] = []
+
+    def counted(*arguments: object) -> TimedRoutes:
+        rounds.append(earliest_arrival(*arguments))  # type: ignore[arg-type]
+        return rounds[-1]
+
+    monkeypatch.setattr("hetesynth.synthesis.timed.negotiated_load.earliest_arrival", counted)
+    instance = problem(full(4), "allgather")
+    tables = CopyProblem(instance)
+    rates = Rates([0.0] * len(instance.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
+    policy = replace(DEFAULT, timed=replace(DEFAULT.timed, negotiated_rounds=3))
+    search = Search(instance, 1, Budget(None, 0), schedule_violations, policy=policy)
+    negotiated_strategy(rates).improve(search)
+    assert len(rounds) == 3

@@ -14,6 +14,7 @@ from support.replay import complaint
 
 from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.trees import packed_trees as packed
 from hetesynth.synthesis.trees.tree_packing import Packing
@@ -25,17 +26,17 @@ def never() -> bool:
     return False
 
 
-def searched(wanted: Problem, seed: int = 0, seconds: float | None = None) -> Search:
+def searched(instance: Problem, seed: int = 0, seconds: float | None = None) -> Search:
     search = Search(
-        wanted, lower_bound(wanted).steps, Budget(seconds, seed, strict_deadline=True), schedule_violations
+        instance, lower_bound(instance).steps, Budget(seconds, seed, strict_deadline=True), schedule_violations
     )
     packed.improve(search)
     return search
 
 
-def loads(wanted: Problem, packing: Packing) -> list[float]:
+def loads(instance: Problem, packing: Packing) -> list[float]:
     crossed = Counter(a for tree in packing.trees for _, _, a in tree)
-    return [sum(crossed[a] for a in r.arcs) / r.capacity for r in wanted.resources]
+    return [sum(crossed[a] for a in r.arcs) / r.capacity for r in instance.resources]
 
 
 @pytest.mark.parametrize(
@@ -57,19 +58,19 @@ def test_many_chunks_lose_no_steps(graph: Graph, chunks: int, above: int) -> Non
 
 
 def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
-    wanted = problem(servers([4, 4, 8]), "allgather", 16)
-    found = packing_of(wanted, lower_bound(wanted).steps, np.random.default_rng(0), never)
-    assert found is not None
-    for k, tree in enumerate(found.trees):
-        reached = set(wanted.collective.pre[k])
+    instance = problem(servers([4, 4, 8]), "allgather", 16)
+    packing = packing_of(instance, lower_bound(instance).steps, np.random.default_rng(0), never)
+    assert packing is not None
+    for k, tree in enumerate(packing.trees):
+        reached = set(instance.collective.pre[k])
         for u, v, a in tree:
-            assert (wanted.arcs[a].src, wanted.arcs[a].dst) == (u, v)
+            assert (instance.arcs[a].src, instance.arcs[a].dst) == (u, v)
             assert u in reached and v not in reached
             reached.add(v)
-        assert reached == set(range(wanted.ranks))
-    assert max(loads(wanted, found)) == found.fullest < lower_bound(wanted).steps
+        assert reached == set(range(instance.ranks))
+    assert max(loads(instance, packing)) == packing.fullest < lower_bound(instance).steps
     # 16 chunks a rank, 8 of them routed: every tree serves two chunks of the same rank
-    assert Counter(found.copy) == {0: 8 * wanted.ranks, 1: 8 * wanted.ranks}
+    assert Counter(packing.copy) == {0: 8 * instance.ranks, 1: 8 * instance.ranks}
 
 
 @settings(max_examples=25, deadline=None)
@@ -95,17 +96,17 @@ def test_a_broadcast_is_packed_too() -> None:
 
 
 def test_the_laws_few_problems_have() -> None:
-    wanted = problem(servers([3, 4]), "allgather", 4)
-    for law in (replace(wanted, exclusive_reduction=True), replace(wanted, max_peers=5)):
+    instance = problem(servers([3, 4]), "allgather", 4)
+    for law in (replace(instance, exclusive_reduction=True), replace(instance, max_peers=5)):
         search = searched(law)
         assert search.best is not None  # the oracle knows both laws
         assert search.best.makespan >= search.target
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:
-    wanted = problem(servers([4, 4, 8]), "allgather", 4)
-    assert searched(wanted, seed=3).best == searched(wanted, seed=3).best
-    assert searched(wanted, seed=3).best != searched(wanted, seed=4).best
+    instance = problem(servers([4, 4, 8]), "allgather", 4)
+    assert searched(instance, seed=3).best == searched(instance, seed=3).best
+    assert searched(instance, seed=3).best != searched(instance, seed=4).best
 
 
 def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -> None:
@@ -115,22 +116,30 @@ def test_no_time_is_no_schedule_and_what_does_not_go_to_everybody_is_refused() -
     assert searched(problem(ring(4), "alltoall")).best is None
 
 
-def test_a_pause_is_kept_and_costs_few_steps() -> None:
-    wanted = problem(servers([4, 4, 8]), "allgather", 16)
-    search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
+def test_a_forwarding_delay_is_kept_and_costs_few_steps() -> None:
+    instance = problem(servers([4, 4, 8]), "allgather", 16)
+    search = Search(instance, lower_bound(instance).steps, Budget(None, 0), schedule_violations)
     packed.forwarding_delay_strategy().improve(search)
     assert search.best is not None and search.best.makespan <= search.target + 2
-    arrived = {(t.chunk, wanted.arcs[t.link].dst): t.end for t in search.best.transfers}
+    arrived = {(t.chunk, instance.arcs[t.link].dst): t.end for t in search.best.transfers}
     for t in search.best.transfers:
-        came = arrived.get((t.chunk, wanted.arcs[t.link].src))
+        came = arrived.get((t.chunk, instance.arcs[t.link].src))
         assert came is None or t.start >= came + 1
-    assert complaint(wanted, search.best) is None
+    assert complaint(instance, search.best) is None
 
 
 @pytest.mark.parametrize("graph", [ring(6), dgx1(), servers([3, 4])])
-def test_steps_in_which_everything_pauses(graph: Graph) -> None:
-    wanted = problem(graph, "allgather", 1)
-    search = Search(wanted, lower_bound(wanted).steps, Budget(None, 0), schedule_violations)
+def test_steps_in_which_every_delivery_is_delayed(graph: Graph) -> None:
+    instance = problem(graph, "allgather", 1)
+    search = Search(instance, lower_bound(instance).steps, Budget(None, 0), schedule_violations)
     packed.forwarding_delay_strategy().improve(search)
     assert search.best is not None
-    assert complaint(wanted, search.best) is None
+    assert complaint(instance, search.best) is None
+
+
+def test_how_many_chunks_are_routed_is_policy() -> None:
+    instance = problem(servers([4, 4]), "allgather", 26)
+    rng, bound = np.random.default_rng(0), lower_bound(instance).steps
+    for few in (13, 2):
+        packing = packing_of(instance, bound, rng, lambda: False, replace(DEFAULT.trees, routed_of_kind=few))
+        assert packing is not None and max(packing.copy) == 26 // few - 1

@@ -2,9 +2,10 @@
 
 In: a copying problem in which every chunk has one origin and one target, what its links cost in seconds. Out: a
 schedule of the step model. A chunk may take any path; a resource costs exponentially more the nearer its work is
-to the busiest one's (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. Paths are then
-listed: always what can begin first, of that what has the longest way before it (Jackson 1955: on one machine, the
-longest tail first), so that scarce links begin with what must be relayed behind them and end with what need not.
+to the busiest one's (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. A list schedule
+follows: always what can begin first, of that what has the longest path before it (Jackson 1955: on one machine,
+the longest tail first), so that scarce links begin with what must be relayed behind them and end with what need
+not.
 """
 
 from __future__ import annotations
@@ -15,63 +16,51 @@ import numpy as np
 
 from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.machine_code import MachineCodePolicy
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.balanced_paths_kernel import (
-    Floats,
-    Ints,
-    compiled_list_scheduling,
-    compiled_sweep,
-    run_list_scheduling,
-    run_sweep,
-)
-from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, rows, schedule_of
-from hetesynth.synthesis.timed.list_scheduling import listed
-
-SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)  # of prices, sweep by sweep
-WEIGHT = 8.0  # seconds that a second of the busiest resource costs on a path
-PRESSURES = (0.0, 0.05, 1.0)  # seconds of tail that a second of work left counts
-ALIKE = 1e-3  # of a chunk's shortest stay: starts that differ by less are the same
-MAX_CHUNKS = 20_000  # where ranks exchange several chunks
-MAX_SINGLE_CHUNKS = 70_000  # where they exchange one
-MAX_SCANNED = 20_000  # chunks that are listed by looking at all that wait each time
+from hetesynth.synthesis.timed.balanced_paths_kernel import Chunks, Network, Prices, Routing, run_sweep
+from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
+from hetesynth.synthesis.timed.kernel_records import Floats, Ints, rows, run_kernel
+from hetesynth.synthesis.timed.list_scheduling import by_path, by_start
+from hetesynth.synthesis.timed.list_scheduling_kernel import ScanRules
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(problem: Problem, policy: TimedPolicy = DEFAULT.timed) -> str | None:
     """Why the problem is no exchange, or None."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
         return "some chunk has several origins or targets"
-    if len(collective.chunks) > (MAX_CHUNKS if collective.chunks_per_rank > 1 else MAX_SINGLE_CHUNKS):
+    most = policy.path_chunks if collective.chunks_per_rank > 1 else policy.path_single_chunks
+    if len(collective.chunks) > most:
         return "it is too large"
     return stranded(problem)
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest of a few listings of balanced paths, in its own reckoning."""
+    """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them."""
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
-        if tables is None or refuses(search.problem) is not None:
+        tables, policy = within_peers(search.problem), search.policy.timed
+        if tables is None or refuses(search.problem, policy) is not None:
             return
-        paths = Paths(tables, rates.link_times(tables), search.budget.seed)
-        for number, sharpness in enumerate(SHARPNESS):
+        paths = Paths(tables, rates.link_times(tables), search.budget.seed, search.policy)
+        for number, sharpness in enumerate(policy.path_sharpness):
             if number and search.out_of_time():
                 break
             if not paths.sweep(sharpness):
                 return
         best: TimedRoutes | None = None
-        for number, pressure in enumerate(PRESSURES):
+        for number, pressure in enumerate(policy.path_pressures):
             if number and search.out_of_time():
                 break
-            found = paths.listed(pressure)
-            if best is None or found.seconds < best.seconds:
-                best = found
+            timed = paths.list_schedule(pressure)
+            if best is None or timed.seconds < best.seconds:
+                best = timed
         if best is not None:
             search.offer(schedule_of(tables, best), "exchange")
 
@@ -83,70 +72,75 @@ class Paths:
     """A path for every chunk that has to move, and the seconds of work they put on every resource."""
 
     tables: CopyProblem
-    clock: LinkTimes
+    link_times: LinkTimes
     seed: int
-    policy: MachineCodePolicy = DEFAULT.machine_code
+    policy: Policy = DEFAULT
 
     def __post_init__(self) -> None:
-        tables, problem = self.tables, self.tables.problem
+        problem = self.tables.problem
         collective = problem.collective
         moved = [
             (k, min(pre), min(post - pre))
             for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True))
             if post - pre
         ]
-        self.chunk: Ints = np.array([k for k, _, _ in moved], dtype=np.int64)
+        self.chunk = [k for k, _, _ in moved]
         self.origin: Ints = np.array([u for _, u, _ in moved], dtype=np.int64)
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)
-        self.arc_dst: Ints = np.array([arc.dst for arc in problem.arcs], dtype=np.int64)
-        self.out, self.uses = rows(tables.out_of), rows(tables.resources_of)
-        self.busy: Floats = np.array(self.clock.busy)
-        self.flow: Floats = np.array([
-            alpha + max((self.clock.busy[r] for r in used), default=0.0)
-            for alpha, used in zip(self.clock.alpha, tables.resources_of, strict=True)
-        ])  # fmt: skip
-        self.length: Ints = np.zeros(len(moved), dtype=np.int64)
-        self.paths: Ints = np.zeros((len(moved), problem.ranks), dtype=np.int64)
-        self.load: Floats = np.zeros(len(self.busy))
+        self.network = self._network()
+        resources, ranks = len(self.network.busy), problem.ranks
+        self.routing = Routing(
+            length=np.zeros(len(moved), dtype=np.int64),
+            paths=np.zeros(len(moved) * ranks, dtype=np.int64),
+            load=np.zeros(resources),
+            price=np.zeros(resources),
+            cost=np.zeros(ranks),
+            by=np.zeros(ranks, dtype=np.int64),
+            above=np.zeros(ranks, dtype=np.int64),
+            done=np.zeros(ranks, dtype=np.bool_),
+        )
         self.rng = np.random.default_rng(self.seed)
-        self.large = len(moved) * len(problem.arcs) > most_interpreted(run_sweep, self.policy.balanced_paths)
+        most = most_interpreted(run_sweep, self.policy.machine_code.balanced_paths)
+        self.large = len(moved) * len(problem.arcs) > most
+
+    def _network(self) -> Network:
+        arcs = self.tables.problem.arcs
+        return Network(
+            np.array([arc.dst for arc in arcs], dtype=np.int64),
+            *rows(self.tables.out_of),
+            *rows(self.tables.resources_of),
+            np.array(self.link_times.transfer_seconds(self.tables)),
+            np.array(self.link_times.busy),
+        )
+
+    @property
+    def load(self) -> Floats:
+        """Seconds of work of each resource."""
+        load: Floats = self.routing.load
+        return load
+
+    @property
+    def paths(self) -> list[list[int]]:
+        """The arcs that each chunk takes."""
+        ranks = self.tables.problem.ranks
+        arcs, length = self.routing.paths.tolist(), self.routing.length.tolist()
+        return [arcs[i * ranks : i * ranks + n] for i, n in enumerate(length)]
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""
-        kernel = compiled_sweep() if self.large else run_sweep
-        target = self.load.max(initial=0.0)
-        if not self.load.any():  # as if all took the shortest way
+        target = float(self.load.max(initial=0.0))
+        if not self.load.any():  # as if all took the shortest path
             sharpness, target = 0.0, 1.0
-        reached = kernel(
-            self.arc_dst, *self.out, *self.uses, self.flow, self.busy, self.origin, self.goal,
-            self.rng.permutation(len(self.length)), target, sharpness, WEIGHT, self.length, self.paths, self.load,
-        )  # fmt: skip
-        return bool(reached)
+        chunks = Chunks(self.origin, self.goal, self.rng.permutation(len(self.chunk)))
+        prices = Prices(target, sharpness, self.policy.timed.path_weight)
+        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, compiled=self.large))
 
-    def listed(self, pressure: float) -> TimedRoutes:
+    def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
-        if len(self.chunk) > MAX_SCANNED:
-            moves = zip(self.chunk.tolist(), self.length.tolist(), self.paths, strict=True)
-            order = [(k, a) for k, n, path in moves for a in path[:n].tolist()]
-            return listed(self.tables, self.clock, order, pressure)
-        kernel = compiled_list_scheduling() if self.large else run_list_scheduling
-        tail = self._tails()
-        begins = np.zeros(self.paths.shape)
-        alike = ALIKE * float(self.busy.min()) if len(self.busy) else 0.0
-        seconds = kernel(
-            *self.uses, self.flow, self.busy, self.length, self.paths, tail, pressure, alike, self.load.copy(),
-            begins,
-        )  # fmt: skip
-        start = {
-            (int(k), int(a)): float(t)
-            for k, n, path, times in zip(self.chunk, self.length, self.paths, begins, strict=True)
-            for a, t in zip(path[:n], times[:n], strict=True)
-        }
-        return TimedRoutes(start, self.load.tolist(), float(seconds))
-
-    def _tails(self) -> Floats:
-        tail = np.zeros(self.paths.shape)
-        for i, n in enumerate(self.length.tolist()):
-            for h in range(n - 2, -1, -1):
-                tail[i, h] = tail[i, h + 1] + self.flow[self.paths[i, h + 1]]
-        return tail
+        routes = [[(k, a) for a in path] for k, path in zip(self.chunk, self.paths, strict=True)]
+        policy, busy = self.policy.timed, self.network.busy
+        if len(self.chunk) > policy.scanned_paths:
+            deliveries = [delivery for route in routes for delivery in route]
+            return by_start(self.tables, self.link_times, deliveries, pressure, self.policy)
+        rules = ScanRules(pressure, policy.same_start * float(busy.min()) if len(busy) else 0.0)
+        return by_path(self.tables, self.link_times, routes, self.load, rules, compiled=self.large)

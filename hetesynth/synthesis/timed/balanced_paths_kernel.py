@@ -1,172 +1,141 @@
-"""The inner loops of ``exchange``: one sweep of rerouting, and one list schedule, interpreted or compiled.
+"""The inner loop of balanced paths, interpreted or compiled: one sweep of rerouting.
 
-In: arcs, resources and chunks as arrays. Out: paths, and when each of their arcs begins. Functions without
-objects, so that numba takes them as they stand.
+In: arcs, resources and chunks as records of arrays. Out: paths, and the load that they put on resources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetesynth.machine_code import machine_code
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-ALIKE = 1e-9  # seconds of a start in the share of the whole: sooner than this is no sooner
+from hetesynth.synthesis.timed.kernel_records import Row
 
 
-def run_sweep(
-    arc_dst: Ints, out_start: Ints, out_arcs: Ints, uses_start: Ints, uses: Ints,
-    flow: Floats, busy: Floats, origin: Ints, goal: Ints, order: Ints, target: float, sharpness: float,
-    weight: float, length: Ints, paths: Ints, load: Floats,
-) -> bool:  # fmt: skip
-    """Reroute every chunk once by the cheapest path at the present load. A arcs, R resources, n ranks, K chunks.
+class Network(NamedTuple):
+    """A arcs, R resources, n ranks."""
 
-    ``out_arcs[out_start[u] : out_start[u + 1]]``: arcs that leave u; ``uses`` likewise the resources of an arc.
-    ``flow`` (A), ``busy`` (R): seconds of a transfer, and that it keeps a resource busy. A resource costs
-    ``weight`` x busy where its load is ``target`` seconds, exponentially less (``sharpness``) below. ``order``:
-    of chunks. Changed: ``length`` (K) and ``paths`` (K, n) arcs of each path, ``load`` (R). False: some goal
-    cannot be reached.
-    """
-    ranks = len(out_start) - 1
-    price = np.empty(len(busy))
-    for r in range(len(busy)):
-        price[r] = weight * busy[r] * np.exp(sharpness * ((load[r] + busy[r]) / target - 1.0))
-    cost = np.empty(ranks)
-    by = np.empty(ranks, dtype=np.int64)
-    above = np.empty(ranks, dtype=np.int64)
-    done = np.empty(ranks, dtype=np.bool_)
-    for k in order:
-        for i in range(length[k]):
-            a = paths[k, i]
-            for j in range(uses_start[a], uses_start[a + 1]):
-                r = uses[j]
-                load[r] -= busy[r]
-                price[r] = weight * busy[r] * np.exp(sharpness * ((load[r] + busy[r]) / target - 1.0))
-        cost[:] = np.inf
-        done[:] = False
-        cost[origin[k]] = 0.0
-        at = origin[k]
-        while at != goal[k]:
-            done[at] = True
-            for i in range(out_start[at], out_start[at + 1]):
-                a = out_arcs[i]
-                to = arc_dst[a]
-                if done[to]:
-                    continue
-                c = cost[at] + flow[a]
-                for j in range(uses_start[a], uses_start[a + 1]):
-                    c += price[uses[j]]
-                if c < cost[to]:
-                    cost[to] = c
-                    by[to] = a
-                    above[to] = at
-            at = -1
-            least = np.inf
-            for v in range(ranks):
-                if not done[v] and cost[v] < least:
-                    least = cost[v]
-                    at = v
-            if at < 0:
-                return False
-        hops = 0
-        while at != origin[k]:
-            hops += 1
-            at = above[at]
-        length[k] = hops
-        at = goal[k]
-        while at != origin[k]:
-            hops -= 1
-            a = by[at]
-            paths[k, hops] = a
-            at = above[at]
-            for j in range(uses_start[a], uses_start[a + 1]):
-                r = uses[j]
-                load[r] += busy[r]
-                price[r] = weight * busy[r] * np.exp(sharpness * ((load[r] + busy[r]) / target - 1.0))
+    arc_dst: Row  # A
+    out_start: Row  # n + 1: where the arcs that leave each rank begin in ``out_arcs``
+    out_arcs: Row
+    uses_start: Row  # A + 1: where the resources of each arc begin in ``uses``
+    uses: Row
+    flow: Row  # A: seconds of a transfer
+    busy: Row  # R: seconds that a transfer keeps the resource busy
+
+
+class Chunks(NamedTuple):
+    """K chunks."""
+
+    origin: Row  # K
+    goal: Row  # K
+    order: Row  # K: chunks in the order in which they are rerouted
+
+
+class Prices(NamedTuple):
+    """What a resource costs: ``weight`` x busy where its load is ``target`` seconds, exponentially less below."""
+
+    target: float
+    sharpness: float
+    weight: float
+
+
+class Routing(NamedTuple):
+    """What a sweep changes."""
+
+    length: Row  # K: arcs of the path
+    paths: Row  # K x n: its arcs
+    load: Row  # R: seconds of work
+    price: Row  # R
+    cost: Row  # n: of the cheapest path found so far
+    by: Row  # n: its last arc
+    above: Row  # n: where that begins
+    done: Row  # n
+
+
+def price_of(s: Prices, busy: float, load: float) -> float:
+    """The price of a resource at its present load."""
+    return s.weight * busy * float(np.exp(s.sharpness * ((load + busy) / s.target - 1.0)))
+
+
+def remove_path(n: Network, s: Prices, p: Routing, k: int) -> None:
+    """Chunk ``k`` loads no resource any more."""
+    first = k * (len(n.out_start) - 1)
+    for i in range(first, first + p.length[k]):
+        a = p.paths[i]
+        for j in range(n.uses_start[a], n.uses_start[a + 1]):
+            r = n.uses[j]
+            p.load[r] -= n.busy[r]
+            p.price[r] = price_of(s, n.busy[r], p.load[r])
+
+
+def reach_goal(n: Network, p: Routing, origin: int, goal: int) -> bool:
+    """Whether ``goal`` can be reached; ``by`` and ``above`` lead back along a cheapest path (Dijkstra 1959)."""
+    cost, done, price = p.cost, p.done, p.price
+    for v in range(len(cost)):
+        cost[v] = np.inf
+        done[v] = False
+    cost[origin] = 0.0
+    at = origin
+    while at != goal:
+        done[at] = True
+        for i in range(n.out_start[at], n.out_start[at + 1]):
+            a = n.out_arcs[i]
+            to = n.arc_dst[a]
+            if done[to]:
+                continue
+            c = cost[at] + n.flow[a]
+            for j in range(n.uses_start[a], n.uses_start[a + 1]):
+                c += price[n.uses[j]]
+            if c < cost[to]:
+                cost[to] = c
+                p.by[to] = a
+                p.above[to] = at
+        at = cheapest_open(cost, done)
+        if at < 0:
+            return False
     return True
 
 
-def run_list_scheduling(
-    uses_start: Ints, uses: Ints, flow: Floats, busy: Floats, length: Ints, paths: Ints, tail: Floats,
-    pressure: float, alike: float, left: Floats, begins: Floats,
-) -> float:  # fmt: skip
-    """List the arcs of all paths: always one that can begin first, of those the most urgent. Out: when all ends.
-
-    ``tail`` (K, n): seconds from the end of each arc of a path until its chunk is there, nothing else under way.
-    Urgent is what has a long tail, and (``pressure``) what a resource with much work left waits for. ``alike``:
-    starts that differ by less are the same. ``left`` (R): seconds of work of each resource, used up. Filled in:
-    ``begins`` (K, n).
-    """
-    chunks = len(length)
-    free = np.zeros(len(busy))
-    at = np.zeros(chunks, dtype=np.int64)
-    ready = np.zeros(chunks)
-    going = np.arange(chunks)
-    count, last = chunks, 0.0
-    for k in range(chunks):
-        begins[k, :] = -1.0
-    i = 0
-    while i < count:
-        if length[going[i]] == 0:
-            count -= 1
-            going[i] = going[count]
-        else:
-            i += 1
-    while count > 0:
-        first = np.inf
-        best = -1
-        most = -np.inf
-        for i in range(count):
-            k = going[i]
-            a = paths[k, at[k]]
-            start = ready[k]
-            if start > first + alike:
-                continue
-            for j in range(uses_start[a], uses_start[a + 1]):
-                if free[uses[j]] > start:
-                    start = free[uses[j]]
-            if start > first + alike:
-                continue
-            urgency = 0.0
-            for h in range(at[k], length[k]):
-                b = paths[k, h]
-                for j in range(uses_start[b], uses_start[b + 1]):
-                    if left[uses[j]] > urgency:
-                        urgency = left[uses[j]]
-            urgency = pressure * urgency + tail[k, at[k]]
-            if start < first - alike or urgency > most or (urgency == most and k < going[best]):
-                first = min(first, start)
-                most = urgency
-                best = i
-        k = going[best]
-        a = paths[k, at[k]]
-        start = ready[k]
-        for j in range(uses_start[a], uses_start[a + 1]):
-            start = max(start, free[uses[j]])
-        for j in range(uses_start[a], uses_start[a + 1]):
-            free[uses[j]] = start + busy[uses[j]]
-            left[uses[j]] -= busy[uses[j]]
-        begins[k, at[k]] = start
-        ready[k] = start + flow[a]
-        at[k] += 1
-        if at[k] == length[k]:
-            last = max(last, ready[k])
-            count -= 1
-            going[best] = going[count]
-    return last
+def cheapest_open(cost: Row, done: Row) -> int:
+    """The rank that is reached most cheaply of those not done; -1: none is reached."""
+    best = -1
+    least = np.inf
+    for v in range(len(cost)):
+        if not done[v] and cost[v] < least:
+            least = cost[v]
+            best = v
+    return best
 
 
-def compiled_sweep() -> Callable[..., Any]:
-    """``run_sweep`` as machine code."""
-    return machine_code(run_sweep)
+def add_path(n: Network, s: Prices, p: Routing, k: int, origin: int, goal: int) -> None:
+    """Chunk ``k`` takes the path that was found last."""
+    hops = 0
+    at = goal
+    while at != origin:
+        hops += 1
+        at = p.above[at]
+    p.length[k] = hops
+    place = k * (len(n.out_start) - 1) + hops
+    at = goal
+    while at != origin:
+        place -= 1
+        a = p.by[at]
+        p.paths[place] = a
+        at = p.above[at]
+        for j in range(n.uses_start[a], n.uses_start[a + 1]):
+            r = n.uses[j]
+            p.load[r] += n.busy[r]
+            p.price[r] = price_of(s, n.busy[r], p.load[r])
 
 
-def compiled_list_scheduling() -> Callable[..., Any]:
-    """``run_list_scheduling`` as machine code."""
-    return machine_code(run_list_scheduling)
+def run_sweep(n: Network, chunks: Chunks, s: Prices, p: Routing) -> bool:
+    """Reroute every chunk once by the cheapest path at the present load. False: some goal cannot be reached."""
+    for r in range(len(n.busy)):
+        p.price[r] = price_of(s, n.busy[r], p.load[r])
+    for k in chunks.order:
+        remove_path(n, s, p, k)
+        if not reach_goal(n, p, chunks.origin[k], chunks.goal[k]):
+            return False
+        add_path(n, s, p, k, chunks.origin[k], chunks.goal[k])
+    return True

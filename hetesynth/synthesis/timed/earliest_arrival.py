@@ -2,7 +2,7 @@
 
 In: a copying problem, seconds of latency per arc, seconds a chunk keeps each resource busy. Out: routes with start
 times, and a schedule of the step model with these routes. A delivery is chosen by when it would arrive, the sooner
-the farther it leads, plus a price for the resources it uses; without prices chunks take the quickest way (small
+the farther it leads, plus a price for the resources it uses; without prices chunks take the quickest path (small
 buffers), with prices they cross scarce resources once and spread (large buffers). Prices are negotiated over
 rounds: what was busiest becomes dearer.
 
@@ -19,21 +19,14 @@ import numpy as np
 
 from hetesynth.machine_code import most_interpreted
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.machine_code import MachineCodePolicy
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival_kernel import (
-    Floats,
-    Ints,
-    compiled,
-    run_round,
-)
-
-ROUNDS = 4
-GROWTH = 0.5  # how much dearer the busiest resource becomes in a round
+from hetesynth.synthesis.timed.earliest_arrival_kernel import Network, Round, run_round
+from hetesynth.synthesis.timed.kernel_records import Floats, rows, run_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,108 +36,145 @@ class LinkTimes:
     alpha: Sequence[float]
     busy: Sequence[float]
 
+    def bandwidth_seconds(self, tables: CopyProblem) -> list[float]:
+        """For each arc, the seconds from the first byte to the last."""
+        return [max((self.busy[r] for r in used), default=0.0) for used in tables.resources_of]
+
+    def transfer_seconds(self, tables: CopyProblem) -> list[float]:
+        """For each arc, the seconds that a transfer takes alone."""
+        return [alpha + s for alpha, s in zip(self.alpha, self.bandwidth_seconds(tables), strict=True)]
+
 
 @dataclass(frozen=True, slots=True)
 class TimedRoutes:
-    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there, in
-    the greedy's own reckoning."""
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there,
+    as the strategy predicts it."""
 
     start: dict[tuple[int, int], float]
     load: list[float]
     seconds: float
 
 
-def seats(tables: CopyProblem, clock: LinkTimes) -> list[int]:
+def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
     """For each resource how many of its slowest transfers it serves at full speed; those of one step share it."""
-    stays = [max((clock.busy[r] for r in used), default=0.0) for used in tables.resources_of]
-    longest = [max(stays[a] for a in resource.arcs) for resource in tables.resources]
-    return [max(1, int(stay / b + 1e-9)) if b > 0 else 1 for stay, b in zip(longest, clock.busy, strict=True)]
+    seconds = link_times.bandwidth_seconds(tables)
+    longest = [max(seconds[a] for a in resource.arcs) for resource in tables.resources]
+    return [
+        max(1, int(slowest / b + 1e-9)) if b > 0 else 1
+        for slowest, b in zip(longest, link_times.busy, strict=True)
+    ]
 
 
 def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
     """The routes in the step model: every resource serves its transfers in the order of their start times, at most
     ``most`` in a step."""
     problem = tables.problem
-    at = [0] * len(tables.resources)  # the step that a resource is filling
+    current = [0] * len(tables.resources)  # the step that a resource is filling
     full = [r.capacity for r in tables.resources]
     if most is not None:
         full = [min(capacity, number) for capacity, number in zip(full, most, strict=True)]
     room = list(full)
-    held = {(k, rank): 0 for k, pre in enumerate(problem.collective.pre) for rank in pre}
+    arrival = {(k, rank): 0 for k, pre in enumerate(problem.collective.pre) for rank in pre}
     sent: dict[tuple[int, int], int] = {}
     transfers = []
     for _, k, a in sorted((begins, k, a) for (k, a), begins in timed.start.items()):
         arc, used = problem.arcs[a], tables.resources_of[a]
-        step = max([held[k, arc.src], *(at[r] + (room[r] == 0) for r in used)])
+        step = max([arrival[k, arc.src], *(current[r] + (room[r] == 0) for r in used)])
         if problem.exclusive_reduction:
             step = max(step, sent.get((k, arc.src), -1) + 1)
         for r in used:
-            room[r] = (room[r] if at[r] == step else full[r]) - 1
-            at[r] = step
-        held[k, arc.dst], sent[k, arc.src] = step + 1, step
+            room[r] = (room[r] if current[r] == step else full[r]) - 1
+            current[r] = step
+        arrival[k, arc.dst], sent[k, arc.src] = step + 1, step
         transfers.append(Transfer(step, step + 1, k, a))
     return without_useless(problem, transfers, max((t.end for t in transfers), default=0))
 
 
 def rounds(
-    tables: CopyProblem, clock: LinkTimes, weight: float, number: int, ended: Callable[[], bool]
+    tables: CopyProblem,
+    link_times: LinkTimes,
+    weight: float,
+    ended: Callable[[], bool],
+    policy: Policy = DEFAULT,
 ) -> list[TimedRoutes]:
-    """Up to ``number`` rounds with prices of ``weight`` times the seconds a resource is kept busy."""
+    """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
+    and without prices no more."""
     scarcity = [1.0] * len(tables.resources)
-    found: list[TimedRoutes] = []
-    while len(found) < number and not (found and ended()):
-        price = [weight * s * b for s, b in zip(scarcity, clock.busy, strict=True)]
-        timed = earliest_arrival(tables, clock, price)
-        found.append(timed)
-        most = max(timed.load, default=0.0) or 1.0
-        scarcity = [s * (1 + GROWTH * (used / most) ** 2) for s, used in zip(scarcity, timed.load, strict=True)]
-        least = min(scarcity, default=1.0)
-        scarcity = [s / least for s in scarcity]
-    return found
+    routes: list[TimedRoutes] = []
+    number = policy.timed.arrival_rounds if weight else 1
+    while len(routes) < number and not (routes and ended()):
+        price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
+        timed = earliest_arrival(tables, link_times, price, policy)
+        routes.append(timed)
+        scarcity = _dearer(scarcity, timed.load, policy.timed)
+    return routes
+
+
+def _dearer(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
+    """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
+    most = max(load, default=0.0) or 1.0
+    dearer = [
+        s * (1 + policy.arrival_growth * (seconds / most) ** 2) for s, seconds in zip(scarcity, load, strict=True)
+    ]
+    least = min(dearer, default=1.0)
+    return [s / least for s in dearer]
 
 
 def earliest_arrival(
-    tables: CopyProblem,
-    clock: LinkTimes,
-    price: Sequence[float],
-    policy: MachineCodePolicy = DEFAULT.machine_code,
+    tables: CopyProblem, link_times: LinkTimes, price: Sequence[float], policy: Policy = DEFAULT
 ) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
-    problem, collective = tables.problem, tables.problem.collective
-    arcs = problem.arcs
+    chunks, arcs = len(tables.problem.collective.chunks), tables.problem.arcs
+    network, progress = _network(tables, link_times, price), _round(tables)
+    large = chunks * len(arcs) > most_interpreted(run_round, policy.machine_code.earliest_arrival)
+    count, seconds = run_kernel(run_round, network, progress, compiled=large)
+    transfers = zip(progress.chunks[:count].tolist(), progress.arcs[:count].tolist(), strict=True)
+    begins = progress.begins[:count].tolist()
+    return TimedRoutes(dict(zip(transfers, begins, strict=True)), progress.load.tolist(), float(seconds))
+
+
+def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> Network:
+    """What the kernel reads."""
+    flow = link_times.transfer_seconds(tables)
     cost = [sum(price[r] for r in used) for used in tables.resources_of]
-    flow = [
-        alpha + max((clock.busy[r] for r in used), default=0.0)
-        for alpha, used in zip(clock.alpha, tables.resources_of, strict=True)
-    ]
-    held = np.full((len(collective.chunks), problem.ranks), np.inf)
-    wanted = np.zeros(held.shape, dtype=bool)
+    (out_start, out_arcs), (uses_start, uses) = rows(tables.out_of), rows(tables.resources_of)
+    return Network(
+        arc_src=np.array([arc.src for arc in tables.problem.arcs]),
+        arc_dst=np.array([arc.dst for arc in tables.problem.arcs]),
+        out_start=out_start,
+        out_arcs=out_arcs,
+        uses_start=uses_start,
+        uses=uses,
+        cost=np.array(cost, dtype=np.float64),
+        flow=np.array(flow),
+        busy=np.array(link_times.busy),
+        distance=_distances(tables, flow).ravel(),
+    )
+
+
+def _round(tables: CopyProblem) -> Round:
+    """What the kernel changes, as it is before the first transfer."""
+    collective, ranks = tables.problem.collective, tables.problem.ranks
+    holds = np.full((len(collective.chunks), ranks), np.inf)
+    lacks = np.zeros(holds.shape, dtype=np.bool_)
     for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        held[k, sorted(pre)] = 0.0
-        wanted[k, sorted(post - pre)] = True
-    most = len(collective.chunks) * problem.ranks
-    chunks, ways, begins = np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most)
-    load = np.zeros(len(tables.resources))
-    large = len(collective.chunks) * len(arcs) > most_interpreted(run_round, policy.earliest_arrival)
-    kernel = compiled() if large else run_round
-    count, seconds = kernel(
-        np.array([arc.dst for arc in arcs]), np.array([arc.src for arc in arcs]),
-        *rows(tables.out_of), *rows(tables.resources_of),
-        np.array(cost), np.array(flow), np.array(clock.busy), _distances(tables, flow), held, wanted,
-        chunks, ways, begins, load,
-    )  # fmt: skip
-    chosen = zip(chunks[:count].tolist(), ways[:count].tolist(), begins[:count].tolist(), strict=True)
-    return TimedRoutes({(k, a): start for k, a, start in chosen}, load.tolist(), float(seconds))
-
-
-def rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """A table for a kernel: where each row begins, one more for the end, and the rows one after the other."""
-    start = np.concatenate(([0], np.cumsum([len(row) for row in table]))).astype(np.int64)
-    return start, np.array([value for row in table for value in row], dtype=np.int64)
+        holds[k, sorted(pre)] = 0.0
+        lacks[k, sorted(post - pre)] = True
+    return Round(
+        holds=holds.ravel(),
+        lacks=lacks.ravel(),
+        nearest=np.zeros(holds.size),
+        lacking=np.zeros(len(collective.chunks), dtype=np.int64),
+        free=np.zeros(len(tables.resources)),
+        load=np.zeros(len(tables.resources)),
+        chunks=np.zeros(holds.size, dtype=np.int64),
+        arcs=np.zeros(holds.size, dtype=np.int64),
+        begins=np.zeros(holds.size),
+    )
 
 
 def _distances(tables: CopyProblem, flow: Sequence[float]) -> Floats:
-    """Seconds from every rank to every other along the quickest arcs, nothing else under way."""
+    """Seconds from every rank to every other along the quickest arcs, on idle links."""
     n = tables.problem.ranks
     distance = np.full((n, n), np.inf)
     np.fill_diagonal(distance, 0.0)
@@ -179,14 +209,14 @@ class Rates:
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """A strategy that offers the quickest of a few rounds, in its own reckoning."""
+    """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem)
         if tables is None:
             return
-        found = rounds(tables, rates.link_times(tables), weight, ROUNDS if weight else 1, search.out_of_time)
-        best = min(found, key=lambda timed: timed.seconds)
+        routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time, search.policy)
+        best = min(routes, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 
     return Strategy("timed", improve, stranded)

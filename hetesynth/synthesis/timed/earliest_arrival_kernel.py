@@ -1,96 +1,152 @@
-"""The inner loop of ``timed``: one round of earliest arrival first, interpreted or compiled.
+"""The inner loop of earliest arrival first, interpreted or compiled: one round.
 
-In: arcs, resources and what is wanted, as arrays. Out: transfers in the order in which they were chosen. One
-function without objects, so that numba takes it as it stands.
+In: arcs, resources and the ranks that lack chunks, as records of arrays. Out: transfers in the order in which they
+were chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetesynth.machine_code import machine_code
+from hetesynth.synthesis.timed.kernel_records import Row
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+ROUNDING = 1e-15  # seconds by which an entry of the queue may be too early
 
 
-def run_round(
-    arc_dst: Ints, arc_src: Ints, out_start: Ints, out_arcs: Ints, uses_start: Ints, uses: Ints,
-    cost: Floats, flow: Floats, busy: Floats, distance: Floats, held: Floats, wanted: Flags,
-    chunks: Ints, arcs: Ints, begins: Floats, load: Floats,
-) -> tuple[int, float]:  # fmt: skip
-    """One round. A arcs, R resources, n ranks, K chunks, D the most transfers there can be.
+class Network(NamedTuple):
+    """A arcs, R resources, n ranks."""
 
-    ``out_arcs[out_start[u] : out_start[u + 1]]``: arcs that leave u; ``uses`` likewise the resources of an arc.
-    ``cost``, ``flow`` (A): price and seconds of a transfer; ``busy`` (R); ``distance`` (n, n): seconds between
-    ranks. ``held`` (K, n): when a rank holds a chunk, infinite where it does not; ``wanted`` (K, n). Filled in:
-    ``chunks``, ``arcs``, ``begins`` (D), ``held``, ``wanted``, ``load`` (R) seconds of work. Out: how many
-    transfers, and when the last one arrives.
-    """
-    count, last = 0, 0.0
-    ranks, number = distance.shape[0], held.shape[0]
-    free = np.zeros(len(busy))
-    left = np.zeros(number, dtype=np.int64)
-    nearest = np.full((number, ranks), -1.0)
-    heap = [(0.0, 0, 0)]
-    heap.pop()
-    for k in range(number):
+    arc_src: Row  # A
+    arc_dst: Row  # A
+    out_start: Row  # n + 1: where the arcs that leave each rank begin in ``out_arcs``
+    out_arcs: Row
+    uses_start: Row  # A + 1: where the resources of each arc begin in ``uses``
+    uses: Row
+    cost: Row  # A: price of a transfer
+    flow: Row  # A: seconds of a transfer
+    busy: Row  # R: seconds that a transfer keeps the resource busy
+    distance: Row  # n x n: seconds from a rank to another along the quickest arcs
+
+
+class Round(NamedTuple):
+    """K chunks: what a round changes. Of K x n entries those of a chunk stand together."""
+
+    holds: Row  # K x n: when a rank holds the chunk, infinite where it does not
+    lacks: Row  # K x n
+    nearest: (
+        Row  # K x n: seconds to a rank that lacks the chunk from the nearest holder, negative: it lacks nothing
+    )
+    lacking: Row  # K: ranks that lack the chunk
+    free: Row  # R: when the resource is free
+    load: Row  # R: seconds of work
+    chunks: Row  # chunk, arc and begin of each transfer
+    arcs: Row
+    begins: Row
+
+
+def first_queue(n: Network, p: Round) -> list[tuple[float, int, int]]:
+    """A heap of (key, chunk, arc) for the arcs that leave holders; keys are computed when an entry comes up."""
+    ranks = len(n.out_start) - 1
+    queue = [(0.0, 0, 0)]
+    queue.pop()
+    for k in range(len(p.lacking)):
+        row = k * ranks
         for v in range(ranks):
-            if wanted[k, v]:
-                left[k] += 1
-                nearest[k, v] = np.inf
+            p.nearest[row + v] = -1.0
+            if p.lacks[row + v]:
+                p.lacking[k] += 1
+                p.nearest[row + v] = np.inf
         for u in range(ranks):
-            if held[k, u] < np.inf:
-                for v in range(ranks):
-                    if distance[u, v] < nearest[k, v]:
-                        nearest[k, v] = distance[u, v]
-                for i in range(out_start[u], out_start[u + 1]):
-                    heap.append((-np.inf, k, out_arcs[i]))  # noqa: PERF401 - reckoned when it comes up
-    heapify(heap)
-    open_chunks = int((left > 0).sum())
-    while open_chunks > 0 and len(heap) > 0:
-        key, k, a = heappop(heap)
-        dst = arc_dst[a]
-        if left[k] == 0 or held[k, dst] < np.inf:
+            if p.holds[row + u] < np.inf:
+                come_nearer(n.distance, u * ranks, p.nearest, row, ranks)
+                for i in range(n.out_start[u], n.out_start[u + 1]):
+                    queue.append((-np.inf, k, n.out_arcs[i]))  # noqa: PERF401 - a loop that numba takes
+    heapify(queue)
+    return queue
+
+
+def come_nearer(distance: Row, from_rank: int, nearest: Row, of_chunk: int, ranks: int) -> None:
+    """A rank holds a chunk: their rows of ``distance`` and ``nearest`` begin at ``from_rank`` and ``of_chunk``."""
+    for v in range(ranks):
+        if distance[from_rank + v] < nearest[of_chunk + v]:
+            nearest[of_chunk + v] = distance[from_rank + v]
+
+
+def farthest_served(distance: Row, from_rank: int, nearest: Row, of_chunk: int, ranks: int) -> float:
+    """Seconds to the farthest rank that lacks the chunk and to which the rank is nearer than any holder."""
+    farthest = 0.0
+    for v in range(ranks):
+        seconds = distance[from_rank + v]
+        if seconds < nearest[of_chunk + v] and seconds > farthest:
+            farthest = seconds
+    return farthest
+
+
+def earliest_start(uses_start: Row, uses: Row, free: Row, a: int, ready: float) -> float:
+    """When a chunk that is at the sender of arc ``a`` at ``ready`` can begin to cross it."""
+    start = ready
+    for j in range(uses_start[a], uses_start[a + 1]):
+        start = max(start, free[uses[j]])
+    return start
+
+
+def book(n: Network, p: Round, a: int, start: float) -> None:
+    """A transfer over arc ``a`` keeps its resources busy from ``start`` on."""
+    for j in range(n.uses_start[a], n.uses_start[a + 1]):
+        p.free[n.uses[j]] = start + n.busy[n.uses[j]]
+        p.load[n.uses[j]] += n.busy[n.uses[j]]
+
+
+def deliver(n: Network, p: Round, k: int, rank: int, arrives: float) -> bool:
+    """Chunk ``k`` is at ``rank`` from ``arrives`` on; whether no rank lacks it any more."""
+    ranks = len(n.out_start) - 1
+    p.holds[k * ranks + rank] = arrives
+    come_nearer(n.distance, rank * ranks, p.nearest, k * ranks, ranks)
+    p.nearest[k * ranks + rank] = -1.0
+    if p.lacks[k * ranks + rank]:
+        p.lacks[k * ranks + rank] = False
+        p.lacking[k] -= 1
+        return bool(p.lacking[k] == 0)
+    return False
+
+
+def chunks_lacking(p: Round) -> int:
+    """Chunks that some rank lacks."""
+    number = 0
+    for k in range(len(p.lacking)):
+        if p.lacking[k] > 0:
+            number += 1
+    return number
+
+
+def run_round(n: Network, p: Round) -> tuple[int, float]:
+    """Fill ``chunks``, ``arcs`` and ``begins``; how many transfers there are, and when the last one arrives."""
+    ranks = len(n.out_start) - 1
+    count, last = 0, 0.0
+    queue = first_queue(n, p)
+    open_chunks = chunks_lacking(p)
+    while open_chunks > 0 and len(queue) > 0:
+        key, k, a = heappop(queue)
+        dst = n.arc_dst[a]
+        if p.lacking[k] == 0 or p.holds[k * ranks + dst] < np.inf:
             continue
-        start = held[k, arc_src[a]]
-        for i in range(uses_start[a], uses_start[a + 1]):
-            start = max(start, free[uses[i]])
-        ahead = 0.0
-        for v in range(ranks):
-            if distance[dst, v] < nearest[k, v] and distance[dst, v] > ahead:
-                ahead = distance[dst, v]
-        now = start + flow[a] + cost[a] - ahead
-        if now > key + 1e-15:
-            heappush(heap, (now, k, a))
+        start = earliest_start(n.uses_start, n.uses, p.free, a, p.holds[k * ranks + n.arc_src[a]])
+        served = farthest_served(n.distance, dst * ranks, p.nearest, k * ranks, ranks)
+        now = start + n.flow[a] + n.cost[a] - served
+        if now > key + ROUNDING:
+            heappush(queue, (now, k, a))
             continue
-        for i in range(uses_start[a], uses_start[a + 1]):
-            free[uses[i]] = start + busy[uses[i]]
-            load[uses[i]] += busy[uses[i]]
-        held[k, dst] = start + flow[a]
-        last = max(last, held[k, dst])
-        for v in range(ranks):
-            nearest[k, v] = min(nearest[k, v], distance[dst, v])
-        nearest[k, dst] = -1.0
-        chunks[count], arcs[count], begins[count] = k, a, start
+        book(n, p, a, start)
+        arrives = start + n.flow[a]
+        last = max(last, arrives)
+        p.chunks[count], p.arcs[count], p.begins[count] = k, a, start
         count += 1
-        if wanted[k, dst]:
-            wanted[k, dst] = False
-            left[k] -= 1
-            if left[k] == 0:
-                open_chunks -= 1
-        for i in range(out_start[dst], out_start[dst + 1]):
-            if held[k, arc_dst[out_arcs[i]]] == np.inf:
-                heappush(heap, (-np.inf, k, out_arcs[i]))
+        if deliver(n, p, k, dst, arrives):
+            open_chunks -= 1
+        for i in range(n.out_start[dst], n.out_start[dst + 1]):
+            if p.holds[k * ranks + n.arc_dst[n.out_arcs[i]]] == np.inf:
+                heappush(queue, (-np.inf, k, n.out_arcs[i]))
     return count, last
-
-
-def compiled() -> Callable[..., Any]:
-    """``run_round`` as machine code."""
-    return machine_code(run_round)

@@ -1,4 +1,4 @@
-"""The second seed: load-balanced trees, then list scheduling.
+"""Load-balanced trees, then list scheduling: the second schedule that auto tries.
 
 In: a copying problem whose chunks go to everybody. Every chunk is routed on a tree that grows by the cheapest link
 to a rank not yet reached; a resource costs exponentially more the nearer it is to carrying what the lower bound
@@ -9,14 +9,16 @@ of the whole schedule where the greedy rounds see one step. Out: schedules that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.trees import TreesPolicy
+from hetesynth.synthesis.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -24,41 +26,36 @@ from hetesynth.synthesis.strategy import Strategy
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROUNDS = 8
-SWEEPS = 2  # times that every chunk is rerouted in a round
-SHARPNESS = 16.0  # exponent on the share of what the bound allows
-DEPTH = 0.3  # how much dearer a link is for each link before it
-NOISE = 0.3  # random factor on priorities, from the second round on
-MAX_DELIVERIES = 60_000
-MAX_RANKS = 256
-MAX_ARCS = 100_000
 
-Tree = list[tuple[int, int, int]]  # (sender, receiver, arc) in the order of growth
-
-
-def refuses(problem: Problem) -> str | None:
+def refuses(problem: Problem, policy: TreesPolicy = DEFAULT.trees) -> str | None:
     """Why the problem is not for trees to everybody, or None."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
         return "some chunk does not go from one rank to all others"
     deliveries = len(collective.chunks) * problem.ranks
-    if deliveries > MAX_DELIVERIES or problem.ranks > MAX_RANKS or len(problem.arcs) > MAX_ARCS:
+    many = deliveries > policy.max_deliveries or len(problem.arcs) > policy.max_arcs
+    if many or problem.ranks > policy.max_ranks:
         return "it is too large"
     return stranded(problem)
 
 
-def improve(search: Search, rounds: int = ROUNDS) -> None:
-    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out."""
-    if refuses(search.problem) is not None:
+def improve(search: Search, rounds: int | None = None) -> None:
+    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out.
+
+    ``rounds``: None: as many as the policy says.
+    """
+    policy = search.policy.trees
+    if refuses(search.problem, policy) is not None:
         return
     rng = np.random.default_rng(search.budget.seed)
-    routing = TreeRouting(search.problem, max(1, search.target), rng)
-    for number in range(rounds):
-        for _ in range(SWEEPS):
+    routing = TreeRouting(search.problem, max(1, search.target), rng, policy)
+    for number in range(policy.rounds if rounds is None else rounds):
+        for _ in range(policy.sweeps):
             if search.done or search.out_of_time() or not routing.sweep():
                 return
-        schedule = _listed(routing, NOISE * min(number, 1), rng)
+        noise = policy.noise * min(number, 1)
+        schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng)
         search.offer(schedule, "trees")
 
 
@@ -69,12 +66,15 @@ class TreeRouting:
     problem: Problem
     target: float  # steps that the load is to fit into
     rng: np.random.Generator
-    sharpness: float = SHARPNESS
+    policy: TreesPolicy = DEFAULT.trees
+    sharpness: float | None = None  # None: that of balanced trees in the policy
 
     def __post_init__(self) -> None:
         tables = within_peers(self.problem)
         if tables is None:
             raise InternalError("trees for a problem that they refuse")
+        self.tables = tables
+        self.exponent = self.policy.sharpness if self.sharpness is None else self.sharpness
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
         self.load: Floats = np.zeros(len(self.capacity))
@@ -120,7 +120,7 @@ class TreeRouting:
     def _costs(self) -> tuple[Floats, Ints]:
         """The cheapest link of every pair of ranks and its cost, at the present load."""
         share = self.load / (self.capacity * self.target)
-        price = self.scarcity * np.exp(self.sharpness * share) / self.capacity
+        price = self.scarcity * np.exp(self.exponent * share) / self.capacity
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + 0.01 * self.rng.random(len(cost))
@@ -152,93 +152,11 @@ class TreeRouting:
             depth[v] = depth[u] + 1
             outside[v] = False
             nearest[v] = np.inf
-            through = cost[v] * (1.0 + DEPTH * depth[v])
+            through = cost[v] * (1.0 + self.policy.depth_cost * depth[v])
             closer = outside & (through < nearest)
             nearest[closer] = through[closer]
             parent[closer] = v
         return tree
-
-
-def _listed(routing: TreeRouting, noise: float, rng: np.random.Generator) -> Schedule:
-    """The list schedule of the trees: in each step what is most urgent of what is ready and fits."""
-    problem, uses = routing.problem, routing.uses
-    tasks = [(k, u, a) for k, tree in enumerate(routing.trees) for u, _, a in tree]
-    below, parent = precedence(routing.trees)
-    factor = (1.0 + noise * rng.random(len(tasks))).tolist()
-    waits = _Waits([uses[a] for _, _, a in tasks], parent, routing.capacity, routing.load.copy())
-    capacity = [int(c) for c in routing.capacity]
-    ready = set(below[-1])
-    transfers: list[Transfer] = []
-    step = 0
-    while ready:
-        urgency = waits.urgency()
-        room = capacity.copy()
-        sent: set[tuple[int, int]] = set()
-        freed: list[int] = []
-        for i in sorted(ready, key=lambda i: (-urgency[i] * factor[i], i)):
-            k, u, a = tasks[i]
-            if any(room[r] <= 0 for r in uses[a]) or (problem.exclusive_reduction and (k, u) in sent):
-                continue
-            for r in uses[a]:
-                room[r] -= 1
-            sent.add((k, u))
-            waits.finish(i)
-            ready.discard(i)
-            freed += below[i]
-            transfers.append(Transfer(step, step + 1, k, a))
-        ready.update(freed)
-        step += 1
-    return Schedule.of(transfers, step)
-
-
-def precedence(trees: list[Tree]) -> tuple[dict[int, list[int]], list[int]]:
-    """For each delivery those it makes possible, and the one that makes it possible; -1 is the start. Deliveries
-    are numbered tree after tree, senders before receivers."""
-    below: dict[int, list[int]] = {-1: []}
-    parent: list[int] = []
-    for tree in trees:
-        brought: dict[int, int] = {}
-        for u, v, _ in tree:
-            number = len(parent)
-            parent.append(brought.get(u, -1))
-            below[number] = []
-            below[parent[number]].append(number)
-            brought[v] = number
-    return below, parent
-
-
-@dataclass
-class _Waits:
-    """How long the work that is left will take at least."""
-
-    uses: list[list[int]]  # resources of each delivery
-    parent: list[int]
-    capacity: Floats
-    left: Floats  # deliveries that each resource still has to carry
-    done: list[bool] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.done = [False] * len(self.uses)
-
-    def finish(self, i: int) -> None:
-        """Delivery ``i`` is made."""
-        self.done[i] = True
-        for r in self.uses[i]:
-            self.left[r] -= 1
-
-    def urgency(self) -> list[float]:
-        """For each delivery the longest wait it stands before: the steps that the busiest resource of it, or of a
-        delivery below it, still takes, and a step for each link to there."""
-        busy = (self.left / self.capacity).tolist()
-        urgency = [0.0] * len(self.uses)
-        for i in range(len(self.uses) - 1, -1, -1):
-            if self.done[i]:
-                continue
-            urgency[i] = max([urgency[i], *(busy[r] for r in self.uses[i])])
-            p = self.parent[i]
-            if p >= 0:
-                urgency[p] = max(urgency[p], urgency[i] + 1.0)
-        return urgency
 
 
 STRATEGY = Strategy("trees", improve, refuses)

@@ -1,8 +1,8 @@
 """Packed trees, step by step filled: the strategy for many chunks that go to everybody.
 
 In: a copying problem. Out: a schedule, most often as long as the busiest resource needs and a step more for the
-last delivery. ``packing`` finds the trees, ``filling`` their steps. For large buffers there is a variant with a
-pause, which takes a step more and hides latencies.
+last delivery. ``tree_packing`` finds the trees, ``step_lp`` their steps. For large buffers there is a variant with
+a forwarding delay, which takes a step more and hides latencies.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.trees import balanced_trees as trees
-from hetesynth.synthesis.trees.step_lp import filled
+from hetesynth.synthesis.trees.step_lp import StepLp
 from hetesynth.synthesis.trees.tree_packing import packed
-
-EXTENSION = 10.0  # seconds more, where some schedule is better than a strict_deadline nothing
 
 
 def refuses(problem: Problem) -> str | None:
@@ -25,20 +23,22 @@ def refuses(problem: Problem) -> str | None:
     return trees.refuses(problem)
 
 
-def improve(search: Search, pause: int = 0) -> None:
-    """Offer the schedule of packed trees, if they can be had in time; ``pause``: see ``filling``."""
-    if refuses(search.problem) is not None:
+def improve(search: Search, forwarding_delay: int = 0) -> None:
+    """Offer the schedule of packed trees, if they can be had in time; ``forwarding_delay``: see ``step_lp``."""
+    policy = search.policy.trees
+    if trees.refuses(search.problem, policy) is not None:
         return
-    grace = 0.0 if search.budget.strict_deadline else EXTENSION
+    extension = 0.0 if search.budget.strict_deadline else policy.packing_extension
 
     def ended() -> bool:
-        return search.out_of_time(-grace)
+        return search.out_of_time(-extension)
 
     rng = np.random.default_rng(search.budget.seed)
-    packing = packed(search.problem, search.target, rng, ended)
+    packing = packed(search.problem, search.target, rng, ended, policy)
     if packing is None:
         return
-    schedule = filled(CopyProblem(search.problem), packing.trees, packing.copy, pause, ended)
+    step_lp = StepLp(CopyProblem(search.problem), packing.trees, packing.copy, forwarding_delay, policy)
+    schedule = step_lp.run(ended)
     if schedule is not None:
         search.offer(schedule, "tree-packing")
 

@@ -18,17 +18,11 @@ import numpy as np
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.trees.balanced_trees import Tree, TreeRouting
-
-FEW = 13  # chunks of a kind that are routed at most
-MAX_ROUTED = 320  # chunks that are routed, if one of each kind is enough for that
-SWEEPS = 100
-SWEEP_WORK = 600_000  # ranks looked at over all sweeps
-STALE = 25  # sweeps in a row that may bring nothing once the bound is met
-EVERY = 5  # sweeps after which all chunks are routed anew
-SHARPNESS = 32.0  # exponent on the share of what the target allows
-DEARER = 0.3  # for each chunk per step that a resource carries too much
+from hetesynth.synthesis.list_scheduling import Tree
+from hetesynth.synthesis.trees.balanced_trees import TreeRouting
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,53 +37,63 @@ class Packing:
     fullest: float
 
 
-def packed(problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool]) -> Packing | None:
+def packed(
+    problem: Problem,
+    bound: int,
+    rng: np.random.Generator,
+    ended: Callable[[], bool],
+    policy: TreesPolicy = DEFAULT.trees,
+) -> Packing | None:
     """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out."""
     kinds = _kinds(problem.collective)
-    copies = _copies([len(kind) for kind in kinds])
+    copies = _copies([len(kind) for kind in kinds], policy)
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
-    found = _negotiated(_restricted(problem, routed), bound / copies, rng, ended)
-    if found is None:
+    routing = _negotiated(_restricted(problem, routed), bound / copies, rng, ended, policy)
+    if routing is None:
         return None
-    tree_of = dict(zip(routed, found[1], strict=True))
+    fullest, routed_trees = routing
+    tree_of = dict(zip(routed, routed_trees, strict=True))
     trees: list[Tree] = [[] for _ in problem.collective.chunks]
     copy = [0] * len(trees)
     for kind in kinds:
         few = len(kind) // copies
         for place, k in enumerate(kind):
             trees[k], copy[k] = tree_of[kind[place % few]], place // few
-    return Packing(trees, copy, found[0] * copies)
+    return Packing(trees, copy, fullest * copies)
 
 
 def _negotiated(
-    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool]
+    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: TreesPolicy
 ) -> tuple[float, list[Tree]] | None:
     """The steps of work on the busiest resource, and the trees.
 
     In the first half of the sweeps ``bound`` is not aimed at itself: the last delivery often needs a step more.
     """
-    routing = TreeRouting(problem, 1, rng, SHARPNESS)
+    routing = TreeRouting(problem, 1, rng, policy, policy.packing_sharpness)
     routing.target = max(1, ceil(bound) - 1, _entering(problem, routing.uses))
     best: tuple[float, list[Tree]] | None = None
-    sweeps = min(SWEEPS, max(EVERY, SWEEP_WORK // (len(routing.trees) * problem.ranks)))
+    full_sweep = policy.packing_full_sweep
+    affordable = policy.packing_work // (len(routing.trees) * problem.ranks)
+    sweeps = min(policy.packing_sweeps, max(full_sweep, affordable))
     since = 0
     for number in range(sweeps):
         if number == sweeps // 2:
             routing.target = max(routing.target, floor(bound))
-        if not routing.sweep(overfull_only=number % EVERY > 0):
+        if not routing.sweep(overfull_only=number % full_sweep > 0):
             break
         since += 1
         if best is None or routing.fullest < best[0]:
             best, since = (routing.fullest, routing.trees.copy()), 0
-        if routing.fullest <= routing.target or ended() or (since >= STALE and best[0] <= bound):
+        if routing.fullest <= routing.target or ended() or (since >= policy.packing_stale and best[0] <= bound):
             break
-        routing.scarcity *= 1.0 + DEARER * np.maximum(0.0, routing.load / routing.capacity - routing.target)
+        excess = np.maximum(0.0, routing.load / routing.capacity - routing.target)
+        routing.scarcity *= 1.0 + policy.packing_scarcity * excess
     return best
 
 
 def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
     """Steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links."""
-    lacks, doors = [0] * problem.ranks, [0] * problem.ranks
+    lacks, entering = [0] * problem.ranks, [0] * problem.ranks
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
         for rank in post - pre:
             lacks[rank] += 1
@@ -98,9 +102,9 @@ def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
     for rank in range(problem.ranks):
         into = [uses[a] for a in tables.into[rank]]
         shared = Counter(r for used in into for r in used)
-        gates = {max(used, key=lambda r: (shared[r], -r)) for used in into}
-        doors[rank] = sum(resources[r].capacity for r in gates)
-    return max(some / max(1, room) for some, room in zip(lacks, doors, strict=True))
+        ingress = {max(used, key=lambda r: (shared[r], -r)) for used in into}
+        entering[rank] = sum(resources[r].capacity for r in ingress)
+    return max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
 
 
 def _kinds(collective: Collective) -> list[list[int]]:
@@ -111,10 +115,10 @@ def _kinds(collective: Collective) -> list[list[int]]:
     return list(kinds.values())
 
 
-def _copies(sizes: list[int]) -> int:
+def _copies(sizes: list[int], policy: TreesPolicy) -> int:
     """The least number of copies, so that few enough chunks are routed."""
     common = gcd(*sizes)
-    few = max(1, min(FEW, MAX_ROUTED * common // sum(sizes)))
+    few = max(1, min(policy.routed_of_kind, policy.routed * common // sum(sizes)))
     return next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
 
 

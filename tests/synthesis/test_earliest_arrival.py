@@ -26,19 +26,19 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def clock(wanted: Problem, alpha: float = 1.0, seconds: float = 1.0) -> LinkTimes:
+def link_times(instance: Problem, alpha: float = 1.0, seconds: float = 1.0) -> LinkTimes:
     """Every arc ``alpha``, every resource ``seconds`` over its capacity."""
-    tables = CopyProblem(wanted)
-    return LinkTimes([alpha] * len(wanted.arcs), [seconds / r.capacity for r in tables.resources])
+    tables = CopyProblem(instance)
+    return LinkTimes([alpha] * len(instance.arcs), [seconds / r.capacity for r in tables.resources])
 
 
-def judged(wanted: Problem, price: float = 0.0) -> timed.TimedRoutes:
-    tables = CopyProblem(wanted)
-    found = earliest_arrival(tables, clock(wanted), [price / r.capacity for r in tables.resources])
-    schedule = schedule_of(tables, found)
-    assert not schedule_violations(wanted, schedule)
-    assert complaint(wanted, schedule) is None
-    return found
+def judged(instance: Problem, price: float = 0.0) -> timed.TimedRoutes:
+    tables = CopyProblem(instance)
+    timed_routes = earliest_arrival(tables, link_times(instance), [price / r.capacity for r in tables.resources])
+    schedule = schedule_of(tables, timed_routes)
+    assert not schedule_violations(instance, schedule)
+    assert complaint(instance, schedule) is None
+    return timed_routes
 
 
 @settings(max_examples=40, deadline=None)
@@ -65,33 +65,37 @@ def test_an_exclusive_reduction_sends_a_chunk_once_a_step() -> None:
     judged(problem(full(4), "allgather", exclusive=True))
 
 
-def crossings(wanted: Problem, found: timed.TimedRoutes, home: list[int]) -> int:
+def crossings(instance: Problem, timed_routes: timed.TimedRoutes, home: list[int]) -> int:
     """Transfers between servers."""
-    return sum(1 for _, a in found.start if home[wanted.arcs[a].src] != home[wanted.arcs[a].dst])
+    return sum(1 for _, a in timed_routes.start if home[instance.arcs[a].src] != home[instance.arcs[a].dst])
 
 
 def test_without_prices_quick_with_prices_sparing() -> None:
-    wanted = problem(servers([4, 4]), "allgather")
+    instance = problem(servers([4, 4]), "allgather")
     home = [0] * 4 + [1] * 4
-    assert crossings(wanted, judged(wanted, price=5.0), home) == 8  # every chunk once
-    assert crossings(wanted, judged(wanted), home) >= 8
+    assert crossings(instance, judged(instance, price=5.0), home) == 8  # every chunk once
+    assert crossings(instance, judged(instance), home) >= 8
 
 
 def test_interpreted_and_compiled_rounds_agree() -> None:
-    wanted = problem(servers([4, 3]), "allgather", 2)
-    tables = CopyProblem(wanted)
+    instance = problem(servers([4, 3]), "allgather", 2)
+    tables = CopyProblem(instance)
     price = [0.3 / r.capacity for r in tables.resources]
-    interpreted = earliest_arrival(tables, clock(wanted), price)
-    always = replace(DEFAULT.machine_code, earliest_arrival=WorkLimits.by_numba(unloaded=0, loaded=0))
-    machine = earliest_arrival(tables, clock(wanted), price, always)
+    interpreted = earliest_arrival(tables, link_times(instance), price)
+    limits = replace(DEFAULT.machine_code, earliest_arrival=WorkLimits.by_numba(unloaded=0, loaded=0))
+    always = replace(DEFAULT, machine_code=limits)
+    machine = earliest_arrival(tables, link_times(instance), price, always)
     assert list(machine.start.items()) == list(interpreted.start.items())
     assert np.array_equal(machine.load, interpreted.load) and machine.seconds == interpreted.seconds
 
 
 def test_rounds_end_when_time_is_up() -> None:
-    wanted = problem(full(4), "allgather")
-    assert len(rounds(CopyProblem(wanted), clock(wanted), 1.0, 4, lambda: True)) == 1
-    assert len(rounds(CopyProblem(wanted), clock(wanted), 1.0, 4, lambda: False)) == 4
+    instance = problem(full(4), "allgather")
+    tables, times = CopyProblem(instance), link_times(instance)
+    three = replace(DEFAULT, timed=replace(DEFAULT.timed, arrival_rounds=3))
+    assert len(rounds(tables, times, 1.0, lambda: True)) == 1
+    assert len(rounds(tables, times, 1.0, lambda: False)) == DEFAULT.timed.arrival_rounds
+    assert len(rounds(tables, times, 1.0, lambda: False, three)) == 3
 
 
 def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
@@ -99,9 +103,9 @@ def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
     from hetesynth.collectives.library import collective
 
     topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
-    wanted = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))
+    instance = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))
     paid = costs(topology)
-    tables = CopyProblem(wanted)
+    tables = CopyProblem(instance)
     busy = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, 10**6).link_times(tables).busy
     by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
     ports = [s for name, s in by_name.items() if "nvswitch" in name]

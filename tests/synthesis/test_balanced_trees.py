@@ -12,13 +12,14 @@ from support.replay import complaint
 
 from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.trees import balanced_trees as trees
 from hetesynth.verify.schedule.judge import schedule_violations
 
 
-def searched(wanted: Problem, rounds: int = 3, seed: int = 0) -> Search:
-    search = Search(wanted, lower_bound(wanted).steps, Budget(seed=seed), schedule_violations)
+def searched(instance: Problem, rounds: int = 3, seed: int = 0) -> Search:
+    search = Search(instance, lower_bound(instance).steps, Budget(seed=seed), schedule_violations)
     trees.improve(search, rounds)
     return search
 
@@ -50,19 +51,28 @@ def test_random_clusters(graph: Graph) -> None:
 
 
 def test_the_laws_few_problems_have() -> None:
-    wanted = problem(servers([3, 4]), "allgather", 2)
-    for law in (replace(wanted, exclusive_reduction=True), replace(wanted, max_peers=3)):
+    instance = problem(servers([3, 4]), "allgather", 2)
+    for law in (replace(instance, exclusive_reduction=True), replace(instance, max_peers=3)):
         search = searched(law)
         assert search.best is not None  # the oracle knows both laws
         assert search.best.makespan >= search.target
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:
-    wanted = problem(servers([4, 4, 8]), "allgather", 2)
-    assert searched(wanted, seed=3).best == searched(wanted, seed=3).best
-    assert searched(wanted, seed=3).best != searched(wanted, seed=4).best
+    instance = problem(servers([4, 4, 8]), "allgather", 2)
+    assert searched(instance, seed=3).best == searched(instance, seed=3).best
+    assert searched(instance, seed=3).best != searched(instance, seed=4).best
 
 
 def test_what_does_not_go_to_everybody_is_refused() -> None:
     assert trees.refuses(problem(ring(4), "alltoall")) is not None
     assert trees.refuses(problem(ring(4), "allgather")) is None
+
+
+def test_rounds_and_limits_are_policy() -> None:
+    instance = problem(servers([4, 8]), "allgather", 8)
+    for trees_policy in (replace(DEFAULT.trees, rounds=0), replace(DEFAULT.trees, max_ranks=11)):
+        policy = replace(DEFAULT, trees=trees_policy)
+        search = Search(instance, lower_bound(instance).steps, Budget(), schedule_violations, policy=policy)
+        trees.improve(search)
+        assert search.best is None
