@@ -57,11 +57,12 @@ ENCODINGS: dict[str, tuple[str, dict[str, Any]]] = {  # model or counting, optio
 def run(instance: str, encoding: str, limit: int) -> str:
     """Decide one instance in this process; what is printed for it."""
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+    from support.cardinality import CARDINALITY_ENCODINGS
+    from support.time_model import TimeModel
+
     from hetesynth.synthesis.copy_problem import CopyProblem
-    from hetesynth.synthesis.smt.cardinality import CARDINALITY_ENCODINGS
     from hetesynth.synthesis.smt.monolithic import every_law
     from hetesynth.synthesis.smt.step_model import StepModel
-    from hetesynth.synthesis.smt.time_model import TimeModel
 
     graph, collective, chunks, steps = INSTANCES[instance]
     tables = CopyProblem(problem(graph(), collective, chunks))  # type: ignore[arg-type]

@@ -7,20 +7,20 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.cardinality import CARDINALITY_ENCODINGS
 from support.graphs import Graph, dgx1, fig10, line, problem, ring, servers
 from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.replay import accepts
+from support.time_model import TimeModel
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.smt.cardinality import CARDINALITY_ENCODINGS
 from hetesynth.synthesis.smt.clauses import Clauses
 from hetesynth.synthesis.smt.monolithic import every_law
 from hetesynth.synthesis.smt.step_model import StepModel
-from hetesynth.synthesis.smt.time_model import TimeModel
 
 ENOUGH = 50_000_000  # solver resource units
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]

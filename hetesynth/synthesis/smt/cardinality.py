@@ -1,8 +1,7 @@
-"""Cardinality encodings: how a solver is told that at most so many of some variables are true.
+"""How a solver is told that at most so many of some variables are true.
 
-In: clauses, variables and a limit. Out: the clauses say so. All encodings have the same solutions;
-certificates state the counts themselves, whichever encoding the solver was given. Which is faster where:
-docs/decisions/0004-encodings.md.
+In: clauses, variables and a limit. Out: the clauses say so. In certificates counts stand as they are meant,
+whatever the solver was told. Other encodings and their times: docs/decisions/0004-encodings.md.
 """
 
 from __future__ import annotations
@@ -17,46 +16,3 @@ Counting = Callable[[Clauses, Sequence[int], int], None]
 def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
     """A cardinality constraint, left to the solver."""
     clauses.at_most(variables, limit)
-
-
-def totalizer(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
-    """A tree of unary sums, cut off above ``limit`` (Bailleux and Boufkhad, CP 2003)."""
-    clauses.at_most(variables, limit, native=False)
-    total = _sum(clauses, variables, limit + 1)
-    if len(total) > limit:
-        clauses.tell((-total[limit],))
-
-
-def _sum(clauses: Clauses, variables: Sequence[int], most: int) -> list[int]:
-    """Outputs of which the i-th is true when more than i of ``variables`` are."""
-    if len(variables) <= 1:
-        return [*variables]
-    half = len(variables) // 2
-    left, right = _sum(clauses, variables[:half], most), _sum(clauses, variables[half:], most)
-    outputs = [clauses.variable() for _ in range(min(most, len(left) + len(right)))]
-    for i in range(len(left) + 1):
-        for j in range(len(right) + 1):
-            if i + j > 0:
-                causes = [-left[i - 1]] * (i > 0) + [-right[j - 1]] * (j > 0)
-                clauses.tell((*causes, outputs[min(i + j, len(outputs)) - 1]))
-    return outputs
-
-
-def sequential(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
-    """A counter handed from variable to variable (Sinz, CP 2005)."""
-    clauses.at_most(variables, limit, native=False)
-    before: list[int] = []
-    for variable in variables:
-        if len(before) == limit:
-            clauses.tell((-variable, *(-counted for counted in before[-1:])))
-        now = [clauses.variable() for _ in range(min(limit, len(before) + 1))]
-        for i, counted in enumerate(before):
-            clauses.tell((-counted, now[i]))
-            if i + 1 < len(now):
-                clauses.tell((-counted, -variable, now[i + 1]))
-        if now:
-            clauses.tell((-variable, now[0]))
-        before = now
-
-
-CARDINALITY_ENCODINGS: dict[str, Counting] = {"native": native, "totalizer": totalizer, "sequential": sequential}
