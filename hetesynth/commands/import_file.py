@@ -370,11 +370,6 @@ def _name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:55] or "imported"
 
 
-def suffixes(request: ImportRequest, name: CollectiveName) -> list[str]:
-    """What follows the common part of the name of every file that ``request`` makes, programs first."""
-    return [*(suffix for _, _, suffix in variants(request.targets, name)), SCHEDULE_SUFFIX]
-
-
 def write(imported: Imported, stem: Path) -> list[Path]:
     """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
     from hetesynth.files.atomic import write_all

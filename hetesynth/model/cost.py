@@ -46,11 +46,6 @@ class Costs:
     gamma: tuple[float, ...]
     copy: tuple[float, ...]
 
-    def primitive(self, link: int, size: float, *, reduces: bool = False) -> float:
-        """tau_c of HeteCCL 4.2: seconds that ``size`` bytes take over ``link`` when nobody else uses it."""
-        reduction = size * self.gamma[self.link_ends[link][1]] if reduces else 0.0
-        return self.link_alpha[link] + size / self.link_rate[link] + reduction
-
 
 def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: AlphaReading = "overlap") -> Costs:
     """The prices of ``topology``."""

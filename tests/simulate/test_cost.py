@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clusters import cluster
+from support.costs import primitive
 
 from hetesynth.frontend import load_topology
 from hetesynth.model.calibration import CALIBRATIONS
@@ -28,7 +29,7 @@ def test_prices_of_a_path() -> None:
     assert prices.gamma[4] == pytest.approx(1 / 270e9) and prices.copy[4] == pytest.approx(1 / 405e9)
     near = next(i for i, x in enumerate(topology.links) if (x.src, x.dst) == (0, 1))
     assert prices.link_rate[near] == 50e9  # two lanes of 25
-    assert prices.primitive(near, 1e6, reduces=True) == pytest.approx(0.7e-6 + 20e-6 + 1e6 / 270e9)
+    assert primitive(prices, near, 1e6, reduces=True) == pytest.approx(0.7e-6 + 20e-6 + 1e6 / 270e9)
     assert len(set(prices.resource_names)) == len(prices.resource_names)
 
 
