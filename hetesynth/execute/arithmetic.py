@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Reduction = Literal["sum", "max", "min"]
 Dtype = Literal["float32", "int32", "bfloat16"]
-REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
-DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 ITEM_BYTES: dict[Dtype, int] = {"float32": 4, "int32": 4, "bfloat16": 2}
 _EXACT_BITS: dict[Dtype, int] = {"float32": 24, "bfloat16": 8}  # integers up to 2**bits are exact
 POISON = 0xDB

@@ -10,11 +10,11 @@ from support.certificates import recheck
 from support.graphs import line, problem, servers
 from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
+from support.verdicts import certificate_violations
 
 from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.verify.bounds.judge import certificate_violations
 
 
 def landing(p: Problem) -> tuple[LowerBound, LastStepWitness]:

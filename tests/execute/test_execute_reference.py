@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.arithmetic import DTYPES, Arithmetic, Dtype, Reduction
+from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import Reference
 from hetesynth.execute.memory import Memory
 from hetesynth.execute.outcome import Fault
@@ -108,7 +108,7 @@ def test_every_collective_against_its_definition(name: CollectiveName) -> None:
             assert len(found) == reference.output_elements
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:2])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_every_single_wrong_byte_is_seen(dtype: Dtype) -> None:
     kind = numbers(False, dtype)
     reference = Reference("allgather", 4, None, 8)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 from support.optimum import copying_optimum
 from support.random_graphs import copying_problems
+from support.verdicts import certificate_violations
 
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
@@ -23,7 +24,6 @@ from hetesynth.synthesis.smt import monolithic
 from hetesynth.synthesis.smt.step_model import StepModel
 from hetesynth.synthesis.smt.symmetry import break_symmetry, exchange_of_ranks, exchanges
 from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.verify.bounds.judge import certificate_violations
 from hetesynth.verify.schedule.judge import schedule_violations
 
 fixed = settings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
+from support.verdicts import certificate_violations
 
 from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LowerBound, UnsatWitness
@@ -12,7 +13,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.smt.recheck import unsatisfiable
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.verify.bounds.judge import certificate_violations, recheck
+from hetesynth.verify.bounds.judge import recheck
 from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from support.graphs import problem, servers
+from support.verdicts import certificate_violations
 
 from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.verify.bounds.judge import certificate_violations
 
 
 @pytest.fixture(scope="module")

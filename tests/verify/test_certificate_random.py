@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from support.graphs import problem
 from support.optimum import copying_optimum, reducing_optimum
 from support.random_graphs import tiny_graphs
+from support.verdicts import certificate_violations
 
 from hetesynth.model.bound import CutWitness, FlowWitness, LowerBound, PriceWitness, VolumeWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.synthesis.solve import bounds_of
-from hetesynth.verify.bounds.judge import certificate_violations
 
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 REDUCTIONS: list[CollectiveName] = ["reduce", "reducescatter", "allreduce"]

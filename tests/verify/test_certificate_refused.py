@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.graphs import Graph, fig10, full, line, problem, ring, servers, star
+from support.verdicts import certificate_violations
 
 from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LowerBound, UnsatWitness
@@ -21,7 +22,6 @@ from hetesynth.synthesis.smt import monolithic as whole
 from hetesynth.synthesis.smt.recheck import unsatisfiable
 from hetesynth.synthesis.solve import Solution, Solver, bounds_of
 from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.verify.bounds.judge import certificate_violations
 from hetesynth.verify.bounds.smtlib import AtMost, Clause, assertions
 from hetesynth.verify.schedule.judge import schedule_violations
 

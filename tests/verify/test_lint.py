@@ -20,6 +20,7 @@ from program_builders import (
     to_xml,
     with_step,
 )
+from support.verdicts import XML_TARGETS, acceptance
 
 import hetesynth.verify.msccl
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
@@ -27,8 +28,8 @@ from hetesynth.model.target import TARGETS
 from hetesynth.verify.msccl.judge import large_message_violations, notes, program_violations
 from hetesynth.verify.msccl.lint_calls import call_warnings
 from hetesynth.verify.msccl.lint_network import network_violations
-from hetesynth.verify.msccl.lint_readers import READERS, XML_TARGETS
-from hetesynth.verify.msccl.linter import acceptance, lint, lint_targets
+from hetesynth.verify.msccl.lint_readers import READERS
+from hetesynth.verify.msccl.linter import lint, lint_targets
 from hetesynth.verify.msccl.reader import ReadResult, read_program
 from hetesynth.verify.msccl.rules import BY_ID, RULES
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import pytest
 from hostile_mutations import mutated
 from program_builders import good_programs, to_xml
+from support.verdicts import XML_TARGETS, acceptance
 
 from hetesynth.model.target import TARGETS
 from hetesynth.verify.msccl.judge import large_message_violations, notes, profile_violations, program_violations
-from hetesynth.verify.msccl.lint_readers import XML_TARGETS
-from hetesynth.verify.msccl.linter import acceptance, lint_targets
+from hetesynth.verify.msccl.linter import lint_targets
 from hetesynth.verify.msccl.reader import read_program
 from hetesynth.verify.msccl.rules import BY_ID
 

@@ -9,7 +9,7 @@ from program_builders import good_programs
 
 from hetesynth.errors import HetesynthError
 from hetesynth.verify.msccl import reader as msccl_xml
-from hetesynth.verify.msccl.judge import profile_violations, program_violations, verify_file
+from hetesynth.verify.msccl.judge import profile_violations, program_violations
 from hetesynth.verify.msccl.reader import load_program, read_program
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -193,8 +193,7 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert raised.value.code == "HS541"
 
 
-def test_verify_file_puts_both_kinds_of_findings_together(tmp_path: Path) -> None:
-    path = tmp_path / "x.xml"
-    path.write_bytes(TEXT.replace(b' minBytes="0"', b"").replace(b'send="1"', b'send="0"', 1))
-    messages = [v.message for v in verify_file(path)]
+def test_a_file_has_findings_of_the_program_and_of_the_portable_profile() -> None:
+    read = read_program(TEXT.replace(b' minBytes="0"', b"").replace(b'send="1"', b'send="0"', 1), "x.xml")
+    messages = [v.message for v in (*program_violations(read), *profile_violations(read))]
     assert any("own rank" in m for m in messages) and any("minBytes" in m for m in messages)

@@ -52,11 +52,6 @@ class Recheck:
         return not self.violations and self.open is None
 
 
-def certificate_violations(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> list[Violation]:
-    """What is wrong with ``bound``. A query that ``unsat`` does not decide is no violation: see ``recheck``."""
-    return list(recheck(problem, bound, unsat=unsat).violations)
-
-
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
     """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says."""
     try:

@@ -16,7 +16,6 @@ Three questions, three functions:
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
@@ -29,7 +28,7 @@ from hetesynth.verify.msccl.layout import ROOTED, Layout, buffer_sizes
 from hetesynth.verify.msccl.lint_limits import limits
 from hetesynth.verify.msccl.lint_readers import ANY
 from hetesynth.verify.msccl.profile import notes_of, portable_violations
-from hetesynth.verify.msccl.reader import ReadResult, load_program
+from hetesynth.verify.msccl.reader import ReadResult
 
 MAX_BLOCKS = 32768
 """Thread blocks of a program that is executed, all GPUs together: 64 on each of 512."""
@@ -137,21 +136,6 @@ def notes(source: ReadResult | Program) -> list[Violation]:
     """Good to know, and harmless."""
     program, lines, _ = _parts(source)
     return [] if program is None else notes_of(program, lines)
-
-
-def verify_file(
-    path: Path,
-    *,
-    root: Rank | None = None,
-    links: Collection[tuple[int, int]] | None = None,
-    max_findings: int = MAX_FINDINGS,
-) -> list[Violation]:
-    """Everything about one file: program_violations, then profile_violations. HetesynthError: cannot be read."""
-    read = load_program(path)
-    return [
-        *program_violations(read, root=root, links=links, max_findings=max_findings),
-        *profile_violations(read),
-    ]
 
 
 def _parts(source: ReadResult | Program) -> tuple[Program | None, Lines, list[Violation]]:

@@ -76,8 +76,6 @@ ANY = Target(
 )  # fmt: skip
 """What no runtime exceeds."""
 
-XML_TARGETS: tuple[str, ...] = ("portable", "rccl-6", "rccl-5", "msccl-executor", "msccl")
-
 
 def reader_of(target: Target) -> Reader:
     """The facts about ``target``'s reader; those of ``ANY`` for a target that is not in the table."""

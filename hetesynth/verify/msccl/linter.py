@@ -53,17 +53,6 @@ def lint(
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)
 
 
-def accepts(read: ReadResult, target: Target) -> bool:
-    """Whether ``target``'s reader takes the file, be it fatal later."""
-    return acceptance(read, target) == "accepted"
-
-
-def acceptance(read: ReadResult, target: Target) -> Acceptance:
-    """What ``target``'s reader does with the file. A refusal counts before a crash: readers stop there."""
-    found = [*_read(read, target), *_structure(read, None), *_of_target(read, target, None)]
-    return _acceptance(found)
-
-
 def lint_targets(
     read: ReadResult,
     targets: Iterable[Target],
@@ -72,8 +61,8 @@ def lint_targets(
     links: Collection[tuple[int, int]] | None = None,
     sms: int | None = None,
 ) -> list[TargetVerdict]:
-    """``lint`` and ``acceptance`` for several targets; the program is executed once for all with equal FIFOs, and
-    again, if it is right, with messages as short as the largest call that selects the file makes them."""
+    """What several targets make of a file. The program is executed once for all with equal FIFOs, and again, if it
+    is right, with messages as short as the largest call that selects the file makes them."""
     shared = _structure(read, links)
     executed: dict[int, list[Violation]] = {}
     parted: dict[tuple[int, int], list[Violation]] = {}
