@@ -10,8 +10,6 @@ transfer ``[start, end, chunk, link, reduce]`` with reduce 0 or 1.
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -21,6 +19,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
+from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
 FORMAT = "hetesynth-schedule"
 VERSION = 1
@@ -28,10 +27,6 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_RANKS = 65536
 MAX_INTEGER = 2**53
-
-_BRACKETS = re.compile(
-    r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL
-)  # linear: an open string runs to the end
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 _KEYS = ("format", "version", "header", "collective", "ranks", "chunks_per_rank", "root", "makespan")
@@ -186,52 +181,14 @@ class _Reader:
         if len(data) > MAX_BYTES:
             self.fail(f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
         try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            self.fail(f"not a text: {error.reason} at byte {error.start}")
-        if _depth(text) > MAX_DEPTH:
-            self.fail(f"brackets are nested more than {MAX_DEPTH} deep")
-        try:
-            values = json.loads(
-                text, parse_constant=self._constant, parse_float=self._float, object_pairs_hook=self._unique
-            )
-        except json.JSONDecodeError as error:
-            self.fail(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}")
-        except (ValueError, RecursionError) as error:
-            self.fail(f"not JSON: {str(error)[:200]}")
+            values = read_json(data, JsonLimits(MAX_DEPTH))
+        except JsonRefused as refusal:
+            self.fail(str(refusal))
         if not isinstance(values, dict):
             self.fail("not a JSON object")
-        return values
-
-    def _constant(self, name: str) -> NoReturn:
-        self.fail(f"{name} is not a JSON number")
-
-    def _float(self, digits: str) -> float:
-        value = float(digits)
-        if not math.isfinite(value):
-            self.fail(f"{digits[:40]} is too large a number")
-        return value
-
-    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) != len(pairs):
-            self.fail("an object names one field twice")
         return values
 
 
 def _shown(value: object) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _depth(text: str) -> int:
-    """How deep brackets nest, those in strings aside."""
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        token = match[0]
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest

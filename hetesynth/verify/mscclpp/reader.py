@@ -8,9 +8,6 @@ may point nowhere.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,6 +28,7 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.program import Buffer
+from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 16
@@ -48,7 +46,6 @@ OTHER_OPS = frozenset(
 )  # fmt: skip
 """Operations of the runtime that the judge does not execute: packets, multimem, pipelines."""
 
-_BRACKETS = re.compile(r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
 
 
@@ -307,44 +304,10 @@ class _Reader:
         if len(data) > MAX_BYTES:
             self.fail(f"more than the {MAX_BYTES} bytes a plan may have")
         try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            self.fail(f"not a text: {error.reason} at byte {error.start}")
-        if _depth(text) > MAX_DEPTH:
-            self.fail(f"brackets are nested more than {MAX_DEPTH} deep")
-        try:
-            values = json.loads(
-                text,
-                parse_constant=self._constant,
-                parse_float=self._float,
-                parse_int=self._int,
-                object_pairs_hook=self._unique,
-            )
-        except json.JSONDecodeError as error:
-            self.fail(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}")
-        except (ValueError, RecursionError) as error:
-            self.fail(f"not JSON: {str(error)[:200]}")
+            values = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
+        except JsonRefused as refusal:
+            self.fail(str(refusal))
         return self._dict(values, "the plan")
-
-    def _constant(self, name: str) -> NoReturn:
-        self.fail(f"{name} is not a JSON number")
-
-    def _float(self, digits: str) -> float:
-        value = float(digits)
-        if not math.isfinite(value):
-            self.fail(f"{digits[:40]} is too large a number")
-        return value
-
-    def _int(self, digits: str) -> int:
-        if len(digits) > MAX_DIGITS + 1:
-            self.fail(f"{digits[:40]}... is too large a number")
-        return int(digits)
-
-    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) != len(pairs):
-            self.fail("an object names one field twice")
-        return values
 
 
 def _shown(value: object) -> str:
@@ -352,16 +315,3 @@ def _shown(value: object) -> str:
         return "a list" if isinstance(value, list) else "an object"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _depth(text: str) -> int:
-    """How deep brackets nest, those in strings aside."""
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        token = match[0]
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest
