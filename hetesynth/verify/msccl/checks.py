@@ -1,7 +1,7 @@
 """What can be seen without running: GPUs, thread blocks, connections, ranges, dependences.
 
 In: a program. Out: findings that hang, crash or corrupt whatever runtime executes it. The executor relies on
-them: it runs only programs that pass. Does not know the limits of runtimes (program_profile.py) nor the data.
+them: it runs only programs that pass. Does not know the limits of runtimes (profile.py) nor the data.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Literal
 
 from hetesynth.model.program import GpuProgram, Instruction, ThreadBlock
 from hetesynth.model.topology import Rank
+from hetesynth.verify.layout import COLLECTIVES, ROOTED
+from hetesynth.verify.msccl.buffer_sizes import Sizes, buffer_sizes
 from hetesynth.verify.msccl.findings import Findings, Place, shown
-from hetesynth.verify.msccl.layout import COLLECTIVES, ROOTED, Sizes, buffer_sizes
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})

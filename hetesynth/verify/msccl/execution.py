@@ -1,6 +1,6 @@
 """Executes a program under one aliasing: bounded FIFOs, dependences, values, races, deadlock, final data.
 
-In: a program that passed program_checks.structure, and a layout. Out: findings.
+In: a program that passed checks.structure, and a layout. Out: findings.
 
 How runtimes execute it: the thread blocks of a GPU run side by side, each its steps in order. A message is one
 instruction's ``cnt`` chunks; a connection holds ``slots`` of them, a send waits for a free slot, a receive for a
@@ -33,12 +33,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetesynth.model.program import BufferSlice, Instruction
+from hetesynth.model.program import Buffer, BufferSlice, Instruction
+from hetesynth.verify.contributions import BROKEN, SumDefect, Value, added, named
+from hetesynth.verify.layout import Layout
 from hetesynth.verify.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
 from hetesynth.verify.msccl.findings import Findings, Place, shown
-from hetesynth.verify.msccl.layout import BROKEN, Layout, Value, named
-from hetesynth.verify.msccl.memory import Access, Clock, Memory, Span, added, parts
+from hetesynth.verify.msccl.memory import Clock, ProgramAccess, ProgramMemory, Span, parts
 
+_BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
+_SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
 MAX_COUNTED_WRONG = 1000
 MAX_SHOWN_WAITS = 6
 
@@ -78,7 +81,7 @@ class _Block:
     index: int
     place: Place
     instructions: tuple[Instruction, ...]
-    bases: dict[str, int]
+    bases: dict[Buffer, int]
     clock: Clock
     step: int = 0
     part: int = 0
@@ -99,22 +102,23 @@ class _Block:
 
 
 class Execution:
-    """One run of ``layout.program``; ``run`` reports to ``findings``. ``split``: the most chunks of a message, 0:
-    as many as its instruction says."""
+    """One run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
+    ``split``: the most chunks of a message, 0: as many as its instruction says."""
 
     def __init__(self, layout: Layout, slots: int, findings: Findings, split: int = 0) -> None:
+        self._program = findings.program
         self._layout = layout
         self._slots = slots
         self._findings = findings
         self._split = split
-        gpus = layout.program.gpus
+        gpus = self._program.gpus
         places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
         self._position = {(p.gpu, gpus[p.gpu].thread_blocks[p.block or 0].id): k for k, p in enumerate(places)}
         self._publishers = [publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places]
         self._blocks = self._prepared(places)
         self._published: dict[tuple[int, int], _Publication] = {}
         self._count_waits()
-        self._memory = [Memory(layout, gpu, findings, places, split) for gpu in gpus]
+        self._memory = [ProgramMemory(layout, gpu.rank, findings, places, split) for gpu in gpus]
         self._connect()
 
     def run(self) -> None:
@@ -138,8 +142,8 @@ class Execution:
     # -- preparing
 
     def _prepared(self, places: list[Place]) -> list[_Block]:
-        gpus = self._layout.program.gpus
-        bases = [{str(buffer): at for buffer, at in self._layout.bases(gpu).items()} for gpu in gpus]
+        gpus = self._program.gpus
+        bases = [{b: self._layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
         code = [gpus[p.gpu].thread_blocks[p.block or 0].instructions for p in places]
         longest = max((sum(parts(x, self._split) for x in instructions) for instructions in code), default=0)
         self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
@@ -163,7 +167,7 @@ class Execution:
     def _connect(self) -> None:
         channels: dict[tuple[int, int, int], _Channel] = {}
         for block in self._blocks:
-            gpu = self._layout.program.gpus[block.place.gpu]
+            gpu = self._program.gpus[block.place.gpu]
             tb = gpu.thread_blocks[block.place.block or 0]
             if tb.send_peer is not None:
                 block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
@@ -275,21 +279,24 @@ class Execution:
         """Reads, adds, writes; returns what a sending instruction sends."""
         src = self._span(block, x, x.src) if x.op in READS_SRC else None
         dst = self._span(block, x, x.dst) if x.op in WRITES_DST else None
-        access = Access(block.index, block.done + 1, block.clock, block.step)
+        access = ProgramAccess(block.index, block.done + 1, block.clock, block.step)
         memory = self._memory[block.place.gpu]
         data = incoming
         if src is not None:
-            read = memory.read(access, src)
-            data = added(incoming, read, self._findings, block.here) if x.op in RECEIVES else read
+            values = memory.read(access, src.first, src.size, src)
+            data = self._added(incoming, values, block) if x.op in RECEIVES else values
         if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
             return data  # a chunk copied onto itself (the own block, in place) cannot hurt those who read it
         if x.op == "re" and dst is not None:
-            data = added(memory.read(access, dst), data, self._findings, block.here)
+            data = self._added(memory.read(access, dst.first, dst.size, dst), data, block)
         if dst is not None:
             if src is not None and 0 < abs(src.first - dst.first) < src.size:
                 self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
-            memory.write(access, dst, data)
+            memory.write(access, dst.first, data, dst)
         return data
+
+    def _added(self, a: list[Value], b: list[Value], block: _Block) -> list[Value]:
+        return added(a, b, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, block.here))
 
     def _span(self, block: _Block, x: Instruction, part: BufferSlice | None) -> Span | None:
         """The cells that the message at hand touches on one side."""
@@ -341,31 +348,29 @@ class Execution:
         return f"{who} waits for {on} to take one of the {self._slots} messages under way"
 
     def _final_data(self) -> None:
-        sizes = self._layout.sizes
-        if sizes is None:
-            return
-        for g, gpu in enumerate(self._layout.program.gpus):
+        for g, gpu in enumerate(self._program.gpus):
             if self._findings.full or self._layout.expected(gpu.rank, 0) is None:
                 continue
-            base, wrong, first = self._layout.bases(gpu)["o"], 0, ""
-            for chunk in range(sizes.output):
+            chunks = self._layout.outputs[gpu.rank]
+            base, wrong, first = self._layout.cell(gpu.rank, gpu.rank, "o", 0), 0, ""
+            for chunk in range(chunks):
                 expected = self._layout.expected(gpu.rank, chunk)
-                held = self._memory[g].value(base + chunk)
-                if held == expected:
+                value = self._memory[g].value(base + chunk)
+                if value == expected:
                     continue
                 wrong += 1
-                if held != BROKEN and not first:
-                    first = f"o[{chunk}] ends with {named(held)}, not {named(expected)}"
+                if value != BROKEN and not first:
+                    first = f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
                 if wrong >= MAX_COUNTED_WRONG:
                     break
             if first:
-                more = f" ({wrong} of its {sizes.output} output chunks are wrong)" if wrong > 1 else ""
+                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
                 self._findings.add("final-data", first + more, Place(g))
 
 
 def buffers_touched(layout: Layout, findings: Findings) -> None:
     """Accesses that this aliasing forbids: the caller's input out of place, and buffers that only the root has."""
-    for g, gpu in enumerate(layout.program.gpus):
+    for g, gpu in enumerate(findings.program.gpus):
         for t, block in enumerate(gpu.thread_blocks):
             for s, x in enumerate(block.instructions):
                 for part, writes in ((x.src, False), (x.dst, True)):

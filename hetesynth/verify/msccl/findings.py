@@ -51,7 +51,7 @@ class Findings:
         return len(self.found) >= self.limit
 
     def add(self, rule: str, message: str, place: Place | None = None) -> None:
-        """Keeps the finding, unless there are enough already. ``rule``: a name in lint_rules.RULES."""
+        """Keeps the finding, unless there are enough already. ``rule``: a name in rules.RULES."""
         seen = self._counts.get(rule, 0)
         if self.full or seen >= self.per_rule:
             return

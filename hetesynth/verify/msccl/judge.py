@@ -1,6 +1,6 @@
 """The second judge: executes the instructions that a file holds and says what is wrong with them.
 
-In: what msccl_xml.read_program returns, or a Program. Out: Violations. It derives buffers, aliasing and the
+In: what reader.read_program returns, or a Program. Out: Violations. It derives buffers, aliasing and the
 expected data itself and shares no code with what made the program.
 
 Three questions, three functions:
@@ -21,10 +21,11 @@ from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
+from hetesynth.verify.layout import ROOTED
+from hetesynth.verify.msccl.buffer_sizes import program_layout
 from hetesynth.verify.msccl.checks import RECEIVES, SENDS, structure
 from hetesynth.verify.msccl.execution import Execution, buffers_touched
 from hetesynth.verify.msccl.findings import MAX_FINDINGS, Findings, Lines
-from hetesynth.verify.msccl.layout import ROOTED, Layout, buffer_sizes
 from hetesynth.verify.msccl.lint_limits import limits
 from hetesynth.verify.msccl.lint_readers import ANY
 from hetesynth.verify.msccl.profile import notes_of, portable_violations
@@ -150,7 +151,7 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None, split: in
     program = findings.program
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     for in_place in claims or [False]:
-        layout = Layout(program, buffer_sizes(program), in_place, root)
+        layout = program_layout(program, in_place, root)
         findings.context = "" if len(claims) < 2 else "in place: " if in_place else "out of place: "
         if split:
             at_most = f"{split} chunks" if split > 1 else "one chunk"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.msccl.layout import ROOTED
+from hetesynth.verify.layout import ROOTED
 from hetesynth.verify.msccl.reader import ReadResult
 from hetesynth.verify.msccl.rules import RULES
 

@@ -1,6 +1,6 @@
 """The linter: what one runtime makes of an MSCCL XML file, and what becomes of it there.
 
-In: what msccl_xml.read_program returns, and a target. Out, per target, two answers: whether its reader takes the
+In: what reader.read_program returns, and a target. Out, per target, two answers: whether its reader takes the
 file (``acceptance``), and everything that makes it refuse, crash, hang, be ignored, or compute wrong data
 (``lint``). Knows no synthesizer and no emitter.
 """
@@ -47,7 +47,7 @@ def lint(
 ) -> list[Violation]:
     """Errors for ``target``; empty means that its reader takes the file and that it runs right.
 
-    ``root``, ``links``: as in program.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
+    ``root``, ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
     smallest usual GPU of the target (lint_readers.Reader).
     """
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from hetesynth.model.program import Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.verdict import Violation
+from hetesynth.verify.layout import ROOTED
 from hetesynth.verify.msccl.checks import RECEIVES, SENDS, continues
 from hetesynth.verify.msccl.findings import MAX_FINDINGS, Findings, Lines, Place
-from hetesynth.verify.msccl.layout import ROOTED
 from hetesynth.verify.msccl.lint_limits import Numbers, limits
 from hetesynth.verify.msccl.lint_readers import ANY
 

@@ -1,6 +1,6 @@
 """What shows of an MSCCL++ plan without running it: ids, limits, channels, ranges, forms of operations.
 
-In: a plan and where to report. Out: findings. After a plan passes, ``mscclpp_run`` may follow every index in it.
+In: a plan and where to report. Out: findings. After a plan passes, ``execution`` may follow every index in it.
 The limits are those of the runtime's kernel, whose loader checks few of them: what it does not check overwrites
 memory.
 """
@@ -81,7 +81,7 @@ class PlanFindings:
         return len(self.found) >= self.limit
 
     def add(self, rule: str, message: str, place: PlanPlace | None = None) -> None:
-        """Keeps the finding, unless there are enough already. ``rule``: a name in mscclpp_rules.PLAN_RULES."""
+        """Keeps the finding, unless there are enough already. ``rule``: a name in rules.PLAN_RULES."""
         if self.full:
             return
         checked = PLAN_RULES[rule]

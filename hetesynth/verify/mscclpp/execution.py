@@ -1,6 +1,6 @@
 """Executes an MSCCL++ plan: one-sided writes, signals, barriers, semaphores; values, races, deadlock.
 
-In: a plan that passed ``mscclpp_checks`` and a layout. Out: findings.
+In: a plan that passed ``checks`` and a layout. Out: findings.
 
 How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
 and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
@@ -8,7 +8,7 @@ and sums are made by all threads of a block, signals, waits and port puts by sin
 and a signal vouches for what came before the last of these. A relaxed signal says that the kernel runs and no
 more. A port channel moves data on its own: the source is read, and the target written, some time before a later
 signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
-in order only if they meet in between (``mscclpp_lanes``). Kernels start and end by themselves: memory of a peer
+in order only if they meet in between (``thread_order``). Kernels start and end by themselves: memory of a peer
 may be touched only between a sign of life from it and its last wait.
 
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
@@ -26,25 +26,27 @@ from itertools import islice
 
 import numpy as np
 
-from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, PlanOperation, Slice
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
 from hetesynth.model.topology import Rank
-from hetesynth.verify.msccl.layout import BROKEN, Value, named
+from hetesynth.verify.contributions import BROKEN, SumDefect, Value, added, named
+from hetesynth.verify.layout import Layout
 from hetesynth.verify.mscclpp.checks import PlanFindings, PlanPlace
-from hetesynth.verify.mscclpp.layout import PlanLayout
-from hetesynth.verify.mscclpp.memory import PlanAccess, PlanMemory, added
+from hetesynth.verify.mscclpp.memory import PlanAccess, PlanMemory
 from hetesynth.verify.mscclpp.state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
 from hetesynth.verify.mscclpp.thread_order import Order, Where, orders
 
 MAX_SHOWN_WAITS = 6
 MAX_COUNTED_WRONG = 1000
+_SUM_RULES: dict[SumDefect, str] = {
+    "different chunks": "plan-different-chunks", "added twice": "plan-added-twice",
+}  # fmt: skip
 
 
 class PlanExecution:
-    """One run of ``layout.plan``; ``run`` reports to ``findings``."""
+    """One run of ``plan`` with its buffers as ``layout`` says; ``run`` reports to ``findings``."""
 
-    def __init__(self, layout: PlanLayout, findings: PlanFindings) -> None:
-        self._layout, self._plan, self._findings = layout, layout.plan, findings
-        plan = self._plan
+    def __init__(self, plan: Plan, layout: Layout, findings: PlanFindings) -> None:
+        self._layout, self._plan, self._findings = layout, plan, findings
         places = [PlanPlace(g, t) for g, gpu in enumerate(plan.gpus) for t in range(len(gpu.blocks))]
         names = [str(place) for place in places]
         self._own: list[range] = []
@@ -262,7 +264,8 @@ class PlanExecution:
             return
         total = self._read(block, operation, access, operation.src[0])
         for part in operation.src[1:]:
-            total = added(total, self._read(block, operation, access, part), self._findings, place)
+            values = self._read(block, operation, access, part)
+            total = added(total, values, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, place))
         for part in operation.dst:
             self._write(block, operation, access, part, total)
 

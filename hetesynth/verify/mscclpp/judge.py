@@ -1,8 +1,8 @@
 """The judge of MSCCL++ plans: checks a plan against the runtime's limits and executes it.
 
 In: a ``Plan`` that anybody made. Out: Violations. It derives buffers, aliasing and the expected data itself and
-shares no code with what makes plans. Reading order: ``mscclpp_json``, ``mscclpp_checks``, ``mscclpp_sizes``,
-``mscclpp_layout``, ``mscclpp_memory``, ``mscclpp_lanes``, ``mscclpp_run``.
+shares no code with what makes plans. Reading order: ``reader``, ``checks``, ``sizes``, ``buffer_sizes``,
+``../layout``, ``../race_detection``, ``memory``, ``thread_order``, ``execution``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import Plan, RemoteSlice
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.msccl.layout import COLLECTIVES, ROOTED
+from hetesynth.verify.layout import COLLECTIVES, ROOTED
+from hetesynth.verify.mscclpp.buffer_sizes import plan_layout
 from hetesynth.verify.mscclpp.checks import MAX_FINDINGS, PlanFindings, plan_structure
 from hetesynth.verify.mscclpp.execution import PlanExecution
-from hetesynth.verify.mscclpp.layout import PlanLayout, sizes_fit
 from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 
 USUAL_SMS = 108
@@ -82,11 +82,11 @@ def open_range_violations(plan: Plan) -> list[Violation]:
 
 
 def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
-    block = sizes_fit(plan, root)
-    if isinstance(block, str):
-        findings.add("plan-sizes", block)
+    layout = plan_layout(plan, root)
+    if isinstance(layout, str):
+        findings.add("plan-sizes", layout)
     else:
-        PlanExecution(PlanLayout(plan, block, root), findings).run()
+        PlanExecution(plan, layout, findings).run()
 
 
 def _guess(plan: Plan, findings: PlanFindings) -> None:

@@ -1,6 +1,6 @@
 """Every rule of the judge of MSCCL++ plans: its id, what is wrong with a plan, and what to do about it.
 
-In: the name of a rule. Out: its Rule. Ids are stable and go on where those for MSCCL XML (``lint_rules``) end:
+In: the name of a rule. Out: its Rule. Ids are stable and go on where those for MSCCL XML (``msccl/rules``) end:
 HX8xx what shows without running, HX9xx execution and data. Knows no plans.
 
 The runtime's loader checks next to nothing, so nearly everything fails when the plan runs; where the loader itself

@@ -1,6 +1,6 @@
 """What thread blocks, channels and semaphores of a running MSCCL++ plan know and hold.
 
-In: events that signals, releases and barriers pass on. Out: clocks (see ``mscclpp_memory``). Knows no data.
+In: events that signals, releases and barriers pass on. Out: clocks (see ``memory``). Knows no data.
 """
 
 from __future__ import annotations
