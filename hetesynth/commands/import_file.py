@@ -38,7 +38,7 @@ from hetesynth.model.collective import ROOTED, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
+from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
@@ -367,7 +367,7 @@ def _schedule_json(found: Imported) -> bytes:
 
 def _name(text: str) -> str:
     """``text`` as a name that every reader takes."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:55] or "imported"
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
 
 
 def write(imported: Imported, stem: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hetesynth.compile.formats import demand_one_run, format_of
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
-from hetesynth.model.target import Format, Target
+from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 
@@ -196,7 +196,7 @@ def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
 
 def _judge_plan(path: Path, question: Question) -> Judged:
     from hetesynth.verify.mscclpp.calls import plan_warnings
-    from hetesynth.verify.mscclpp.judge import USUAL_SMS, open_range_violations, plan_violations
+    from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
     from hetesynth.verify.mscclpp.reader import load_plan
 
     plan = load_plan(path)
@@ -206,7 +206,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
         root=question.root,
         links=_pairs(cluster),
         servers=None if cluster is None else cluster.servers,
-        sms=question.sms or USUAL_SMS,
+        sms=question.sms or TARGETS["mscclpp"].multiprocessors,
     )
     names = tuple(target.name for target in question.targets)
     large: Level = "error" if question.targets else "warning"

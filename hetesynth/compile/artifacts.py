@@ -22,6 +22,7 @@ from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.target import MAX_PROGRAM_NAME
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.search import Ending, Progress, silent
@@ -171,14 +172,12 @@ def _programs(
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
-    from hetesynth.lowering.msccl.xml_writer import MAX_NAME
-
+    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
     asked = problem.collective
     root = "" if asked.root is None else f"root{asked.root}"
     parts = [asked.name, f"c{asked.chunks_per_rank}", root, kind]
     what = "_".join(p for p in parts if p)
-    return f"{cluster[: MAX_NAME - 1 - len(what)]}_{what}"
+    return f"{cluster[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
 
 
 def _demand_clean(found: list[Violation], what: str) -> None:

@@ -117,13 +117,13 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
 def _judge_plan(
     data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
 ) -> list[Violation]:
-    from hetesynth.verify.mscclpp.judge import USUAL_SMS, open_range_violations, plan_violations
+    from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
     from hetesynth.verify.mscclpp.reader import read_plan_json
 
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     plan = read_plan_json(data, f"{name}.json")
     root = problem.collective.root
-    found = plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    found = plan_violations(plan, root=root, links=links, servers=servers or None, sms=target.multiprocessors)
     return [*found, *open_range_violations(plan)]
 
 

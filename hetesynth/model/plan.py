@@ -29,6 +29,8 @@ MAX_CHANNELS_OF_OPERATION = 8
 MAX_SLICES = 10  # on one side of an operation
 MAX_BARRIERS = 16  # of a GPU
 MAX_SEMAPHORES_OF_OPERATION = 16  # a GPU may have any number
+ALIGNMENT = 16  # bytes: the kernel moves 16 at a time
+MAX_THREADS = 1024  # of a thread block
 MAX_BUFFER_BYTES = 2**32 - 1  # of input, output and scratch: the kernel keeps offsets and sizes in 32 bits
 OPEN_MAX_BYTES = 2**64 - 1
 
@@ -137,8 +139,8 @@ class Plan:
     gpus: tuple[GpuPlan, ...]
     reuse_resources: bool = False
     double_scratch: bool = False
-    alignment: int = 16
-    threads: int = 1024
+    alignment: int = ALIGNMENT
+    threads: int = MAX_THREADS
     min_bytes: int = 0
     max_bytes: int = OPEN_MAX_BYTES
 

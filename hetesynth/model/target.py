@@ -25,6 +25,8 @@ _SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
 STEPS = 8
 """NCCL_STEPS: the parts into which every runtime cuts the buffer of a connection."""
+MAX_PROGRAM_NAME = 63
+"""Letters of a program's name that every runtime keeps."""
 SHORT: frozenset[str] = frozenset({"broadcast", "reduce"})
 """The collectives for which the host counts one step a message with Simple: NCCL's own rings of these two have
 CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collective."""
@@ -109,6 +111,8 @@ class Target:
     ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
     ``required_attributes``: of the root element, without which the file is refused.
 
+    ``multiprocessors``: (compute units) of the smallest usual GPU, on which all thread blocks must run at once.
+
     ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
     with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
     """
@@ -135,6 +139,7 @@ class Target:
     open_max_bytes: int = 0
     max_bytes_inclusive: bool = True
     required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
+    multiprocessors: int = 104
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -215,6 +220,7 @@ TARGETS: dict[str, Target] = {
             fifos=NVIDIA,
             collectives=_NO_GATHER,
             max_thread_blocks=1024,
+            multiprocessors=108,
             install=(_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK, "One process per GPU only."),
             environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
         ),
@@ -231,6 +237,7 @@ TARGETS: dict[str, Target] = {
             open_max_bytes=2**50,
             max_bytes_inclusive=False,
             required_attributes=("name", *_ROOT_ATTRIBUTES),
+            multiprocessors=108,
             install=(
                 "At most four files, separated by colons; of several the first that fits runs.",
                 _MATCH,
@@ -246,6 +253,7 @@ TARGETS: dict[str, Target] = {
             format="mscclpp-json",
             tells_roots=True,
             max_thread_blocks=1024,
+            multiprocessors=108,
             install=(
                 "On every rank make mscclpp.Algorithm of ExecutionPlan(FILE, rank), with a constraint on world "
                 "size and ranks per node, and give it to AlgorithmCollectionBuilder().add_algorithm_builder.",

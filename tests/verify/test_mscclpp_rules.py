@@ -14,9 +14,12 @@ import hetesynth.verify.mscclpp
 from hetesynth.cli.main import run
 from hetesynth.lowering.mscclpp.json_writer import write_plan_json
 from hetesynth.model.plan import Plan, PlanBlock
+from hetesynth.model.target import TARGETS
 from hetesynth.verify.msccl.rules import BY_ID
-from hetesynth.verify.mscclpp.judge import USUAL_SMS, plan_violations
+from hetesynth.verify.mscclpp.judge import plan_violations
 from hetesynth.verify.mscclpp.rules import ALL_BY_ID, PLAN_RULES
+
+MULTIPROCESSORS = TARGETS["mscclpp"].multiprocessors
 
 
 def test_every_rule_is_used_and_no_other() -> None:
@@ -33,7 +36,7 @@ def test_the_table_in_the_manual_is_that_of_the_code() -> None:
     text = (Path(__file__).parents[2] / "docs" / "mscclpp.md").read_text()
     for rule in PLAN_RULES.values():
         assert f"| {rule.id} | {rule.name} | {rule.kind} | {rule.stage} | {rule.summary} | {rule.help} |" in text
-    assert f"or else {USUAL_SMS}," in text
+    assert f"or else {MULTIPROCESSORS}," in text
 
 
 def crowded(blocks: int) -> Plan:
@@ -90,7 +93,7 @@ def test_the_command_tells_the_rule_and_its_help_in_every_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.json"
-    file.write_bytes(write_plan_json(replace(crowded(USUAL_SMS + 1), max_bytes=2**20)))
+    file.write_bytes(write_plan_json(replace(crowded(MULTIPROCESSORS + 1), max_bytes=2**20)))
     assert run(["verify", str(file)]) == 1
     told = capsys.readouterr().out
     assert "limit: gpu 0: 109 thread blocks wait for each other on 108 multiprocessors" in told

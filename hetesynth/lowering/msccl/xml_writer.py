@@ -15,10 +15,9 @@ from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
-from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
-MAX_NAME = 63
-_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}", re.ASCII)
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
 _NOWHERE = (("i", -1), ("o", -1))
 
 
@@ -35,12 +34,12 @@ def write_msccl_xml(program: Program, profile: Target = PORTABLE) -> bytes:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is not 1 to 63 of: ASCII letters, digits, ``_``, ``-``, ``.``."""
+    """Refuse a name that is not 1 to ``MAX_PROGRAM_NAME`` of: ASCII letters, digits, ``_``, ``-``, ``.``."""
     if not _NAME.fullmatch(name):
         raise HetesynthError(
             f"the name {name[:80]!r} cannot stand in an MSCCL XML",
             code="HS506",
-            help=f"use 1 to {MAX_NAME} ASCII letters, digits, '_', '-' and '.'",
+            help=f"use 1 to {MAX_PROGRAM_NAME} ASCII letters, digits, '_', '-' and '.'",
         )
 
 

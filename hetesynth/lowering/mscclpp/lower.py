@@ -23,12 +23,12 @@ from hetesynth.lowering.mscclpp.sizes import message_range
 from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 
-RESIDENT_BLOCKS = 64
-"""Thread blocks of one GPU that all current GPUs run at the same time, at 1024 threads each."""
+RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
 
 
 @dataclass(frozen=True, slots=True)

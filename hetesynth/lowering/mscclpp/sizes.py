@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import MAX_BUFFER_BYTES, GpuPlan
-
-ALIGNMENT = 16  # of chunks, in bytes
+from hetesynth.model.plan import ALIGNMENT, MAX_BUFFER_BYTES, GpuPlan
 
 
 def largest_call(collective: str, gpus: Sequence[GpuPlan]) -> int:

@@ -129,7 +129,7 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
     a thread block without such a step is entered far outside."""
     channel = block.channel
     told = f"channel {channel} exceeds {target.max_channel}"
-    if channel > reader.takes_channel:
+    if channel > target.max_channel + reader.takes_next_channel:
         findings.add("channel-limit", told, place)
     elif channel <= target.max_channel:
         return

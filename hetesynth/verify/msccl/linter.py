@@ -48,7 +48,7 @@ def lint(
     """Errors for ``target``; empty means that its reader takes the file and that it runs right.
 
     ``root``, ``links``: as in judge.program_violations. ``sms``: multiprocessors of a GPU; None: those of the
-    smallest usual GPU of the target (lint_readers.Reader).
+    smallest usual GPU of the target.
     """
     return list(lint_targets(read, [target], root=root, links=links, sms=sms)[0].violations)
 
@@ -68,7 +68,7 @@ def lint_targets(
     parted: dict[tuple[int, int], list[Violation]] = {}
     verdicts: list[TargetVerdict] = []
     for target in targets:
-        found = [*_read(read, target), *shared, *_of_target(read, target, sms or reader_of(target).sms)]
+        found = [*_read(read, target), *shared, *_of_target(read, target, sms or target.multiprocessors)]
         taken = _acceptance(found)
         if read.program is not None and not shared:
             slots = target.slots(read.program.protocol)

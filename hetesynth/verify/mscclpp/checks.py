@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hetesynth.model.plan import (
+    ALIGNMENT,
     CHANNEL_TYPES,
     MAX_BARRIERS,
     MAX_CHANNELS,
@@ -21,6 +22,7 @@ from hetesynth.model.plan import (
     MAX_REMOTE_BUFFERS,
     MAX_SEMAPHORES_OF_OPERATION,
     MAX_SLICES,
+    MAX_THREADS,
     GpuPlan,
     LocalSlice,
     Plan,
@@ -36,7 +38,6 @@ MAX_FINDINGS = 50
 
 _PUTS = frozenset({"put", "pws", "pwsf"})
 _NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
-_ALIGNMENT = 16  # bytes: the kernel adds 16 at a time
 
 _Shape = tuple[str, str]
 """The slices an operation takes on either side: L local, R remote, + any number more of the last kind."""
@@ -102,10 +103,10 @@ def plan_structure(
 ) -> None:
     """All static checks. ``links``: pairs of ranks that exist; ``servers``: of each rank; ``sms``: multiprocessors
     of a GPU, None: not known."""
-    if plan.alignment < _ALIGNMENT or plan.alignment % _ALIGNMENT:
-        findings.add("plan-alignment", f"buffer_alignment {plan.alignment} is no multiple of {_ALIGNMENT}")
-    if not 1 <= plan.threads <= 1024:
-        findings.add("plan-threads", f"{plan.threads} threads per block, not 1 to 1024")
+    if plan.alignment < ALIGNMENT or plan.alignment % ALIGNMENT:
+        findings.add("plan-alignment", f"buffer_alignment {plan.alignment} is no multiple of {ALIGNMENT}")
+    if not 1 <= plan.threads <= MAX_THREADS:
+        findings.add("plan-threads", f"{plan.threads} threads per block, not 1 to {MAX_THREADS}")
     if plan.min_bytes > plan.max_bytes:
         text = f"min_message_size {plan.min_bytes} is above max_message_size {plan.max_bytes}"
         findings.add("plan-min-above-max", text)

@@ -19,8 +19,6 @@ from hetesynth.verify.mscclpp.checks import MAX_FINDINGS, PlanFindings, plan_str
 from hetesynth.verify.mscclpp.execution import PlanExecution
 from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 
-USUAL_SMS = 108
-"""Multiprocessors of the smallest usual GPU of MSCCL++, an A100."""
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
 MAX_KNOWLEDGE = 1 << 28  # entries of all clocks together

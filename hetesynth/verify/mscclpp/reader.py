@@ -14,7 +14,9 @@ from typing import Any, NoReturn
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import (
+    ALIGNMENT,
     CHANNEL_TYPES,
+    MAX_THREADS,
     OPEN_MAX_BYTES,
     PLAN_OPS,
     ChannelType,
@@ -105,8 +107,8 @@ class _Reader:
             gpus=tuple(self._gpu(gpu, f"gpu {g}") for g, gpu in enumerate(gpus)),
             reuse_resources=self._flag(values, "reuse_resources", False),
             double_scratch=self._flag(values, "use_double_scratch_buffer", False),
-            alignment=self._number(values, "buffer_alignment", "the plan", default=16),
-            threads=self._number(values, "num_threads_per_block", "the plan", default=1024),
+            alignment=self._number(values, "buffer_alignment", "the plan", default=ALIGNMENT),
+            threads=self._number(values, "num_threads_per_block", "the plan", default=MAX_THREADS),
             min_bytes=self._number(values, "min_message_size", "the plan", OPEN_MAX_BYTES, 0),
             max_bytes=self._number(values, "max_message_size", "the plan", OPEN_MAX_BYTES, OPEN_MAX_BYTES),
         )
