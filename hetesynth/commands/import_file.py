@@ -41,6 +41,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
@@ -56,7 +57,7 @@ Header = Mapping[str, "JsonValue"]
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs.
-    ``single_root``: as in synthesis.Request."""
+    ``single_root``, ``policy``: as in compile.request.Request."""
 
     path: Path
     topology: Path | None = None
@@ -64,6 +65,7 @@ class ImportRequest:
     single_root: bool = False
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     targets: tuple[Target, ...] = ()
+    policy: Policy = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     size = shape(program)
     name: CollectiveName = program.collective
     wanted = collective(name, program.ranks, size.chunks_per_rank, root)
-    lifted = lift(program, wanted, size.pieces, _graph(request, chunking, wanted))
+    lifted = lift(program, wanted, size.pieces, _graph(request, chunking, wanted), request.policy.lifting)
     title = _name(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
@@ -288,7 +290,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
             return replace(made, problem=on, schedule=as_written)
     except HetesynthError:
         pass
-    lifted = relaid(problem, schedule, on)
+    lifted = relaid(problem, schedule, on, request.policy.lifting)
     return replace(made, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 

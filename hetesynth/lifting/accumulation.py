@@ -24,7 +24,7 @@ from hetesynth.lifting.dataflow import OWN, Flow, Value
 from hetesynth.model.collective import Collective
 from hetesynth.model.topology import Rank
 
-Held = tuple[Rank, int]  # (rank, chunk)
+RankChunk = tuple[Rank, int]  # (rank, chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Lines:
     def __init__(self, flow: Flow, collective: Collective) -> None:
         self.flow = flow
         self.collective = collective
-        self.uses: dict[Held, dict[int, _Use]] = defaultdict(dict)
+        self.uses: dict[RankChunk, dict[int, _Use]] = defaultdict(dict)
         self.live: set[int] = set()
         self._demand()
 
@@ -81,8 +81,8 @@ class _Lines:
         reduced: dict[int, bool] = {}
         index = {crossing: i for i, crossing in enumerate(sorted(self.live))}
         graph = Moves(nodes=len(index))
-        for held in sorted(self.uses):
-            self._line_up(held, index, reduced, graph)
+        for at in sorted(self.uses):
+            self._line_up(at, index, reduced, graph)
         for crossing in index:
             c = self.flow.crossings[crossing]
             graph.moves.append(Move(c.src, c.dst, c.value.chunk, reduced[crossing], c.start, c.place))
@@ -92,7 +92,7 @@ class _Lines:
 
     def _demand(self) -> None:
         """From what ranks owe back to what they must be sent, each value the earliest way it was had."""
-        wanted: list[tuple[Held, int, int]] = []
+        needed: list[tuple[RankChunk, int, int]] = []
         for (rank, k), mask in sorted(self.flow.final.items()):
             complete = sum(1 << r for r in self.collective.pre[k])
             if mask != complete:
@@ -102,29 +102,29 @@ class _Lines:
                     help="run `hetesynth verify` on it",
                     exit_code=1,
                 )
-            wanted.append(((rank, k), mask, OWN))
-        while wanted:
-            held, mask, user = wanted.pop()
-            known = mask in self.uses[held]
-            use = self.uses[held].setdefault(mask, _Use(self.flow.values[held][mask]))
+            needed.append(((rank, k), mask, OWN))
+        while needed:
+            at, mask, user = needed.pop()
+            seen = mask in self.uses[at]
+            use = self.uses[at].setdefault(mask, _Use(self.flow.values[at][mask]))
             if user == OWN:
                 use.owed = True
             else:
                 use.users.append(user)
-            if known:
+            if seen:
                 continue
             for leaf in sorted(use.value.leaves - {OWN}):
                 if leaf not in self.live:
                     self.live.add(leaf)
                     crossing = self.flow.crossings[leaf]
-                    wanted.append(((crossing.src, held[1]), crossing.value.mask, leaf))
+                    needed.append(((crossing.src, at[1]), crossing.value.mask, leaf))
 
     # -- one rank, one chunk
 
-    def _line_up(self, held: Held, index: dict[int, int], reduced: dict[int, bool], graph: Moves) -> None:
+    def _line_up(self, at: RankChunk, index: dict[int, int], reduced: dict[int, bool], graph: Moves) -> None:
         """Say of each arrival whether it is added, and put uses and arrivals in order."""
         moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
-        for line in self._lines(held):
+        for line in self._lines(at):
             before: frozenset[int] = frozenset((OWN,))
             for position, use in enumerate(line):
                 fresh = sorted(use.value.leaves - before, key=self._arrival)
@@ -141,19 +141,19 @@ class _Lines:
         self, use: _Use, fresh: list[int], earlier: tuple[int, ...], index: dict[int, int], graph: Moves
     ) -> tuple[int, int]:
         """The moments from which ``use``'s value is there and may be changed, between its uses."""
-        there, done = graph.nodes, graph.nodes + 1
+        arrived, done = graph.nodes, graph.nodes + 1
         graph.nodes += 2
-        graph.edges += [(index[leaf], there, 1) for leaf in fresh]
-        graph.edges += [(moment, there, 0) for moment in earlier[:1]]
-        graph.edges.append((there, done, 0))
+        graph.edges += [(index[leaf], arrived, 1) for leaf in fresh]
+        graph.edges += [(moment, arrived, 0) for moment in earlier[:1]]
+        graph.edges.append((arrived, done, 0))
         for user in use.users:
-            graph.edges += [(there, index[user], 0), (index[user], done, 0)]
-        return there, done
+            graph.edges += [(arrived, index[user], 0), (index[user], done, 0)]
+        return arrived, done
 
-    def _lines(self, held: Held) -> list[list[_Use]]:
+    def _lines(self, at: RankChunk) -> list[list[_Use]]:
         """The values needed at ``held``, in lines of growing sums; the line with what the rank owes comes last."""
         lines: list[list[_Use]] = []
-        uses = sorted(self.uses[held].values(), key=lambda u: (len(u.value.leaves), u.value.ready, u.value.mask))
+        uses = sorted(self.uses[at].values(), key=lambda u: (len(u.value.leaves), u.value.ready, u.value.mask))
         for use in uses:
             leaves = use.value.leaves
             related = [line for line in lines if line[-1].value.leaves & leaves]
@@ -162,25 +162,25 @@ class _Lines:
             elif len(related) == 1 and related[0][-1].value.leaves <= leaves:
                 related[0].append(use)
             else:
-                raise self._apart(held, use, next(x for x in related if not x[-1].value.leaves <= leaves or x))
+                raise self._apart(at, use, next(x for x in related if not x[-1].value.leaves <= leaves or x))
         lines.sort(key=lambda line: (line[-1].owed, OWN not in line[0].value.leaves, line[0].value.ready))
-        self._check_order(held, lines)
+        self._check_order(at, lines)
         return lines
 
-    def _check_order(self, held: Held, lines: list[list[_Use]]) -> None:
+    def _check_order(self, at: RankChunk, lines: list[list[_Use]]) -> None:
         """Own input comes first; a copy must bring something that was not there."""
         for before, line in pairwise(lines):
             if OWN in line[0].value.leaves:
-                raise self._apart(held, before[-1], line)
+                raise self._apart(at, before[-1], line)
             brought = self.flow.crossings[min(line[0].value.leaves, key=self._arrival)].value.mask
             if not brought & ~before[-1].value.mask:
-                raise self._apart(held, line[0], before)
+                raise self._apart(at, line[0], before)
 
     def _arrival(self, leaf: int) -> tuple[int, int]:
         return self.flow.crossings[leaf].start, leaf
 
-    def _apart(self, held: Held, use: _Use, line: list[_Use]) -> HetesynthError:
-        rank, k = held
+    def _apart(self, at: RankChunk, use: _Use, line: list[_Use]) -> HetesynthError:
+        rank, k = at
         return HetesynthError(
             f"gpu {rank} keeps two values of chunk {k} apart: {self._told(use)}, and {self._told(line[-1])}; "
             "a schedule has one value of a chunk at a rank, which sums or replaces what it held",

@@ -51,10 +51,10 @@ def shape(program: Program) -> Shape:
             code="HS701",
             help=f"only these can be imported: {', '.join(COLLECTIVE_NAMES)}",
         )
-    found = Shape(chunks)
+    extent = Shape(chunks)
     if name == "allreduce":
         pieces = ranks // gcd(chunks, ranks)
-        found = Shape(chunks * pieces // ranks, pieces)
+        extent = Shape(chunks * pieces // ranks, pieces)
     elif name in _BLOCKED or (name in ("gather", "scatter") and not _whole_block(program)):
         if chunks % ranks:
             raise HetesynthError(
@@ -63,13 +63,13 @@ def shape(program: Program) -> Shape:
                 exit_code=1,
                 help="run `hetesynth verify` on the file",
             )
-        found = Shape(chunks // ranks)
-    total = found.chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
+        extent = Shape(chunks // ranks)
+    total = extent.chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
     if total > MAX_CHUNKS:
         raise HetesynthError(
             f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
         )
-    return found
+    return extent
 
 
 def _whole_block(program: Program) -> bool:

@@ -69,9 +69,9 @@ class Flow:
 
     def keep(self, rank: Rank, value: Value) -> Value:
         """Note that ``value`` stood at ``rank``."""
-        known = self.values.setdefault((rank, value.chunk), {})
-        if value.mask not in known or value.ready < known[value.mask].ready:
-            known[value.mask] = value
+        by_mask = self.values.setdefault((rank, value.chunk), {})
+        if value.mask not in by_mask or value.ready < by_mask[value.mask].ready:
+            by_mask[value.mask] = value
         return value
 
     def cross(self, src: Rank, dst: Rank, value: Value, start: int, place: str) -> Value:
@@ -143,14 +143,14 @@ class _Execution:
         for gpu in self.program.gpus:
             others = {tb.id: len(self.blocks) + i for i, tb in enumerate(gpu.thread_blocks)}
             for tb in gpu.thread_blocks:
-                here = _Block(gpu, tb, others)
+                loaded = _Block(gpu, tb, others)
                 if tb.send_peer is not None:
-                    here.outbound = connections.setdefault((gpu.rank, tb.send_peer, tb.channel), _Connection())
-                    here.outbound.sender = len(self.blocks)
+                    loaded.outbound = connections.setdefault((gpu.rank, tb.send_peer, tb.channel), _Connection())
+                    loaded.outbound.sender = len(self.blocks)
                 if tb.recv_peer is not None:
-                    here.inbound = connections.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Connection())
-                    here.inbound.receiver = len(self.blocks)
-                self.blocks.append(here)
+                    loaded.inbound = connections.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Connection())
+                    loaded.inbound.receiver = len(self.blocks)
+                self.blocks.append(loaded)
 
     def run(self) -> Flow:
         """Thread blocks take turns until nothing moves."""
@@ -260,11 +260,11 @@ class _Execution:
             raise broken(f"{block.place} reads what nothing has written")
         return [value for value in values if value is not None]
 
-    def _added(self, block: _Block, some: list[Value], more: list[Value]) -> list[Value]:
-        if len(some) != len(more):
-            raise broken(f"{block.place} receives {len(some)} chunks, not {len(more)}")
+    def _added(self, block: _Block, first: list[Value], second: list[Value]) -> list[Value]:
+        if len(first) != len(second):
+            raise broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
         total = []
-        for a, b in zip(some, more, strict=True):
+        for a, b in zip(first, second, strict=True):
             if a.chunk != b.chunk or a.mask & b.mask:
                 raise broken(f"{block.place} adds values that do not add up to a sum")
             both = Value(a.chunk, a.mask | b.mask, a.leaves | b.leaves, max(a.ready, b.ready))

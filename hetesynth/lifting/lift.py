@@ -24,6 +24,8 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lifting import LiftingPolicy
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class Lifted:
     pieces: int = 1
 
 
-def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem | None = None) -> Lifted:
+def lift(
+    program: Program, collective: Collective, pieces: int = 1, on: Problem | None = None,
+    policy: LiftingPolicy = DEFAULT.lifting,
+) -> Lifted:  # fmt: skip
     """The schedule of ``program`` on the links of ``on``, or on those it uses.
 
     ``collective``: what the program carries out, of the size that ``buffers.shape`` says, ``pieces`` with it.
@@ -54,22 +59,26 @@ def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem 
     """
     buffers = Buffers(collective, pieces, in_place=program.in_place and not program.out_of_place)
     flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
-    return _lifted(flow, collective, pieces, on)
+    return _lifted(flow, collective, pieces, on, policy)
 
 
-def relaid(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:
+def relaid(
+    problem: Problem, schedule: Schedule, on: Problem, policy: LiftingPolicy = DEFAULT.lifting
+) -> Lifted:  # fmt: skip
     """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""
-    return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on)
+    return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on, policy)
 
 
-def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None) -> Lifted:
+def _lifted(
+    flow: Flow, collective: Collective, pieces: int, on: Problem | None, policy: LiftingPolicy
+) -> Lifted:  # fmt: skip
     whole = moves_of(flow, collective)
     graph = _repeated(whole, pieces)
     groups = groups_of(graph)
     problem = replace(on, collective=collective) if on is not None else _as_used(graph, groups, collective)
     return Lifted(
         problem=problem,
-        schedule=placed(graph, groups, problem),
+        schedule=placed(graph, groups, problem, policy),
         crossings=len(flow.crossings),
         dropped=len(flow.crossings) - len(whole.moves),
         depth=max((c.start + 1 for c in flow.crossings), default=0),

@@ -23,10 +23,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.lifting.accumulation import Move, Moves
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-
-ROUNDS = 60
-WORK = 60_000  # moves placed again in all rounds together
-SHAKE = 2.0  # ticks
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lifting import LiftingPolicy
 
 
 @dataclass(frozen=True)
@@ -79,19 +77,22 @@ def _circle(graph: Moves, members: tuple[int, ...]) -> HetesynthError:
     )
 
 
-def placed(graph: Moves, groups: Groups, problem: Problem) -> Schedule:
-    """The shortest schedule found. Raises HetesynthError HS704 for moves between ranks that no link joins, HS705
-    for moves that must start together and exceed a capacity."""
+def placed(
+    graph: Moves, groups: Groups, problem: Problem, policy: LiftingPolicy = DEFAULT.lifting
+) -> Schedule:  # fmt: skip
+    """The shortest schedule of all rounds. Raises HetesynthError HS704 for moves between ranks that no link joins,
+    HS705 for moves that must start together and exceed a capacity."""
     placer = _Placer(graph.moves, problem)
     keys = _priorities(graph.moves, groups)
     least = max(1 + max(_rest(groups), default=0), placer.busiest()) if graph.moves else 0
     best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
     backwards = groups.turned()
     rng = random.Random(0)
-    for _ in range(min(ROUNDS, WORK // (len(graph.moves) + 1))):
+    rounds = min(policy.justification_rounds, policy.justified_moves // (len(graph.moves) + 1))
+    for _ in range(rounds):
         if best.length <= least:
             break
-        late = placer.forward(backwards, [-start - rng.random() * SHAKE for start in best.starts])
+        late = placer.forward(backwards, [-start - rng.random() * policy.start_noise for start in best.starts])
         early = placer.forward(groups, [-start for start in late.starts])
         if early.length <= best.length:
             best = early
@@ -157,13 +158,13 @@ class _Placer:
 
     def _exclusions(self, problem: Problem) -> list[list[int]]:
         """Eq. 8, where the problem asks for it: additions to one chunk at a rank share a resource."""
-        found: dict[tuple[int, int], int] = {}
+        resource_of: dict[tuple[int, int], int] = {}
         alone: list[list[int]] = [[] for _ in self.moves]
         for i, move in enumerate(self.moves):
             if problem.exclusive_reduction and move.reduce:
-                here = found.setdefault((move.dst, move.chunk), len(self.capacity))
-                self.capacity += [1] * (here == len(self.capacity))
-                alone[i].append(here)
+                resource = resource_of.setdefault((move.dst, move.chunk), len(self.capacity))
+                self.capacity += [1] * (resource == len(self.capacity))
+                alone[i].append(resource)
         return alone
 
     def _needs(self, i: int, link: int) -> list[int]:
@@ -219,16 +220,16 @@ class _Placer:
 
     def _together(self, members: Iterable[int], tick: int, room: _Room, links: dict[int, int]) -> bool:
         """Take room for all of ``members`` in ``tick``, or for none."""
-        taken: list[list[int]] = []
+        reserved: list[list[int]] = []
         for i in members:
             move = self.moves[i]
             link = next((a for a in self.links[move.src, move.dst] if room.has(self._needs(i, a), tick)), None)
             if link is None:
-                for other in taken:
+                for other in reserved:
                     room.give_back(other, tick)
                 return False
-            taken.append(self._needs(i, link))
-            room.take(taken[-1], tick)
+            reserved.append(self._needs(i, link))
+            room.take(reserved[-1], tick)
             links[i] = link
         return True
 
