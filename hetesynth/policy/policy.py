@@ -17,6 +17,7 @@ from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.steps import StepsPolicy
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.policy.trees import TreesPolicy
+from hetesynth.policy.verify import VerifyPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Policy:
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
+    verify: VerifyPolicy = field(default_factory=VerifyPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
     machine_code: MachineCodePolicy = field(default_factory=MachineCodePolicy)
 

@@ -13,8 +13,9 @@ from support.solving import solve
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify.schedule import judge
+from hetesynth.policy import DEFAULT
 from hetesynth.verify.schedule.arrays import surely_clean
+from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {"ring5": ring(5), "star4": star(4), "fig10": fig10(), "dgx1": dgx1(), "2+3": servers([2, 3], 2, 3)}
 COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "scatter")
@@ -84,11 +85,11 @@ def test_what_it_does_not_look_at_is_left_to_the_replay() -> None:
     assert not surely_clean(slow, Schedule.of([]))
 
 
-def test_the_judge_says_what_is_wrong_with_a_large_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "MANY", 1)
+def test_the_judge_says_what_is_wrong_with_a_large_schedule() -> None:
+    always = replace(DEFAULT.verify, array_transfers=1)
     graph: Graph = ring(4)
     wanted = problem(graph, "allgather")
     good = solve(wanted, "greedy").schedule
-    assert judge.schedule_violations(wanted, good) == []
+    assert schedule_violations(wanted, good, always) == []
     lost = Schedule.of(good.transfers[1:], good.makespan)
-    assert {v.kind for v in judge.schedule_violations(wanted, lost)} >= {"not-delivered"}
+    assert {v.kind for v in schedule_violations(wanted, lost, always)} >= {"not-delivered"}

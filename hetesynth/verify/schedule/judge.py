@@ -18,14 +18,17 @@ from collections.abc import Iterator
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Violation, ViolationKind
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.verify import VerifyPolicy
 
-MANY = 20_000  # transfers from which the laws are first looked at on arrays, where most schedules pass
 Values = dict[tuple[int, int], int]  # (rank, chunk) -> bit set of the ranks whose input the value holds
 
 
-def schedule_violations(problem: Problem, schedule: Schedule) -> list[Violation]:
+def schedule_violations(
+    problem: Problem, schedule: Schedule, policy: VerifyPolicy = DEFAULT.verify
+) -> list[Violation]:  # fmt: skip
     """Everything wrong with ``schedule``; transfers that name no link or chunk end the check early."""
-    if len(schedule.transfers) >= MANY and _surely_clean(problem, schedule):
+    if len(schedule.transfers) >= policy.array_transfers and _surely_clean(problem, schedule):
         return []
     malformed = list(_malformed(problem, schedule))
     if malformed:
@@ -148,47 +151,47 @@ class _Replay:
                 self.values[r, k] = 1 << r
 
     def run(self, schedule: Schedule) -> list[Violation]:
-        found: list[Violation] = []
+        violations: list[Violation] = []
         departures: dict[int, list[Transfer]] = defaultdict(list)
         arrivals: dict[int, list[tuple[Transfer, int]]] = defaultdict(list)
         for t in schedule.transfers:
             departures[t.start].append(t)
         for tick in range(schedule.makespan + 1):
             for t, value in arrivals.pop(tick, []):
-                found.extend(self._arrive(t, value))
+                violations.extend(self._arrive(t, value))
             for t in departures.pop(tick, []):
                 source = self.problem.arcs[t.link].src
                 value = self.values.get((source, t.chunk), 0)
                 if not value:
                     message = f"step {t.start}: rank {source} sends chunk {t.chunk} before it holds it"
-                    found.append(
+                    violations.append(
                         Violation("not-held", message, step=t.start, rank=source, chunk=t.chunk, link=t.link)
                     )
                 arrivals[t.end].append((t, value))
-        return found + list(self._undelivered(schedule.makespan))
+        return violations + list(self._undelivered(schedule.makespan))
 
     def _arrive(self, t: Transfer, value: int) -> Iterator[Violation]:
         rank = self.problem.arcs[t.link].dst
-        held = self.values.get((rank, t.chunk), 0)
+        before = self.values.get((rank, t.chunk), 0)
         kind: ViolationKind | None = None
-        if t.reduce and held & value:
+        if t.reduce and before & value:
             kind, what = "contribution-twice", f"adds to chunk {t.chunk} what it already holds"
-        elif not t.reduce and held and held | value == held:
+        elif not t.reduce and before and before | value == before:
             owner = rank in self.problem.collective.pre[t.chunk]
             kind = "already-held" if owner else "received-twice"
             what = f"receives chunk {t.chunk}, which it already holds"
         if kind is not None:
             message = f"step {t.start}: rank {rank} {what}"
             yield Violation(kind, message, step=t.start, rank=rank, chunk=t.chunk, link=t.link)
-        self.values[rank, t.chunk] = held | value if t.reduce else value
+        self.values[rank, t.chunk] = before | value if t.reduce else value
 
     def _undelivered(self, end: int) -> Iterator[Violation]:
         for k, targets in enumerate(self.problem.collective.post):
             for rank in sorted(targets):
-                held = self.values.get((rank, k), 0)
-                if held == self.complete[k]:
+                value = self.values.get((rank, k), 0)
+                if value == self.complete[k]:
                     continue
-                missing = (self.complete[k] & ~held).bit_count()
+                missing = (self.complete[k] & ~value).bit_count()
                 lacks = f"{missing} of {self.complete[k].bit_count()} contributions to chunk {k}"
                 message = f"after step {end}: rank {rank} lacks {lacks}"
                 yield Violation("not-delivered", message, step=end, rank=rank, chunk=k)
