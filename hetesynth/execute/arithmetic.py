@@ -125,5 +125,5 @@ def _bfloat16() -> np.dtype[Any]:
         raise HetesynthError(
             "numpy alone has no bfloat16", code="HS812", help="pip install ml_dtypes, or use --dtype float32"
         ) from None
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

@@ -63,9 +63,9 @@ class Passes:
 
 @dataclass(slots=True)
 class _Connections:
-    """``taken``: slots in use towards a peer; ``arrived``: messages from one."""
+    """``in_use``: slots in use towards a peer; ``arrived``: messages from one."""
 
-    taken: dict[Connection, int] = field(default_factory=dict)
+    in_use: dict[Connection, int] = field(default_factory=dict)
     arrived: dict[Connection, deque[Elements]] = field(default_factory=dict)
 
 
@@ -93,7 +93,7 @@ class FifoPlayer(Player):
             self._connections.arrived.setdefault(connection, deque()).append(data)
             self.wake(("message", connection))
         elif packet.kind == CREDIT:
-            self._connections.taken[connection] -= 1
+            self._connections.in_use[connection] -= 1
             self.wake(("slot", connection))
         else:
             raise refuse(packet.kind)
@@ -101,7 +101,7 @@ class FifoPlayer(Player):
     def _unsettled(self) -> list[str]:
         return [
             f"sent {count} message{'s' if count > 1 else ''} on channel {channel} that rank {peer} never took"
-            for (peer, channel), count in sorted(self._connections.taken.items())
+            for (peer, channel), count in sorted(self._connections.in_use.items())
             if count
         ]
 
@@ -109,25 +109,25 @@ class FifoPlayer(Player):
         """The whole thread block, pass by pass."""
         for turn, elements in enumerate(self._passes.slices):
             for step, x in enumerate(block.instructions):
-                here = Position(block.id, step, x.op, turn)
+                position = Position(block.id, step, x.op, turn)
                 if x.depends is not None:
-                    yield from self._await_step(here, x.depends)
+                    yield from self._await_step(position, x.depends)
                 if x.op == "nop":
                     continue
                 try:
-                    yield from self._execute(here, block, x, elements)
+                    yield from self._execute(position, block, x, elements)
                 except Fault as fault:
-                    raise Fault(f"{here}: {fault}") from None
+                    raise Fault(f"{position}: {fault}") from None
                 if x.has_dependents:
                     self._published[block.id] = (turn, step)
                     self.wake(("step", block.id))
 
-    def _await_step(self, here: Position, on: tuple[int, int]) -> Coroutine:
+    def _await_step(self, position: Position, on: tuple[int, int]) -> Coroutine:
         block, step = on
-        while self._published.get(block, (-1, -1)) < (here.turn, step):
-            yield Wait(("step", block), here, f"step {step} of thread block {block}")
+        while self._published.get(block, (-1, -1)) < (position.turn, step):
+            yield Wait(("step", block), position, f"step {step} of thread block {block}")
 
-    def _execute(self, here: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
+    def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
         """One instruction, message by message."""
         communicates = x.op in _SENDS or x.op in _RECEIVES
         most = self._passes.packed if communicates else max(x.count, 1)
@@ -136,18 +136,19 @@ class FifoPlayer(Player):
             src = self._view(x.src, first, count, elements) if x.op in _READS else None
             dst = self._view(x.dst, first, count, elements) if x.op in _WRITES else None
             if communicates:
-                yield from self._communicate(here, block, x.op, src, dst, (count, elements.stop - elements.start))
+                shape = count, elements.stop - elements.start
+                yield from self._communicate(position, block, x.op, src, dst, shape)
             elif src is not None and dst is not None:
                 dst[:] = src if x.op == "cpy" else self._numbers.combine(dst, src)
 
     def _communicate(
-        self, here: Position, block: ThreadBlock, op: str, src: Elements | None, dst: Elements | None,
+        self, position: Position, block: ThreadBlock, op: str, src: Elements | None, dst: Elements | None,
         shape: tuple[int, int],
     ) -> Coroutine:  # fmt: skip
         """Takes a message when one is there and, to pass it on, a slot is free; then computes, stores, sends."""
         source = self._connection(block.recv_peer, block.channel, "receive") if op in _RECEIVES else None
         target = self._connection(block.send_peer, block.channel, "send") if op in _SENDS else None
-        yield from self._await_both(here, source, target)
+        yield from self._await_both(position, source, target)
         data = src
         if source is not None:
             data = self._taken(source, shape)
@@ -158,18 +159,19 @@ class FifoPlayer(Player):
         if dst is not None:
             dst[:] = data
         if target is not None:
-            self._connections.taken[target] = self._connections.taken.get(target, 0) + 1
+            self._connections.in_use[target] = self._connections.in_use.get(target, 0) + 1
             self.send(Packet(target[0], MESSAGE, target[1], data=_flat(data)))
 
     def _await_both(
-        self, here: Position, source: Connection | None, target: Connection | None
+        self, position: Position, source: Connection | None, target: Connection | None
     ) -> Generator[Wait, None, None]:
         while True:
             if source is not None and not self._connections.arrived.get(source):
-                yield Wait(("message", source), here, f"a message from rank {source[0]} on channel {source[1]}")
-            elif target is not None and self._connections.taken.get(target, 0) >= self._passes.slots:
+                reason = f"a message from rank {source[0]} on channel {source[1]}"
+                yield Wait(("message", source), position, reason)
+            elif target is not None and self._connections.in_use.get(target, 0) >= self._passes.slots:
                 reason = f"rank {target[0]} to take one of {self._passes.slots} messages on channel {target[1]}"
-                yield Wait(("slot", target), here, reason)
+                yield Wait(("slot", target), position, reason)
             else:
                 return
 
@@ -177,8 +179,8 @@ class FifoPlayer(Player):
         data = self._connections.arrived[source].popleft()
         self.send(Packet(source[0], CREDIT, source[1]))
         if data.size != shape[0] * shape[1]:
-            wanted = f"{shape[0]} chunks of {shape[1]} elements"
-            raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {wanted}")
+            expected = f"{shape[0]} chunks of {shape[1]} elements"
+            raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {expected}")
         return data.reshape(shape)
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:

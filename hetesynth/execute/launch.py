@@ -40,8 +40,8 @@ def mpiexec() -> Path | None:
     beside = Path(sys.executable).parent / "mpiexec"
     if os.access(beside, os.X_OK):
         return beside
-    found = shutil.which("mpiexec") or shutil.which("mpirun")
-    return Path(found) if found else None
+    launcher = shutil.which("mpiexec") or shutil.which("mpirun")
+    return Path(launcher) if launcher else None
 
 
 def available() -> str | None:

@@ -78,17 +78,17 @@ class Memory:
             checked += expected.nbytes
             wrong += self._compare("output", expected, self._output, first)
         if not self._in_place and len(self._input) and self._reference.contributes(self._rank):
-            given = self._numbers.contribution(self._rank, 0, len(self._input))
-            checked += given.nbytes
-            wrong += self._compare("input", given, self._input, first)
+            contribution = self._numbers.contribution(self._rank, 0, len(self._input))
+            checked += contribution.nbytes
+            wrong += self._compare("input", contribution, self._input, first)
         return RankCheck(self._rank, seconds, checked, wrong, tuple(first))
 
     def _compare(
-        self, buffer: Literal["input", "output"], expected: Elements, found: Elements, first: list[WrongBytes]
+        self, buffer: Literal["input", "output"], expected: Elements, actual: Elements, first: list[WrongBytes]
     ) -> int:
         import numpy as np
 
-        a, b = expected.view(np.uint8), found.view(np.uint8)
+        a, b = expected.view(np.uint8), actual.view(np.uint8)
         if len(a) != len(b):
             raise Fault(f"the {buffer} buffer has {len(b)} bytes, not {len(a)}")
         wrong = np.flatnonzero(a != b)

@@ -164,11 +164,11 @@ class _World:
         packets: list[Packet] = []
         status = self._mpi.Status()
         while len(packets) < MAX_POLLED:
-            found = self._comm.Improbe(status=status)
-            if found is None:
+            incoming = self._comm.Improbe(status=status)
+            if incoming is None:
                 break
             message = np.empty(status.Get_count(self._mpi.BYTE), dtype=np.uint8)
-            found.Recv([message, self._mpi.BYTE])
+            incoming.Recv([message, self._mpi.BYTE])
             kind, channel, a, b, c, d = message[: 8 * HEADER].view(np.int64).tolist()
             data = message[8 * HEADER :]
             packets.append(Packet(status.Get_source(), kind, channel, (a, b, c, d), data if data.size else None))

@@ -77,38 +77,38 @@ class PlanPlayer(Player):
 
     def _play(self, block: PlanBlock) -> Coroutine:
         for step, operation in enumerate(block.operations):
-            here = Position(block.id, step, operation.op)
+            position = Position(block.id, step, operation.op)
             try:
-                yield from self._execute(here, block, operation)
+                yield from self._execute(position, block, operation)
             except Fault as fault:
-                raise Fault(f"{here}: {fault}") from None
+                raise Fault(f"{position}: {fault}") from None
 
-    def _execute(self, here: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+    def _execute(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
         match operation.op:
             case "nop" | "flush":
                 return
             case "barrier":
-                yield from self._barrier(here, operation)
+                yield from self._barrier(position, operation)
             case "signal" | "rlxsignal":
                 self._signal(block, operation)
             case "wait" | "rlxwait":
-                yield from self._wait(here, block, operation)
+                yield from self._wait(position, block, operation)
             case "sem_acquire" | "sem_release":
-                yield from self._semaphore(here, operation)
+                yield from self._semaphore(position, operation)
             case "put" | "pws" | "pwsf" | "get" | "copy":
                 for src, dst in zip(operation.src, operation.dst, strict=False):
-                    data = yield from self._read(here, block, operation, src)
+                    data = yield from self._read(position, block, operation, src)
                     self._write(block, operation, dst, data)
                 if operation.op in ("pws", "pwsf"):
                     self._signal(block, operation)
             case _:
-                yield from self._reduce(here, block, operation)
+                yield from self._reduce(position, block, operation)
 
-    def _reduce(self, here: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+    def _reduce(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
         """All sources, summed in order, to every target."""
         total: Elements | None = None
         for src in operation.src:
-            data = yield from self._read(here, block, operation, src)
+            data = yield from self._read(position, block, operation, src)
             total = data if total is None else self._numbers.combine(total, data)
         if total is None:
             raise Fault("it has no source")
@@ -117,16 +117,16 @@ class PlanPlayer(Player):
 
     # -- synchronization
 
-    def _barrier(self, here: Position, operation: PlanOperation) -> Coroutine:
+    def _barrier(self, position: Position, operation: PlanOperation) -> Coroutine:
         number, blocks = operation.barrier or 0, max(1, operation.blocks or 1)
         turn = self._arrived[number] // blocks
         self._arrived[number] += 1
         self.wake(("barrier", number))
         while self._arrived[number] < (turn + 1) * blocks:
             missing = (turn + 1) * blocks - self._arrived[number]
-            yield Wait(("barrier", number), here, f"{missing} more thread blocks at barrier {number}")
+            yield Wait(("barrier", number), position, f"{missing} more thread blocks at barrier {number}")
 
-    def _semaphore(self, here: Position, operation: PlanOperation) -> Coroutine:
+    def _semaphore(self, position: Position, operation: PlanOperation) -> Coroutine:
         for s in operation.semaphores:
             if not 0 <= s < len(self._semaphores):
                 raise Fault(f"there is no semaphore {s}")
@@ -135,18 +135,18 @@ class PlanPlayer(Player):
                 self.wake(("semaphore", s))
                 continue
             while self._semaphores[s] < 1:
-                yield Wait(("semaphore", s), here, f"semaphore {s}")
+                yield Wait(("semaphore", s), position, f"semaphore {s}")
             self._semaphores[s] -= 1
 
     def _signal(self, block: PlanBlock, operation: PlanOperation) -> None:
         for peer, channel in self._channels(block, operation):
             self._post(Packet(peer, SIGNAL, channel))
 
-    def _wait(self, here: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+    def _wait(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
         for end in self._channels(block, operation):
             while not self._signals[end]:
                 kind = CHANNEL_TYPES[end[1] % 2]
-                yield Wait(("signal", end), here, f"a signal of rank {end[0]} on {kind} channel {end[1] // 2}")
+                yield Wait(("signal", end), position, f"a signal of rank {end[0]} on {kind} channel {end[1] // 2}")
             self._signals[end] -= 1
 
     def _channels(self, block: PlanBlock, operation: PlanOperation) -> list[End]:
@@ -159,7 +159,7 @@ class PlanPlayer(Player):
     # -- data
 
     def _read(
-        self, here: Position, block: PlanBlock, operation: PlanOperation, part: Slice
+        self, position: Position, block: PlanBlock, operation: PlanOperation, part: Slice
     ) -> Generator[Wait, None, Elements]:
         """A private copy of a slice, of this rank or of a peer."""
         if isinstance(part, LocalSlice):
@@ -169,7 +169,7 @@ class PlanPlayer(Player):
         ticket = self._requests
         self.send(Packet(peer, REQUEST, ticket, (buffer, part.index, part.size, 0)))
         while ticket not in self._answers:
-            yield Wait(("answer", ticket), here, f"rank {peer} to answer")
+            yield Wait(("answer", ticket), position, f"rank {peer} to answer")
         return self._answers.pop(ticket).reshape(part.size, -1)
 
     def _write(self, block: PlanBlock, operation: PlanOperation, part: Slice, data: Elements) -> None:
@@ -188,10 +188,10 @@ class PlanPlayer(Player):
 
     def _remote(self, block: PlanBlock, operation: PlanOperation, buffer_id: int) -> tuple[int, int]:
         """(peer, number of its buffer)."""
-        known = block.buffers(operation.channel_type or "memory")
-        if not 0 <= buffer_id < len(known) or known[buffer_id] >= len(self._gpu.remote_buffers):
+        buffers = block.buffers(operation.channel_type or "memory")
+        if not 0 <= buffer_id < len(buffers) or buffers[buffer_id] >= len(self._gpu.remote_buffers):
             raise Fault(f"there is no remote buffer {buffer_id}")
-        remote = self._gpu.remote_buffers[known[buffer_id]]
+        remote = self._gpu.remote_buffers[buffers[buffer_id]]
         return remote.rank, _BUFFERS.index(remote.buffer)
 
 

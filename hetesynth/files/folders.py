@@ -74,8 +74,8 @@ def _prepare(fresh: Path, files: Mapping[str, bytes], interruptions: Interruptio
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    for made in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-        sync(made)
+    for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+        sync(folder)
     interruptions.check()
 
 
@@ -100,7 +100,7 @@ def _exchange(fresh: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def _swapped(one: Path, other: Path) -> bool:
+def _swapped(first: Path, second: Path) -> bool:
     """Exchange two names in one step: Linux alone has a call for it, and not on every file system."""
     if not sys.platform.startswith("linux"):
         return False
@@ -110,7 +110,7 @@ def _swapped(one: Path, other: Path) -> bool:
         call = getattr(ctypes.CDLL(None), "renameat2", None)
     except (ImportError, OSError):
         return False
-    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return call is not None and call(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0
 
 
 def _take_turns(fresh: Path, target: Path) -> None:

@@ -39,17 +39,17 @@ def held_back() -> Iterator[Interruptions]:
 
     Signals that are ignored stay so. Outside the main thread, where signals do not arrive, nothing is held.
     """
-    held = Interruptions()
+    interruptions = Interruptions()
     before = {}
     try:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    before[number] = signal.signal(number, held.note)
-        yield held
+                    before[number] = signal.signal(number, interruptions.note)
+        yield interruptions
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for noted in held.noted:
+        for noted in interruptions.noted:
             if noted != signal.SIGINT:
                 signal.raise_signal(noted)

@@ -149,8 +149,8 @@ def journals(folder: Path) -> list[Journal]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    found = (_read(folder / name) for name in names if name.startswith(PREFIX) and name.endswith(ENDING))
-    return [journal for journal in found if journal is not None]
+    candidates = (_read(folder / name) for name in names if name.startswith(PREFIX) and name.endswith(ENDING))
+    return [journal for journal in candidates if journal is not None]
 
 
 def _text(folder: Path, entries: Sequence[Entry]) -> bytes:

@@ -54,8 +54,10 @@ def schedule_document(problem: Problem, schedule: Schedule, header: Mapping[str,
     """The document of ``schedule``, a solution of ``problem``."""
     used = sorted({t.link for t in schedule.transfers})
     links = tuple((i, problem.arcs[i].src, problem.arcs[i].dst) for i in used)
-    asked = problem.collective
-    return ScheduleDocument(asked.name, asked.ranks, asked.chunks_per_rank, asked.root, links, schedule, header)
+    collective = problem.collective
+    return ScheduleDocument(
+        collective.name, collective.ranks, collective.chunks_per_rank, collective.root, links, schedule, header
+    )
 
 
 def write_schedule_json(problem: Problem, schedule: Schedule, header: Mapping[str, JsonValue]) -> bytes:
@@ -137,8 +139,8 @@ class _Reader:
             self.fail("'header' is not an object")
         makespan = self._integer(values["makespan"], "makespan", 0, MAX_INTEGER)
         links = tuple(self._links(values["links"], ranks))
-        known = {index for index, _, _ in links}
-        schedule = Schedule.of(self._transfers(values["transfers"], known, makespan), makespan)
+        link_indices = {index for index, _, _ in links}
+        schedule = Schedule.of(self._transfers(values["transfers"], link_indices, makespan), makespan)
         return ScheduleDocument(name, ranks, chunks, root, links, schedule, values["header"])
 
     def _links(self, rows: object, ranks: int) -> Iterator[tuple[int, Rank, Rank]]:
@@ -151,13 +153,13 @@ class _Reader:
             previous = index
             yield index, src, dst
 
-    def _transfers(self, rows: object, known: set[int], makespan: int) -> Iterator[Transfer]:
+    def _transfers(self, rows: object, link_indices: set[int], makespan: int) -> Iterator[Transfer]:
         for at, row in self._rows(rows, "transfers", 5):
             start = self._integer(row[0], at, 0, makespan)
             end = self._integer(row[1], at, start + 1, makespan)
             chunk = self._integer(row[2], at, 0, MAX_INTEGER)
             link = self._integer(row[3], at, 0, MAX_INTEGER)
-            if link not in known:
+            if link not in link_indices:
                 self.fail(f"{at}: link {link} is not in 'links'")
             yield Transfer(start, end, chunk, link, bool(self._integer(row[4], at, 0, 1)))
 

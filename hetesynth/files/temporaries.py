@@ -39,8 +39,8 @@ def leftovers(target: Path, ending: str = PART) -> list[Path]:
         names = os.listdir(target.parent)
     except OSError:
         return []
-    found = (target.with_name(name) for name in sorted(names) if name.endswith(ending))
-    return [path for path in found if is_temporary(path, target, ending)]
+    candidates = (target.with_name(name) for name in sorted(names) if name.endswith(ending))
+    return [path for path in candidates if is_temporary(path, target, ending)]
 
 
 def is_ours(path: Path) -> bool:
