@@ -105,8 +105,8 @@ def flow_steps(problem: Problem, claim: FlowWitness) -> int:
     )
     across = sum(_across(problem, side, claim.steps))
     outside = lacking - inside
-    found = across + outside - (lacking - claim.needed)
-    demand(found <= claim.flow, f"the cut carries {found} of the {claim.needed} chunks, not {claim.flow}")
+    crossing = across + outside - (lacking - claim.needed)
+    demand(crossing <= claim.flow, f"the cut carries {crossing} of the {claim.needed} chunks, not {claim.flow}")
     demand(claim.flow < claim.needed, f"all {claim.needed} chunks can reach rank {destination}")
     return claim.steps + 1
 

@@ -114,9 +114,9 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
     demand(claim.rank in collective.post[claim.chunk], f"rank {claim.rank} does not want chunk {claim.chunk}")
     away = hops_from(problem, [claim.rank], against=True)
     holders = [away[r] for r in collective.pre[claim.chunk]]
-    found = max(holders) if collective.reduces else min(holders)
-    text = f"chunk {claim.chunk} is {found} links away from rank {claim.rank}, not {claim.hops}"
-    demand(claim.hops == found or found == NEVER, text)
+    hops = max(holders) if collective.reduces else min(holders)
+    text = f"chunk {claim.chunk} is {hops} links away from rank {claim.rank}, not {claim.hops}"
+    demand(claim.hops == hops or hops == NEVER, text)
     return claim.hops
 
 

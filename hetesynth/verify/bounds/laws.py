@@ -51,10 +51,10 @@ def turned_around(problem: Problem) -> Problem:
 
 def checked_ranks(problem: Problem, ranks: Iterable[int], what: str) -> set[int]:
     """``ranks`` as a set. Refuted when one is repeated or does not exist, or when there is none."""
-    listed = list(ranks)
-    distinct = set(listed)
-    demand(bool(listed), f"{what} is empty")
-    demand(len(distinct) == len(listed), f"{what} names a rank twice")
+    named = list(ranks)
+    distinct = set(named)
+    demand(bool(named), f"{what} is empty")
+    demand(len(distinct) == len(named), f"{what} names a rank twice")
     demand(all(0 <= r < problem.ranks for r in distinct), f"{what} names a rank that does not exist")
     return distinct
 
@@ -63,8 +63,8 @@ def carried(problem: Problem, names: tuple[str, ...], links: set[int]) -> int:
     """Chunks that the resources ``names`` carry in a step. Refuted unless they cover every one of ``links``."""
     demand(bool(names), "no resource is named")
     demand(len(set(names)) == len(names), "a resource is named twice")
-    wanted = set(names)
-    named = {resource.name: resource for resource in problem.resources if resource.name in wanted}
+    distinct = set(names)
+    named = {resource.name: resource for resource in problem.resources if resource.name in distinct}
     for name in names:
         demand(name in named, f"there is no resource {name!r}")
     covered: set[int] = set()

@@ -40,9 +40,9 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
 def _prices(problem: Problem, claim: PriceWitness) -> dict[str, int]:
     prices = dict(claim.prices)
     demand(len(prices) == len(claim.prices), "a resource has two prices")
-    known = {resource.name for resource in problem.resources}
+    resources = {resource.name for resource in problem.resources}
     for name, price in claim.prices:
-        demand(name in known, f"there is no resource {name!r}")
+        demand(name in resources, f"there is no resource {name!r}")
         demand(0 <= price <= MAX_PRICE, f"{name}: the price {price} is negative or too large")
     return prices
 

@@ -173,8 +173,8 @@ class _Facts:
             return
         common: set[int] | None = None
         for link in {place[1] for place in places}:
-            here = self.resources_of[link]
-            common = set(here) if common is None else common & here
+            resources = self.resources_of[link]
+            common = set(resources) if common is None else common & resources
         widths = [self.problem.resources[r].capacity for r in common or ()]
         least = min(widths, default=NEVER)
         shown = ", ".join(count.names[:3])

@@ -115,14 +115,14 @@ class _Formula:
         return tree, bound
 
     def _count(self, names: list[Tree], limit: str, bound: dict[str, Tree]) -> AtMost:
-        found: list[str] = []
+        variables: list[str] = []
         for tree in names:
             literals = list(self._disjunction(tree, bound))
             demand(len(literals) == 1 and literals[0][1], "the query counts something that is not a variable")
-            found.append(literals[0][0])
-        demand(len(set(found)) == len(found), "the query counts a variable twice")
+            variables.append(literals[0][0])
+        demand(len(set(variables)) == len(variables), "the query counts a variable twice")
         demand(limit.isdigit(), f"the query has a count of at most {limit}")
-        return AtMost(tuple(found), int(limit))
+        return AtMost(tuple(variables), int(limit))
 
     def _disjunction(self, tree: Tree, bound: dict[str, Tree]) -> Iterator[Literal]:
         match tree:

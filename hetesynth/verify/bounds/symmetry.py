@@ -39,34 +39,38 @@ class Symmetries:
     def _candidates(self, yes: set[Send], no: set[Send]) -> Iterator[Mapping]:
         """Exchanges that could have led to the clause."""
         arcs, pre = self.problem.arcs, self.problem.collective.pre
-        asked: set[tuple[str, int, int]] = set()
-        for here in sorted(yes):
-            for there in sorted(no):
-                a, b = arcs[here[1]], arcs[there[1]]
-                asked |= {("ranks", a.src, b.src), ("ranks", a.dst, b.dst), ("chunks", here[0], there[0])}
-                if len(pre[here[0]]) == len(pre[there[0]]) == 1:
-                    asked.add(("ranks", min(pre[here[0]]), min(pre[there[0]])))
-        for kind, one, other in sorted((kind, min(u, v), max(u, v)) for kind, u, v in asked if u != v):
-            key = kind, one, other
+        pairs: set[tuple[str, int, int]] = set()
+        for send in sorted(yes):
+            for image in sorted(no):
+                a, b = arcs[send[1]], arcs[image[1]]
+                pairs |= {
+                    ("ranks", a.src, b.src),
+                    ("ranks", a.dst, b.dst),
+                    ("chunks", send[0], image[0]),
+                }
+                if len(pre[send[0]]) == len(pre[image[0]]) == 1:
+                    pairs.add(("ranks", min(pre[send[0]]), min(pre[image[0]])))
+        for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs if u != v):
+            key = kind, first, second
             if key not in self._maps:
-                self._maps[key] = self._ranks(one, other) if kind == "ranks" else self._chunks(one, other)
+                self._maps[key] = self._ranks(first, second) if kind == "ranks" else self._chunks(first, second)
             mapping = self._maps[key]
             if mapping is not None:
                 yield mapping
 
-    def _chunks(self, one: int, other: int) -> Mapping | None:
+    def _chunks(self, chunk: int, other: int) -> Mapping | None:
         collective = self.problem.collective
-        if (collective.pre[one], collective.post[one]) != (collective.pre[other], collective.post[other]):
+        if (collective.pre[chunk], collective.post[chunk]) != (collective.pre[other], collective.post[other]):
             return None
         chunks = list(range(len(collective.chunks)))
-        chunks[one], chunks[other] = other, one
+        chunks[chunk], chunks[other] = other, chunk
         return tuple(chunks), tuple(range(len(self.problem.arcs)))
 
-    def _ranks(self, one: int, other: int) -> Mapping | None:
+    def _ranks(self, rank: int, other: int) -> Mapping | None:
         """None unless everything looks the same after the exchange."""
         problem = self.problem
         new = list(range(problem.ranks))
-        new[one], new[other] = other, one
+        new[rank], new[other] = other, rank
         links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
         starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
         moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
@@ -81,11 +85,11 @@ class Symmetries:
     def _first_difference(self, mapping: Mapping, yes: set[Send], no: set[Send]) -> bool:
         """As long as transfers and images agree, the next transfer happens or its image does not."""
         chunks, links = mapping
-        for here in self._first_moved(mapping):
-            there = chunks[here[0]], links[here[1]], here[2]
-            if here in yes and there in no:
+        for send in self._first_moved(mapping):
+            image = chunks[send[0]], links[send[1]], send[2]
+            if send in yes and image in no:
                 return True
-            if here not in yes and there not in no:
+            if send not in yes and image not in no:
                 return False
         return False
 

@@ -174,8 +174,8 @@ class _Judge:
         carried = self._enters((witness.dst,), witness.side) if witness.share else Fraction(1)
         if carried is None:
             return "the side does not separate the last rank"
-        found = self._distances(witness.src, [link.latency for link in self.topology.links])
-        return found.get(witness.dst, Fraction(0)), witness.share / carried
+        latencies = self._distances(witness.src, [link.latency for link in self.topology.links])
+        return latencies.get(witness.dst, Fraction(0)), witness.share / carried
 
     def _speak(self, src: Rank, dst: Rank) -> bool:
         if src == dst:

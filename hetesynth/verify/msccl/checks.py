@@ -78,15 +78,16 @@ def _declared_sizes(findings: Findings) -> None:
         _size(findings, g, "o_chunks", gpu.output_chunks, sizes.output, sizes)
 
 
-def _size(findings: Findings, g: int, name: str, declared: int, wanted: int, sizes: Sizes) -> None:
+def _size(findings: Findings, g: int, name: str, declared: int, expected: int, sizes: Sizes) -> None:
     """0 means the buffer is not used; a rooted collective may declare anything where the buffer is not real."""
-    if declared in (0, wanted):
+    if declared in (0, expected):
         return
     program = findings.program
     if program.collective in ROOTED and declared in (sizes.block, sizes.input, sizes.output):
         return
     text = f"{name}={declared} does not fit nchunksperloop={program.chunks_per_loop}"
-    findings.add("declared-size", f"{text}: {program.collective} on {program.ranks} ranks has {wanted}", Place(g))
+    text += f": {program.collective} on {program.ranks} ranks has {expected}"
+    findings.add("declared-size", text, Place(g))
 
 
 def _thread_blocks(findings: Findings, g: int, gpu: GpuProgram) -> None:
@@ -144,13 +145,13 @@ def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Inst
 
 def publishers(block: ThreadBlock) -> list[int | None]:
     """For each step, the first from there on that publishes its number (hasdep, and no nop), or None."""
-    found: list[int | None] = [None] * len(block.instructions)
+    published: list[int | None] = [None] * len(block.instructions)
     following: int | None = None
     for s in range(len(block.instructions) - 1, -1, -1):
         if block.instructions[s].has_dependents and block.instructions[s].op != "nop":
             following = s
-        found[s] = following
-    return found
+        published[s] = following
+    return published
 
 
 def _dependences(
@@ -234,8 +235,8 @@ def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) 
         _pair(findings, key, sending.get(key), receiving.get(key))
 
 
-def _claim(findings: Findings, taken: dict[Connection, Place], key: Connection, place: Place, what: str) -> None:
-    first = taken.setdefault(key, place)
+def _claim(findings: Findings, claims: dict[Connection, Place], key: Connection, place: Place, what: str) -> None:
+    first = claims.setdefault(key, place)
     if first != place:
         other = findings.program.gpus[first.gpu].thread_blocks[first.block or 0].id
         text = f"duplicate connection: thread block {other} already has the {what} on channel {key[2]}"

@@ -41,14 +41,14 @@ class Findings:
     lines: Lines
     limit: int = MAX_FINDINGS
     context: str = ""
-    found: list[Violation] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
     per_rule: int = MAX_FINDINGS
     _counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
         """Whether further findings are dropped."""
-        return len(self.found) >= self.limit
+        return len(self.violations) >= self.limit
 
     def add(self, rule: str, message: str, place: Place | None = None) -> None:
         """Keeps the finding, unless there are enough already. ``rule``: a name in rules.RULES."""
@@ -58,12 +58,12 @@ class Findings:
         self._counts[rule] = seen + 1
         checked = RULES[rule]
         if place is None:
-            self.found.append(Violation(checked.kind, self.context + message, rule=checked.id))
+            self.violations.append(Violation(checked.kind, self.context + message, rule=checked.id))
             return
         text = f"{self.context}{self.where(place)}: {message}"
         gpu = self.program.gpus[place.gpu]
         block = None if place.block is None else gpu.thread_blocks[place.block].id
-        self.found.append(
+        self.violations.append(
             Violation(
                 checked.kind, text, step=place.step, rank=gpu.rank, thread_block=block, line=self._line(place),
                 rule=checked.id,

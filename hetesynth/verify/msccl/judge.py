@@ -56,19 +56,19 @@ def program_violations(
     destination) pairs that exist. ``sms``: multiprocessors of a GPU, if known. Both aliasings are executed when
     the program claims both.
     """
-    program, lines, known = _parts(source)
+    program, lines, read_violations = _parts(source)
     if program is None:
-        return known[:max_findings]
-    findings = Findings(program, lines, max_findings, found=known[:max_findings])
+        return read_violations[:max_findings]
+    findings = Findings(program, lines, max_findings, violations=read_violations[:max_findings])
     if isinstance(source, Program):
         limits(findings, ANY, {}, sms)
     else:
         limits(findings, ANY, source.numbers, sms, source.later)
-    before = len(findings.found)
+    before = len(findings.violations)
     structure(findings, links)
-    if len(findings.found) == before and not findings.full:
+    if len(findings.violations) == before and not findings.full:
         execute(findings, slots, root)
-    return findings.found
+    return findings.violations
 
 
 def large_message_violations(
@@ -84,14 +84,14 @@ def large_message_violations(
         return []
     findings = Findings(program, lines)
     structure(findings, None)
-    if findings.found or _too_large(findings):
+    if findings.violations or _too_large(findings):
         return []
     root = program.root if root is None else root
     if program.collective in ROOTED:
         root = _root(findings, program, lines, slots, root)
-    if not findings.found:
+    if not findings.violations:
         _execute(findings, slots, root, split)
-    return findings.found
+    return findings.violations
 
 
 def _too_large(findings: Findings) -> bool:
@@ -127,10 +127,10 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     """What the portable profile forbids but some runtime accepts; empty means that every runtime reads it."""
     if isinstance(source, Program):
         return portable_violations(source, {}, {})
-    found = list(source.portability)
+    violations = list(source.portability)
     if source.program is not None:
-        found += portable_violations(source.program, source.lines, source.numbers)
-    return found
+        violations += portable_violations(source.program, source.lines, source.numbers)
+    return violations
 
 
 def notes(source: ReadResult | Program) -> list[Violation]:
@@ -156,9 +156,9 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None, split: in
         if split:
             at_most = f"{split} chunks" if split > 1 else "one chunk"
             findings.context += f"once chunks are so large that a message has {at_most}: "
-        before = len(findings.found)
+        before = len(findings.violations)
         buffers_touched(layout, findings)
-        if len(findings.found) == before:
+        if len(findings.violations) == before:
             Execution(layout, slots or PORTABLE.slots(program.protocol), findings, split).run()
     findings.context = ""
 
@@ -182,7 +182,7 @@ def _root(findings: Findings, program: Program, lines: Lines, slots: int | None,
     for candidate in candidates:
         trial = Findings(program, lines, 1)
         _execute(trial, slots, candidate)
-        if not trial.found:
+        if not trial.violations:
             return candidate
     text = f"{program.collective}: no root is stated and the program is right for none; taken: {candidates[0]}"
     findings.add("no-right-root", text)

@@ -19,11 +19,11 @@ def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
     if program is None or program.collective not in ROOTED:
         return []
     name, root = program.collective, "one root" if program.root is None else f"root {program.root}"
-    told = []
+    warned = []
     if name in target.collectives and not target.tells_roots:
-        told.append(
+        warned.append(
             ("any-root", f"it is for {root}, but runs for every {name} whatever its root: others get wrong data")
         )
     if target.name == "portable" and name in ("gather", "scatter"):
-        told.append(("never-selected", f"of all runtimes only RCCL runs a file for a {name}"))
-    return [Violation(RULES[rule].kind, text, line=read.algo_line, rule=RULES[rule].id) for rule, text in told]
+        warned.append(("never-selected", f"of all runtimes only RCCL runs a file for a {name}"))
+    return [Violation(RULES[rule].kind, text, line=read.algo_line, rule=RULES[rule].id) for rule, text in warned]

@@ -75,19 +75,19 @@ def _peers(
 ) -> None:
     """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
     step uses it."""
-    known: dict[int, int] = {}
-    told: set[tuple[int, str]] = set()
+    counts: dict[int, int] = {}
+    reported: set[tuple[int, str]] = set()
     for t, block in enumerate(findings.program.gpus[g].thread_blocks):
         if (block.send_peer if word == "send" else block.recv_peer) is None:
             continue
-        count = known[block.channel] = known.get(block.channel, 0) + 1
+        count = counts[block.channel] = counts.get(block.channel, 0) + 1
         if count <= target.max_peers_per_channel:
             continue
         idle = "idle-peer-crash" if reader.idle_peers_crash else "idle-peer-overflow"
         rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
-        if (block.channel, rule) in told:
+        if (block.channel, rule) in reported:
             continue
-        told.add((block.channel, rule))
+        reported.add((block.channel, rule))
         text = (
             f"{count} thread blocks {word} on channel {block.channel}; readers keep {target.max_peers_per_channel}"
         )
@@ -128,19 +128,19 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
     table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
     a thread block without such a step is entered far outside."""
     channel = block.channel
-    told = f"channel {channel} exceeds {target.max_channel}"
+    exceeded = f"channel {channel} exceeds {target.max_channel}"
     if channel > target.max_channel + reader.takes_next_channel:
-        findings.add("channel-limit", told, place)
+        findings.add("channel-limit", exceeded, place)
     elif channel <= target.max_channel:
         return
     elif not reader.leaves_table:
         text = "the reader takes it and overwrites the size of scratch; there is no such channel to connect"
-        findings.add("channel-overflow", f"{told}: {text}", place)
+        findings.add("channel-overflow", f"{exceeded}: {text}", place)
     elif any(x.op in SENDS or x.op in RECEIVES for x in block.instructions):
         text = "the reader looks behind its table and refuses the file (too many sends, or receives, per channel)"
-        findings.add("channel-past-table", f"{told}: {text}", place)
+        findings.add("channel-past-table", f"{exceeded}: {text}", place)
     else:
-        findings.add("channel-crash", f"{told}: the reader writes behind its table and crashes", place)
+        findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
 
 
 def _numbers(findings: Findings, place: Place, x: Instruction, target: Target) -> None:

@@ -21,22 +21,22 @@ def metadata(
     attributes: Mapping[str, str], program: Program | None, line: int | None, target: Target
 ) -> list[Violation]:
     """Findings of ``target``'s reader about <algo> on ``line``."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
 
     def add(rule: str, message: str) -> None:
-        found.append(Violation(RULES[rule].kind, message, line=line, rule=RULES[rule].id))
+        violations.append(Violation(RULES[rule].kind, message, line=line, rule=RULES[rule].id))
 
     for name in sorted(metadata_required(target) - COMMON - attributes.keys()):
         add("metadata-missing", f"attribute `{name}` is missing on <algo>; {target.runtime} refuses the file")
     word = attributes.get("coll")
     words = reader_of(target).words
     if word is not None and word not in words:
-        known = ", ".join(sorted(words))
-        add("collective-refused", f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {known}')
+        accepted = ", ".join(sorted(words))
+        add("collective-refused", f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {accepted}')
     if program is not None:
         for rule, message in _selection(attributes, program, target):
             add(rule, message)
-    return found
+    return violations
 
 
 def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
@@ -56,29 +56,29 @@ def _high(attributes: Mapping[str, str], program: Program, target: Target) -> in
 
 def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
     """Sizes and flags by which a call selects the file."""
-    reader, found = reader_of(target), []
+    reader, defects = reader_of(target), []
     low = program.min_bytes
     high = _high(attributes, program, target)
     unlimited = high == 0 and target.open_max_bytes == 0
     if reader.checks_order and low > high and not unlimited:
-        found.append(
+        defects.append(
             ("min-above-max", f"minBytes={low} exceeds maxBytes={high}; {target.runtime} refuses the file")
         )
     elif not unlimited and (low > high or (low == high and not target.max_bytes_inclusive)):
         text = f"minBytes={low}, maxBytes={high}: {target.runtime} selects the file for no size"
-        found.append(("never-selected", text))
+        defects.append(("never-selected", text))
     elif high == 0 and not unlimited:
-        found.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
+        defects.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
     if program.collective in reader.uncalled:
         text = f"no call of {target.runtime} reaches MSCCL as {program.collective}: the file never runs there"
-        found.append(("never-selected", text))
+        defects.append(("never-selected", text))
     if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
         text = f"{target.runtime} has no {program.collective} in place and runs this file for calls out of place"
-        found.append(("in-place-ignored", text))
+        defects.append(("in-place-ignored", text))
     if not program.in_place and not program.out_of_place:
         text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
-        found.append(("never-selected", text))
+        defects.append(("never-selected", text))
     threads = attributes.get("nthreads", "0")
     if threads.isdecimal() and len(threads) < 10 and int(threads) % reader.thread_multiple:
-        found.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
-    return found
+        defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
+    return defects

@@ -20,24 +20,25 @@ def network_violations(
     """At most one finding. ``targets``: none, and it is about the portable one. ``servers``: of each rank; None:
     not known, and the finding says for which connections it holds."""
     rule = RULES["network-steps"]
-    asked = [t for t in targets or (PORTABLE,) if not t.fifo(program.protocol, program.collective).proxy_agrees]
+    fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]
+    disagreeing = [fifo for fifo in fifos if not fifo.proxy_agrees]
     crossing = None if servers is None else _crossing(program, servers)
-    if not asked or crossing == []:
+    if not disagreeing or crossing == []:
         return []
-    steps = asked[0].fifo(program.protocol, program.collective)
+    fifo = disagreeing[0]
     where = "between servers" if crossing is None else f"from rank {crossing[0][0]} to rank {crossing[0][1]}"
     if crossing and len(crossing) > 1:
         where += f" (and {len(crossing) - 1} more pairs between servers)"
     text = (
         f"{program.protocol} {program.collective}: over a NIC, as {where}, the proxy is told of "
-        f"{steps.host_steps} step a message and the interpreter makes {steps.kernel_steps}; as read, it hangs"
+        f"{fifo.host_steps} step a message and the interpreter makes {fifo.kernel_steps}; as read, it hangs"
     )
     return [Violation(rule.kind, text, rule=rule.id)]
 
 
 def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]:
     """(sender, receiver) of connections between servers; ranks whose server is not known stand alone."""
-    found = {
+    connections = {
         (gpu.rank, block.send_peer)
         for gpu in program.gpus
         for block in gpu.thread_blocks
@@ -45,4 +46,4 @@ def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]
         and max(gpu.rank, block.send_peer) < len(servers)
         and servers[gpu.rank] != servers[block.send_peer]
     }
-    return sorted(found)
+    return sorted(connections)

@@ -68,31 +68,31 @@ def lint_targets(
     parted: dict[tuple[int, int], list[Violation]] = {}
     verdicts: list[TargetVerdict] = []
     for target in targets:
-        found = [*_read(read, target), *shared, *_of_target(read, target, sms or target.multiprocessors)]
-        taken = _acceptance(found)
+        violations = [*_read(read, target), *shared, *_of_target(read, target, sms or target.multiprocessors)]
+        acceptance = _acceptance(violations)
         if read.program is not None and not shared:
             slots = target.slots(read.program.protocol)
             if slots not in executed:
                 executed[slots] = _executed(read, read.program, slots, root)
-            found += executed[slots]
+            violations += executed[slots]
             key = slots, smallest_message(read.algo, read.program, target)
             if key not in parted and not executed[slots]:
                 parted[key] = large_message_violations(read, slots=slots, root=root, split=key[1])
-            found += parted.get(key, [])
-        verdicts.append(TargetVerdict(target.name, taken, tuple(_shown(found))))
+            violations += parted.get(key, [])
+        verdicts.append(TargetVerdict(target.name, acceptance, tuple(_shown(violations))))
     return verdicts
 
 
-def _acceptance(found: Iterable[Violation]) -> Acceptance:
-    stages = {BY_ID[v.rule].stage for v in found if v.rule is not None}
+def _acceptance(violations: Iterable[Violation]) -> Acceptance:
+    stages = {BY_ID[v.rule].stage for v in violations if v.rule is not None}
     return "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
 
 
 def _read(read: ReadResult, target: Target) -> list[Violation]:
     """What was found while reading, as it concerns ``target``."""
     refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
-    taken = target.name == "msccl"
-    return [replace(v, rule=run) if taken and v.rule == refused else v for v in read.violations]
+    research = target.name == "msccl"
+    return [replace(v, rule=run) if research and v.rule == refused else v for v in read.violations]
 
 
 def _structure(read: ReadResult, links: Collection[tuple[int, int]] | None) -> list[Violation]:
@@ -101,13 +101,13 @@ def _structure(read: ReadResult, links: Collection[tuple[int, int]] | None) -> l
         return []
     findings = Findings(read.program, read.lines, UNBOUNDED)
     structure(findings, links)
-    return findings.found
+    return findings.violations
 
 
 def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violation]:
-    found = metadata(read.algo, read.program, read.algo_line, target) if read.algo_line is not None else []
+    violations = metadata(read.algo, read.program, read.algo_line, target) if read.algo_line is not None else []
     if read.program is None:
-        return found
+        return violations
     findings = Findings(read.program, read.lines, UNBOUNDED)
     limits(findings, target, read.numbers, sms, read.later)
     reader = reader_of(target)
@@ -115,19 +115,19 @@ def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violat
         peers_refused(findings)
     if reader.checks_sizes and read.program.collective not in ("gather", "scatter"):
         sizes_refused(findings)
-    return found + findings.found
+    return violations + findings.violations
 
 
 def _executed(read: ReadResult, program: Program, slots: int, root: Rank | None) -> list[Violation]:
     findings = Findings(program, read.lines)
     execute(findings, slots, root)
-    return findings.found
+    return findings.violations
 
 
-def _shown(found: list[Violation]) -> list[Violation]:
+def _shown(violations: list[Violation]) -> list[Violation]:
     """At most MAX_FINDINGS, at least one of each rule, those of the reader first."""
     order = {"read": 0, "crash": 1, "run": 2, "advice": 3}
-    ranked = sorted(found, key=lambda v: order[BY_ID[v.rule].stage] if v.rule is not None else 2)
+    ranked = sorted(violations, key=lambda v: order[BY_ID[v.rule].stage] if v.rule is not None else 2)
     firsts: list[Violation] = []
     rest: list[Violation] = []
     seen: set[str | None] = set()

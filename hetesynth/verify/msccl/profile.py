@@ -29,17 +29,17 @@ def portable_violations(program: Program, lines: Lines, numbers: Numbers) -> lis
         for t, block in enumerate(gpu.thread_blocks):
             _thread_block(findings, Place(g, t), block, blocks)
     _mirrored(findings)
-    return findings.found
+    return findings.violations
 
 
 def _limits(findings: Findings, numbers: Numbers) -> None:
     everywhere = Findings(findings.program, findings.lines)
     limits(everywhere, ANY, numbers)
-    known = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.found}
+    fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
     shared = Findings(findings.program, findings.lines)
     limits(shared, PORTABLE, numbers)
-    new = [v for v in shared.found if (v.rule, v.rank, v.thread_block, v.step) not in known]
-    findings.found += new[: max(0, findings.limit - len(findings.found))]
+    new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
+    findings.violations += new[: max(0, findings.limit - len(findings.violations))]
 
 
 def _whole(findings: Findings) -> None:
@@ -104,7 +104,7 @@ def notes_of(program: Program, lines: Lines) -> list[Violation]:
     for g, gpu in enumerate(program.gpus):
         for t, block in enumerate(gpu.thread_blocks):
             _reductions(findings, Place(g, t), block)
-    return findings.found
+    return findings.violations
 
 
 def _reductions(findings: Findings, place: Place, block: ThreadBlock) -> None:
@@ -114,13 +114,13 @@ def _reductions(findings: Findings, place: Place, block: ThreadBlock) -> None:
         if not (continues(a, b) and not a.has_dependents):
             merged = 1
             continue
-        here = Place(place.gpu, place.block, s)
+        position = Place(place.gpu, place.block, s)
         if b.depends is not None:
             text = "a dependence inside a run of `re` ends the merging; a nop before the run can carry it"
-            findings.add("reduction-split", text, here)
+            findings.add("reduction-split", text, position)
             merged = 1
             continue
         merged += 1
         if merged == MAX_MERGED_REDUCTIONS + 1:
             text = f"a run of `re` into one place is longer than {MAX_MERGED_REDUCTIONS}: readers begin another"
-            findings.add("long-reduction", text, here)
+            findings.add("long-reduction", text, position)

@@ -91,17 +91,17 @@ class Scanner:
         if not source.strip():
             self._defect("empty-file", "the file is empty", 0)
             return False
-        found = _NOT_TEXT.search(source)
-        if found:
-            text = f"not a text file: it holds the control byte 0x{found.group()[0]:02x}"
-            self._defect("not-text", text, found.start())
+        match = _NOT_TEXT.search(source)
+        if match:
+            text = f"not a text file: it holds the control byte 0x{match.group()[0]:02x}"
+            self._defect("not-text", text, match.start())
             return False
         if source.startswith(b"\xef\xbb\xbf"):
             text = "a byte order mark stands before the first element; every runtime's reader refuses it"
             self._defect("byte-order-mark", text, 0)
         elif not source.isascii():
-            found = _NOT_ASCII.search(source)
-            at = found.start() if found else 0
+            match = _NOT_ASCII.search(source)
+            at = match.start() if match else 0
             self._defect("not-ascii", "the file holds bytes that are not ASCII; write plain ASCII", at, False)
         return True
 
@@ -114,9 +114,9 @@ class Scanner:
         return self._line
 
     def _defect(self, rule: str, message: str, position: int, fatal: bool = True) -> None:
-        known = self._defects.get(message)
-        if known is not None:
-            known.count += 1
+        earlier = self._defects.get(message)
+        if earlier is not None:
+            earlier.count += 1
         elif len(self._defects) < MAX_DEFECTS:
             line = self._source.count(b"\n", 0, position) + 1
             self._defects[message] = Defect(rule, message, line, fatal)

@@ -37,16 +37,16 @@ class Values:
 
     def report(self, rule: str, message: str, line: int | None, minor: bool = False) -> None:
         """Keeps a finding about the place where the reader stands; of each rule at most MAX_PER_RULE."""
-        found = self.minor if minor else self.fatal
+        violations = self.minor if minor else self.fatal
         seen = self._counts.get(rule, 0)
-        if seen >= MAX_PER_RULE or (seen and len(found) >= MAX_FINDINGS):
+        if seen >= MAX_PER_RULE or (seen and len(violations) >= MAX_FINDINGS):
             return
         self._counts[rule] = seen + 1
         parts = (("gpu", self.rank), ("thread block", self.block), ("step", self.step))
         where = " ".join(f"{word} {number}" for word, number in parts if number is not None)
         text = f"{where}: {message}" if where else message
         checked = RULES[rule]
-        found.append(
+        violations.append(
             Violation(
                 checked.kind, text, rank=self.rank, thread_block=self.block, step=self.step, line=line,
                 rule=checked.id,

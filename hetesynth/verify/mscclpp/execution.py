@@ -30,7 +30,7 @@ from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, P
 from hetesynth.model.topology import Rank
 from hetesynth.verify.contributions import BROKEN, SumDefect, Value, added, named
 from hetesynth.verify.layout import Layout
-from hetesynth.verify.mscclpp.checks import PlanFindings, PlanPlace
+from hetesynth.verify.mscclpp.findings import PlanFindings, PlanPlace
 from hetesynth.verify.mscclpp.memory import PlanAccess, PlanMemory
 from hetesynth.verify.mscclpp.state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
 from hetesynth.verify.mscclpp.thread_order import Order, Where, orders
@@ -113,14 +113,14 @@ class PlanExecution:
                 self._ends[a].far = b
 
     def _count_releases(self) -> dict[tuple[Rank, int], Counter[int]]:
-        found: dict[tuple[Rank, int], Counter[int]] = {}
+        releases: dict[tuple[Rank, int], Counter[int]] = {}
         for g, gpu in enumerate(self._plan.gpus):
             for t, block in enumerate(gpu.blocks):
                 for operation in block.operations:
                     if operation.op == "sem_release":
                         for s in operation.semaphores:
-                            found.setdefault((g, s), Counter())[self._own[g][t]] += 1
-        return found
+                            releases.setdefault((g, s), Counter())[self._own[g][t]] += 1
+        return releases
 
     # -- running
 
@@ -144,21 +144,21 @@ class PlanExecution:
 
     def _arrive(self, block: BlockState, operation: PlanOperation) -> bool:
         """Whether all have come to the barrier; the last to come lets everybody go on."""
-        here = self._barriers.setdefault((block.place.gpu, operation.barrier or 0), [])
+        members = self._barriers.setdefault((block.place.gpu, operation.barrier or 0), [])
         if block.arrived:
-            if block in here:
+            if block in members:
                 return False
             block.arrived = False
             return True
         block.arrived = True
-        here.append(block)
-        if len(here) < (operation.blocks or 1):
+        members.append(block)
+        if len(members) < (operation.blocks or 1):
             return False
-        meet_all(here)
-        for member in here:
+        meet_all(members)
+        for member in members:
             if member is not block:
                 self._woken.append(member.index)
-        here.clear()
+        members.clear()
         block.arrived = False
         return True
 
@@ -188,8 +188,8 @@ class PlanExecution:
 
     def _ends_of(self, block: BlockState, operation: PlanOperation) -> list[ChannelEnd]:
         kind = operation.channel_type or "memory"
-        known = block.code.channels(kind)
-        return [self._ends[self._end_of[block.place.gpu, kind, known[c]]] for c in operation.channels]
+        channels = block.code.channels(kind)
+        return [self._ends[self._end_of[block.place.gpu, kind, channels[c]]] for c in operation.channels]
 
     def _uses(self, block: BlockState, end: ChannelEnd, use: str, place: PlanPlace) -> None:
         """A channel's counters belong to one thread block at a time."""
@@ -380,6 +380,6 @@ class PlanExecution:
         """One sentence per wrong chunk, except for those that follow from a finding before."""
         for chunk in range(self._plan.gpus[g].output_chunks):
             expected = self._layout.expected(g, chunk)
-            held = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
-            if expected is not None and held not in (expected, BROKEN):
-                yield f"o[{chunk}] ends with {named(held)}, not {named(expected)}"
+            value = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
+            if expected is not None and value not in (expected, BROKEN):
+                yield f"o[{chunk}] ends with {named(value)}, not {named(expected)}"

@@ -14,9 +14,11 @@ from hetesynth.model.plan import Plan, RemoteSlice
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.layout import COLLECTIVES, ROOTED
+from hetesynth.verify.msccl.findings import MAX_FINDINGS
 from hetesynth.verify.mscclpp.buffer_sizes import plan_layout
-from hetesynth.verify.mscclpp.checks import MAX_FINDINGS, PlanFindings, plan_structure
+from hetesynth.verify.mscclpp.checks import plan_structure
 from hetesynth.verify.mscclpp.execution import PlanExecution
+from hetesynth.verify.mscclpp.findings import PlanFindings
 from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
@@ -52,12 +54,12 @@ def plan_violations(
         )
     findings = PlanFindings(max_findings)
     plan_structure(plan, findings, links, servers, sms)
-    if not findings.found:
+    if not findings.violations:
         _bounded(plan)
         _run(plan, root, findings)
     if states_sizes(plan):
         size_violations(plan, findings)
-    return findings.found
+    return findings.violations
 
 
 def _run(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
@@ -76,7 +78,7 @@ def open_range_violations(plan: Plan) -> list[Violation]:
     findings = PlanFindings()
     if not states_sizes(plan):
         size_violations(plan, findings)
-    return findings.found
+    return findings.violations
 
 
 def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
@@ -94,7 +96,7 @@ def _guess(plan: Plan, findings: PlanFindings) -> None:
     for root in candidates:
         trial = PlanFindings(1)
         _execute(plan, root, trial)
-        if not trial.found:
+        if not trial.violations:
             return
     text = f"no root is stated and the plan is right for none tried; taken: {candidates[0]}"
     findings.add("plan-no-right-root", text)

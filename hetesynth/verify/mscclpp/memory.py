@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from hetesynth.model.topology import Rank
 from hetesynth.verify.layout import Layout
-from hetesynth.verify.mscclpp.checks import PlanFindings, PlanPlace
+from hetesynth.verify.mscclpp.findings import PlanFindings, PlanPlace
 from hetesynth.verify.race_detection import Conflict, Kind, Memory, Part
 
 Clock = npt.NDArray[np.int32]

@@ -188,18 +188,18 @@ class _Reader:
     def _references(
         self, block: dict[str, Any], name: str, kind_name: str, ids_name: str, where: str
     ) -> dict[ChannelType, list[int]]:
-        found: dict[ChannelType, list[int]] = {"memory": [], "port": []}
+        numbers: dict[ChannelType, list[int]] = {"memory": [], "port": []}
         for i, entry in enumerate(self._list(block, name, where)):
             at = f"{where} {name}[{i}]"
             kind = self._kind(self._dict(entry, at), kind_name, at)
             if kind is not None:
-                found[kind] += self._numbers(entry, ids_name, at)
-        return found
+                numbers[kind] += self._numbers(entry, ids_name, at)
+        return numbers
 
     def _operation(self, values: object, where: str) -> PlanOperation:
         operation = self._dict(values, where)
         name = self._text(operation, "name", where)
-        op = next((known for known in PLAN_OPS if known == name), None)
+        op = next((word for word in PLAN_OPS if word == name), None)
         if op is None:
             if name not in OTHER_OPS:
                 self.fail(f"{where}: the runtime has no operation {_shown(name)}")
@@ -242,7 +242,7 @@ class _Reader:
 
     def _kind(self, values: dict[str, Any], name: str, where: str) -> ChannelType | None:
         word = self._text(values, name, where)
-        kind = next((known for known in CHANNEL_TYPES if known == word), None)
+        kind = next((channel_type for channel_type in CHANNEL_TYPES if channel_type == word), None)
         if kind is None:
             if word == "switch":
                 self.outside.add("a `switch` channel")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hetesynth.model.plan import MAX_BUFFER_BYTES, OPEN_MAX_BYTES, GpuPlan, Plan
-from hetesynth.verify.mscclpp.checks import PlanFindings, PlanPlace
+from hetesynth.verify.mscclpp.findings import PlanFindings, PlanPlace
 
 
 def states_sizes(plan: Plan) -> bool:

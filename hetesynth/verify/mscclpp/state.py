@@ -13,7 +13,7 @@ import numpy as np
 
 from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
-from hetesynth.verify.mscclpp.checks import PlanPlace
+from hetesynth.verify.mscclpp.findings import PlanPlace
 from hetesynth.verify.mscclpp.memory import Clock
 
 
@@ -72,8 +72,8 @@ class ChannelEnd:
 
     def before_signal(self, block: BlockState) -> int:
         """How many puts have surely arrived with as many signals as ``block`` has given in this segment."""
-        given = self.turn(block)[1]
-        return self._sure(block, -1, lambda put: put.covered <= given)
+        signals = self.turn(block)[1]
+        return self._sure(block, -1, lambda put: put.covered <= signals)
 
     def _sure(self, block: BlockState, thread: int, now: Callable[[PortPut], bool]) -> int:
         """Puts up to the first that is not known; ``now`` judges those of the segment that still runs."""
@@ -154,12 +154,12 @@ class BlockState:
 
     def _learn_flushed(self, engine: int, puts: set[int]) -> None:
         """Several threads each flushed what they put: all of it up to the first put that nobody flushed."""
-        known = int(self.clock[engine])
-        while known + 1 in puts:
-            known += 1
-        if known > self.clock[engine]:
+        complete = int(self.clock[engine])
+        while complete + 1 in puts:
+            complete += 1
+        if complete > self.clock[engine]:
             self.clock = self.clock.copy()
-            self.clock[engine] = known
+            self.clock[engine] = complete
 
     def _learn(self, event: Event) -> None:
         if event.relaxed:
@@ -177,10 +177,10 @@ class BlockState:
 
     def _hear(self, event: Event) -> None:
         """Kernels that run, and no more."""
-        known = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
-        if not np.array_equal(known, self.clock[self.kernels :]):
+        running = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
+        if not np.array_equal(running, self.clock[self.kernels :]):
             self.clock = self.clock.copy()
-            self.clock[self.kernels :] = known
+            self.clock[self.kernels :] = running
 
 
 def meet_all(blocks: list[BlockState]) -> None:

@@ -46,11 +46,11 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
             segment += 1
             continue
         kind = operation.channel_type or "memory"
-        known = block.channels(kind)
+        channels = block.channels(kind)
         for thread, channel in enumerate(operation.channels):
             for push in _pushes(operation, kind):
-                pushed.setdefault((segment, kind, known[channel]), []).append((thread, push))
-    return {where: _order(found) for where, found in pushed.items()}
+                pushed.setdefault((segment, kind, channels[channel]), []).append((thread, push))
+    return {where: _order(pushes) for where, pushes in pushed.items()}
 
 
 def _pushes(operation: PlanOperation, kind: ChannelType) -> Iterator[Push]:
