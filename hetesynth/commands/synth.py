@@ -7,6 +7,7 @@ anything is written.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hetesynth.autotune.program_ranking import (
     for_candidate,
@@ -47,7 +48,8 @@ def synthesize(request: Request, progress: Progress = silent, warn: Warn = unhea
     clock.expect(request, problem.ranks, warn)
     chosen = strategy_of(request, chunking.topology)
     with clock.phase("search"):
-        outcome = Solver(chosen, request.budget, schedule_violations, progress, request.policy).solve(problem)
+        oracle = partial(schedule_violations, policy=request.policy.verify)
+        outcome = Solver(chosen, request.budget, oracle, progress, request.policy).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)

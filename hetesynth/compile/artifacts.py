@@ -101,7 +101,7 @@ def finished(
 
     with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
         with clock.phase("verify"):
-            _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
+            _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
             seconds = min(RECHECK_SECONDS, request.budget.seconds or math.inf)
             rechecked = recheck_bound(problem, solution.bound, seconds, request.budget.cuts)
             _demand_clean(list(rechecked.violations), "bound")
