@@ -271,7 +271,7 @@ def _refused(request: ImportRequest, found: list[Violation]) -> HetesynthError:
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
     """As it is where its links are those of the topology, else laid on the topology's links."""
-    from hetesynth.lifting.lift import relaid
+    from hetesynth.lifting.lift import lift_schedule
     from hetesynth.verify.schedule.judge import schedule_violations
 
     problem, schedule, header = read_schedule(data, filename=str(request.path))
@@ -290,7 +290,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
             return replace(made, problem=on, schedule=as_written)
     except HetesynthError:
         pass
-    lifted = relaid(problem, schedule, on, request.policy.lifting)
+    lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
     return replace(made, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 

@@ -29,7 +29,8 @@ POISON = 0xDB
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Elements of ``dtype`` on ``ranks`` ranks, reduced with ``reduction``; ``reduces``: whether they are at all.
+    """Elements of ``dtype`` on ``ranks`` ranks. ``reduction``: how they are reduced; ``reduces``: whether they
+    are.
 
     Raises HetesynthError where the type is too narrow for an exact sum (HS805) or not installed (HS812).
     """

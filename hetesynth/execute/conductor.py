@@ -3,7 +3,7 @@
 In: what this rank does and the packets of other conductors. Out: ``released`` (everyone is done), or ``stopped``
 with a diagnosis. Rank 0 decides. Ranks tell it when they are done and, now and then, whether they have been idle
 for ``timeout`` seconds and why; when all that are not done are idle or silent, nothing can happen any more. It
-calls back, so that ranks notice when it is gone. No wait is without end. Knows nothing of MPI; the clock is passed
+calls back, so that ranks notice when it is gone. Every wait has a limit. Knows nothing of MPI; the clock is passed
 in.
 """
 
@@ -90,7 +90,7 @@ class Conductor:
             self._speak(player, now)
 
     def _speak(self, player: Player, now: float) -> None:
-        """Tell how it is going; decide, or notice that nobody decides."""
+        """Reports the state to rank 0. Rank 0 decides; others notice when it no longer answers."""
         idle = not player.settled and now - self._moved >= self._timeout
         status = "\n".join(player.waits())[:MAX_TEXT] if idle else ""
         if self.rank:

@@ -76,7 +76,7 @@ def launch(command: Sequence[str], ranks: int) -> str:
 
 
 def _environment(directory: str) -> dict[str, str]:
-    """For ranks that share one machine: they wait politely, and need no network, whose search takes a second."""
+    """For ranks that share one machine: they yield while idle, and search no network, which takes a second."""
     return {
         "OMPI_MCA_btl": "^ofi",
         **os.environ,
@@ -88,7 +88,7 @@ def _environment(directory: str) -> dict[str, str]:
 
 
 def _options(program: Path) -> list[str]:
-    """More ranks than cores and, for root, permission: Open MPI has to be told."""
+    """What Open MPI needs to start more ranks than cores, and as root."""
     try:
         version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
@@ -100,7 +100,7 @@ def _options(program: Path) -> list[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
-    """Until the ranks have ended or left their result. Once started they watch themselves."""
+    """Until the ranks have ended or left their result. Once started they detect stalls themselves."""
     limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
     while process.poll() is None and not (place / RESULT_FILE).exists():
         time.sleep(0.01)
@@ -111,7 +111,7 @@ def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing stays behind: mpiexec ends its ranks when asked, and is killed with its group when it does not."""
+    """Asks mpiexec to end its ranks; kills it with its process group when it does not."""
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -124,7 +124,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Being asked to end is an interrupt, so that the ranks are ended too."""
+    """Turns a request to end into an interrupt, so that the ranks are ended too."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

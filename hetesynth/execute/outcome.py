@@ -9,7 +9,7 @@ Ending = Literal["done", "stall", "fault"]
 
 
 class Fault(Exception):
-    """The program did what no runtime survives: an access outside a buffer, a message of the wrong size."""
+    """The program did what breaks every runtime: an access outside a buffer, a message of the wrong size."""
 
 
 @dataclass(frozen=True, slots=True)

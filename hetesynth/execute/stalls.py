@@ -1,4 +1,4 @@
-"""A stall in words: of all that wait, those that show why, and who never answers.
+"""A stall in words: what ranks wait for, and who never answers.
 
 In: for every rank what keeps it from ending. Out: a few lines.
 """

@@ -1,1 +1,1 @@
-"""Programs and schedules of anybody back to a ``Schedule`` on given links, by what they move and what waits."""
+"""Any program or schedule to a ``Schedule`` on given links, by what it moves and what waits."""

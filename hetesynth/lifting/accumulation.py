@@ -91,7 +91,7 @@ class _Lines:
     # -- what is needed
 
     def _demand(self) -> None:
-        """From what ranks owe back to what they must be sent, each value the earliest way it was had."""
+        """From what ranks owe back to what they must be sent, each value by the crossings that first formed it."""
         needed: list[tuple[RankChunk, int, int]] = []
         for (rank, k), mask in sorted(self.flow.final.items()):
             complete = sum(1 << r for r in self.collective.pre[k])
@@ -122,7 +122,7 @@ class _Lines:
     # -- one rank, one chunk
 
     def _line_up(self, at: RankChunk, index: dict[int, int], reduced: dict[int, bool], graph: Moves) -> None:
-        """Say of each arrival whether it is added, and put uses and arrivals in order."""
+        """Decide for each arrival whether it is added, and put uses and arrivals in order."""
         moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
         for line in self._lines(at):
             before: frozenset[int] = frozenset((OWN,))
@@ -151,7 +151,7 @@ class _Lines:
         return arrived, done
 
     def _lines(self, at: RankChunk) -> list[list[_Use]]:
-        """The values needed at ``held``, in lines of growing sums; the line with what the rank owes comes last."""
+        """The values needed at ``at``, in lines of growing sums; the line with what the rank owes comes last."""
         lines: list[list[_Use]] = []
         uses = sorted(self.uses[at].values(), key=lambda u: (len(u.value.leaves), u.value.ready, u.value.mask))
         for use in uses:

@@ -112,7 +112,7 @@ class _Block:
     gpu: GpuProgram
     block: ThreadBlock
     others: dict[int, int]  # thread block id of this GPU -> index
-    clock: int = 0
+    tick: int = 0
     finished: list[int] = field(default_factory=list)  # when each instruction was done
     inbound: _Connection = field(default_factory=_Connection)
     outbound: _Connection = field(default_factory=_Connection)
@@ -208,7 +208,7 @@ class _Execution:
         return None
 
     def _execute(self, block: _Block, x: Instruction) -> None:
-        now, incoming = block.clock, None
+        now, incoming = block.tick, None
         if x.depends is not None:
             now = max(now, self._published(block.others[x.depends[0]], x.depends[1]) or 0)
         if x.op in RECEIVES:
@@ -223,7 +223,7 @@ class _Execution:
             block.inbound.freed.append(now)
         if x.op in SENDS:
             self._send(block, outgoing, now)
-        block.clock = now
+        block.tick = now
         block.finished.append(now)
 
     def _send(self, block: _Block, values: list[Value], now: int) -> None:

@@ -1,4 +1,4 @@
-"""Lifting: a program or a schedule of anybody's -> what it moves, as a schedule on given links.
+"""Lifting: any program or schedule -> what it moves, as a schedule on given links.
 
 In: a program that its judge found right and the collective it carries out, or a problem and a schedule; and the
 problem whose links and capacities to use, if there is one. Out: a ``Lifted``. Knows no judge: the caller checks
@@ -62,7 +62,7 @@ def lift(
     return _lifted(flow, collective, pieces, on, policy)
 
 
-def relaid(
+def lift_schedule(
     problem: Problem, schedule: Schedule, on: Problem, policy: LiftingPolicy = DEFAULT.lifting
 ) -> Lifted:  # fmt: skip
     """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""

@@ -1,4 +1,4 @@
-"""Moves -> ticks and links: list scheduling under capacities, then justified from both ends.
+"""Moves -> ticks and links: list scheduling under capacities, then double justification.
 
 In: moves with their waits, and a problem with links and capacities. Out: a schedule. Knows nothing of programs.
 

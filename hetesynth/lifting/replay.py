@@ -1,4 +1,4 @@
-"""What a schedule moves, in the terms of ``dataflow``, so that it can be laid on other links.
+"""What a schedule moves, in the terms of ``dataflow``, so that it can be placed on other links.
 
 In: a problem and a schedule that verifies. Out: a ``Flow``. Knows nothing of programs.
 """

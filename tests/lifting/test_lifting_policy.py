@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-from hetesynth.lifting.lift import lift, relaid
+from hetesynth.lifting.lift import lift, lift_schedule
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.schedule import Schedule
 from hetesynth.policy import DEFAULT
@@ -17,7 +17,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 def lifted(policy: LiftingPolicy) -> Schedule:
     problem, schedule = case("star5", "alltoall", 2)
-    result = relaid(problem, schedule, problem, policy)
+    result = lift_schedule(problem, schedule, problem, policy)
     assert schedule_violations(result.problem, result.schedule) == []
     return result.schedule
 

@@ -12,7 +12,7 @@ from verify.program_builders import good_programs
 
 from hetesynth.collectives.library import collective
 from hetesynth.lifting.buffers import likely_roots, shape
-from hetesynth.lifting.lift import Lifted, lift, relaid
+from hetesynth.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.lowering.layout import in_place_supported
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
@@ -59,10 +59,10 @@ def test_our_programs_come_back(graph: str, name: CollectiveName, chunks: int, i
     assert schedule_violations(free.problem, free.schedule) == []
     assert moved(free.problem, free.schedule) == moved(problem, schedule)
     assert free.schedule.makespan <= schedule.makespan and free.dropped == 0
-    laid = lift(program, problem.collective, on=problem)
-    assert laid.problem == problem and schedule_violations(problem, laid.schedule) == []
-    assert moved(problem, laid.schedule) == moved(problem, schedule)
-    assert laid.schedule.makespan <= schedule.makespan + bool(problem.groups)
+    lifted = lift(program, problem.collective, on=problem)
+    assert lifted.problem == problem and schedule_violations(problem, lifted.schedule) == []
+    assert moved(problem, lifted.schedule) == moved(problem, schedule)
+    assert lifted.schedule.makespan <= schedule.makespan + bool(problem.groups)
 
 
 @pytest.mark.parametrize("name", ["alltoall", "allreduce"])
@@ -75,7 +75,7 @@ def test_the_same_program_gives_the_same_schedule(name: CollectiveName) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_schedule_laid_on_its_own_links_is_never_longer(seed: int) -> None:
+def test_a_schedule_lifted_to_its_own_links_is_never_longer(seed: int) -> None:
     """Serial generation in the order of a schedule's own starts; transfers that nobody needs are left out."""
     rng = random.Random(seed)
     name = COLLECTIVE_NAMES[seed % 8]
@@ -83,10 +83,10 @@ def test_a_schedule_laid_on_its_own_links_is_never_longer(seed: int) -> None:
     schedule = random_schedule(problem, rng, longest=1)
     if schedule is None or schedule_violations(problem, schedule):
         return
-    laid = relaid(problem, schedule, problem)
-    assert schedule_violations(problem, laid.schedule) == []
-    assert laid.schedule.makespan <= schedule.makespan
-    assert moved(problem, laid.schedule) <= moved(problem, schedule)
+    lifted = lift_schedule(problem, schedule, problem)
+    assert schedule_violations(problem, lifted.schedule) == []
+    assert lifted.schedule.makespan <= schedule.makespan
+    assert moved(problem, lifted.schedule) <= moved(problem, schedule)
 
 
 @pytest.mark.parametrize("seed", range(40))

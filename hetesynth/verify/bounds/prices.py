@@ -48,7 +48,7 @@ def _prices(problem: Problem, claim: PriceWitness) -> dict[str, int]:
 
 
 def _paid(problem: Problem, cost: list[int]) -> int:
-    """Every chunk pays its dearest journey at least: to the target (and from the contributor) that costs most."""
+    """Every chunk pays at least for the path to the target (and from the contributor) that costs most."""
     if problem.ranks > MAX_RANKS:
         raise Refuted(f"prices on more than {MAX_RANKS} ranks are not rechecked")
     closest = _cheapest(problem, cost)

@@ -286,7 +286,9 @@ class Execution:
             values = memory.read(access, src.first, src.size, src)
             data = self._added(incoming, values, block) if x.op in RECEIVES else values
         if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
-            return data  # a chunk copied onto itself (the own block, in place) cannot hurt those who read it
+            return (
+                data  # a chunk copied onto itself (the own block, in place) changes nothing for those who read it
+            )
         if x.op == "re" and dst is not None:
             data = self._added(memory.read(access, dst.first, dst.size, dst), data, block)
         if dst is not None:

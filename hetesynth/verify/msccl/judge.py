@@ -49,7 +49,7 @@ def program_violations(
     sms: int | None = None,
     max_findings: int = MAX_FINDINGS,
 ) -> list[Violation]:
-    """What kills or corrupts at run time, at most ``max_findings``; empty means correct.
+    """What crashes, hangs or corrupts at run time, at most ``max_findings``; empty means correct.
 
     ``slots``: messages a connection holds (2 for Simple, 8 for LL and LL128 unless given). ``root``: overrides
     what the program says; when neither says, the root for which the data is right. ``links``: (source,
@@ -134,7 +134,7 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
 
 
 def notes(source: ReadResult | Program) -> list[Violation]:
-    """Good to know, and harmless."""
+    """What an operator may want to know; nothing is wrong."""
     program, lines, _ = _parts(source)
     return [] if program is None else notes_of(program, lines)
 

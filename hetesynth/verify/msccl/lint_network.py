@@ -1,4 +1,5 @@
-"""Over NICs: programs for which the host tells the network proxy of other steps than the interpreter makes.
+"""Programs that cross NICs and for which the host tells the network proxy of other steps than the interpreter
+makes.
 
 In: a program, targets and, where it is known, the server of each rank. Out: findings. A proxy moves the steps of a
 connection that it was told of; docs/targets.md says what follows where the interpreter makes others.

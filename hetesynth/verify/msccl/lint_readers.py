@@ -1,4 +1,4 @@
-"""How each reader of MSCCL XML goes about a file, beyond the limits that stand in the table of targets.
+"""How each reader of MSCCL XML treats a file, beyond the limits that stand in the table of targets.
 
 In: a target. Out: its Reader. Only facts; whoever writes files needs none of them, so they stand beside the judge.
 """

@@ -2,9 +2,9 @@
 
 In: accesses, each with the vector clock of the thread block that makes it. Out: values and findings.
 
-A clock has one entry per thread block of the program: entry b is the number of b's instructions (of its
+A vector clock has one entry per thread block of the program: entry b is the number of b's instructions (of its
 messages, where instructions are split) known to have finished. An access stamped (b, k) happened before an
-access under clock c when c[b] >= k.
+access under vector clock c when c[b] >= k.
 """
 
 from __future__ import annotations

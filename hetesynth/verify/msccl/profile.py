@@ -1,4 +1,4 @@
-"""What only some runtime minds: the portable profile, conventions, and what runtimes do otherwise than one thinks.
+"""What only some runtimes refuse: the portable profile, conventions, and merged reductions.
 
 In: a program. Out: findings. A program that only leaves the portable profile may well be correct where it was
 made for. The profile takes the smallest limits among the research runtime, the executor and RCCL 6
@@ -99,7 +99,7 @@ def _mirror(findings: Findings, sender: ThreadBlock, g: int, t: int, receiver: T
 
 
 def notes_of(program: Program, lines: Lines) -> list[Violation]:
-    """Where readers merge reductions otherwise than one may think; nothing is wrong with such a program."""
+    """Where readers merge reductions differently from what the steps say; nothing is wrong with such a program."""
     findings = Findings(program, lines, MAX_FINDINGS)
     for g, gpu in enumerate(program.gpus):
         for t, block in enumerate(gpu.thread_blocks):

@@ -44,7 +44,7 @@ _ABOVE = {"algo": [], "gpu": ["algo"], "tb": ["algo", "gpu"], "step": ["algo", "
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What a file says. ``lines``: see ``program_findings.Lines``. ``filename`` is only for messages.
+    """What a file says. ``lines``: see ``findings.Lines``. ``filename`` is only for messages.
 
     ``algo``: the attributes of the root element as they stand there, and its line. ``numbers``: what ``s`` says,
     by (position of the GPU, of the thread block, of the step), where it differs from the position of the step.

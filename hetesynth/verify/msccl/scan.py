@@ -5,7 +5,7 @@ found. It knows nothing of what the elements mean.
 
 The runtimes read these files with hand-written scanners, not with an XML library, so "well-formed XML" is
 neither necessary nor sufficient. This scanner goes on after a defect where it can, so that one run reports
-them all. It expands nothing: no entity, no document type, no external file, so there is nothing to bomb.
+them all. It expands nothing: no entity, no document type, no external file.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Scanner:
 
     @property
     def defects(self) -> tuple[Defect, ...]:
-        """What was found, in the order of first sight."""
+        """What was found, in the order of their first place."""
         return tuple(sorted(self._defects.values(), key=lambda d: (d.line, d.message)))
 
     def tags(self) -> Iterator[Tag]:
-        """Every tag up to the end or to a defect that leaves no way on."""
+        """Every tag up to the end or to a defect after which nothing can be read."""
         source = self._source
         if not self._is_text():
             return
@@ -138,7 +138,7 @@ class Scanner:
             self._defect("tab-between", message, at)
 
     def _tag_at(self, start: int) -> tuple[int, Tag | None]:
-        """The end of the markup at ``start`` (-1: no way on) and the tag, if it is one."""
+        """The end of the markup at ``start`` (-1: nothing can be read after it) and the tag, if it is one."""
         limit = start + MAX_TAG_BYTES
         plain = _PLAIN_TAG.match(self._source, start, limit)
         if plain:

@@ -5,11 +5,11 @@ In: a plan that passed ``checks`` and a layout. Out: findings.
 How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
 and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
 ``barrier`` make the threads of a block wait for each other. So what a wait learns holds after the next of these,
-and a signal vouches for what came before the last of these. A relaxed signal says that the kernel runs and no
+and a signal guarantees what came before the last of these. A relaxed signal says that the kernel runs and no
 more. A port channel moves data on its own: the source is read, and the target written, some time before a later
 signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
 in order only if they meet in between (``thread_order``). Kernels start and end by themselves: memory of a peer
-may be touched only between a sign of life from it and its last wait.
+may be touched only between a first signal from it and its last wait.
 
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
 plan stops does not depend on the order, nor do values unless there is a race, which is found from

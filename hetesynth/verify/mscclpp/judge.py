@@ -23,7 +23,7 @@ from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
-MAX_KNOWLEDGE = 1 << 28  # entries of all clocks together
+MAX_KNOWLEDGE = 1 << 28  # entries of all vector clocks together
 MAX_GUESSED_ROOTS = 64
 MAX_GUESSED_WORK = 2_000_000
 

@@ -3,10 +3,10 @@
 In: accesses with what their maker knows. Out: values, and findings: undefined data, races, and accesses that may
 reach a GPU after its kernel has ended.
 
-An actor is a thread block or the engine of a port channel. A clock has an entry for each actor, the last of its
-segments (of its puts, for an engine) known to be complete, and one for each GPU, 1 when its kernel is known to
-run. The operations of a thread block between two synchronizations of its threads are one segment, unordered
-among themselves.
+An actor is a thread block or the engine of a port channel. A vector clock has an entry for each actor, the last
+of its segments (of its puts, for an engine) known to be complete, and one for each GPU, 1 when its kernel is
+known to run. The operations of a thread block between two synchronizations of its threads are one segment,
+unordered among themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads MSCCL++ plan JSON that anybody wrote: bytes in, a ``Plan`` out.
 
 Trusts nothing: size, depth, duplicate fields, types and ranges of numbers are checked. Fields the runtime's
-loader does not look at are skipped, as it does. Operations and features outside the subset that ``mscclpp`` (the
-judge) executes are refused by name, with exit code 3: nothing is known of such a plan. Does not judge: indices
+loader does not look at are skipped, as it does. Operations and features outside the subset that the judge
+executes are refused by name, with exit code 3: nothing is known of such a plan. Does not judge: indices
 may point nowhere.
 """
 

@@ -3,8 +3,8 @@
 In: the name of a rule. Out: its Rule. Ids are stable and go on where those for MSCCL XML (``msccl/rules``) end:
 HX8xx what shows without running, HX9xx execution and data. Knows no plans.
 
-The runtime's loader checks next to nothing, so nearly everything fails when the plan runs; where the loader itself
-falls over, the stage is crash.
+The runtime's loader checks little, so most defects show when the plan runs; where the loader itself crashes, the
+stage is crash.
 """
 
 from __future__ import annotations

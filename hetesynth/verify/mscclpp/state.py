@@ -1,6 +1,6 @@
 """What thread blocks, channels and semaphores of a running MSCCL++ plan know and hold.
 
-In: events that signals, releases and barriers pass on. Out: clocks (see ``memory``). Knows no data.
+In: events that signals, releases and barriers pass on. Out: vector clocks (see ``memory``). Knows no data.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class SemaphoreState:
 class BlockState:
     """A thread block while it runs.
 
-    ``kernels``: where the entries of the GPUs begin in a clock. ``done``: operations finished. ``pending``: what
-    single threads have learned since the threads last met. ``flushed``: by engine, puts of this segment that the
-    thread which made them has flushed. ``arrived``: whether it stands at a barrier.
+    ``kernels``: where the entries of the GPUs begin in a vector clock. ``done``: operations finished.
+    ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, puts of
+    this segment that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
     """
 
     index: int
@@ -176,7 +176,7 @@ class BlockState:
             self.clock[puts[0]] = max(puts[1], int(self.clock[puts[0]]))
 
     def _hear(self, event: Event) -> None:
-        """Kernels that run, and no more."""
+        """Learns only which kernels run."""
         running = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
         if not np.array_equal(running, self.clock[self.kernels :]):
             self.clock = self.clock.copy()

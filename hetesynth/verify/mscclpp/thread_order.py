@@ -1,7 +1,7 @@
 """What single threads of a thread block push to a channel, and in which order that arrives there.
 
 In: a thread block's operations. Out: for each channel and each stretch of operations between two meetings of the
-block's threads, an ``Order``. Knows no memory and no clocks.
+block's threads, an ``Order``. Knows no memory and no vector clocks.
 
 How the runtime's kernel shares out an operation over threads: thread i of the block handles entry i. It signals
 and waits on ``channel_ids[i]``, flushes ``channel_ids[i]`` if there is a ``dst_buff[i]``, and over port channels

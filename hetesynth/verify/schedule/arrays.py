@@ -1,7 +1,7 @@
 """The laws of schedules on arrays: whether a large schedule of copies keeps them all, at once.
 
-In: a copying problem and a schedule. Out: True when every law of ``schedule.py`` holds; False when one does not or
-when it was not looked at, and then ``schedule.py`` replays transfer by transfer and says what is wrong. Knows
+In: a copying problem and a schedule. Out: True when every law of ``judge.py`` holds; False when one does not or
+when it was not looked at, and then ``judge.py`` replays transfer by transfer and says what is wrong. Knows
 nothing of how the schedule was found.
 """
 
