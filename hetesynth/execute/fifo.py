@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetesynth.execute.arithmetic import Arithmetic
-from hetesynth.execute.memory import Memory
+from hetesynth.execute.memory import Memory, byte_copy
 from hetesynth.execute.outcome import Fault
 from hetesynth.execute.scheduling import Choice, Coroutine, Packet, Player, Position, Send, Wait, refuse
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, ThreadBlock
@@ -160,7 +160,7 @@ class FifoPlayer(Player):
             dst[:] = data
         if target is not None:
             self._connections.in_use[target] = self._connections.in_use.get(target, 0) + 1
-            self.send(Packet(target[0], MESSAGE, target[1], data=_flat(data)))
+            self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
 
     def _await_both(
         self, position: Position, source: Connection | None, target: Connection | None
@@ -192,11 +192,3 @@ class FifoPlayer(Player):
         if part is None:
             raise Fault("it names no buffer")
         return self._memory.view(part.buffer, part.offset + first, count, elements)
-
-
-def _flat(data: Elements) -> Elements:
-    """A private copy as bytes: the memory may change before the packet has left."""
-    import numpy as np
-
-    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
-    return flat

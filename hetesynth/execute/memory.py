@@ -103,3 +103,11 @@ class Memory:
                 )
             )  # fmt: skip
         return len(wrong)
+
+
+def byte_copy(data: Elements) -> Elements:
+    """A private copy as bytes: the memory may change before the packet has left."""
+    import numpy as np
+
+    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
+    return flat

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from hetesynth.execute.arithmetic import Arithmetic
-from hetesynth.execute.memory import Memory
+from hetesynth.execute.memory import Memory, byte_copy
 from hetesynth.execute.outcome import Fault
 from hetesynth.execute.scheduling import Choice, Coroutine, Packet, Player, Position, Send, Wait, refuse
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, GpuPlan, LocalSlice, PlanBlock, PlanOperation, Slice
@@ -65,7 +65,7 @@ class PlanPlayer(Player):
             self._open[packet.peer] -= 1
         elif packet.kind == REQUEST:
             source = self._memory.seen_from(packet.peer, _BUFFERS[a], b, c)
-            self.send(Packet(packet.peer, ANSWER, packet.channel, data=_flat(source)))
+            self.send(Packet(packet.peer, ANSWER, packet.channel, data=byte_copy(source)))
         elif packet.kind == ANSWER and packet.data is not None:
             self._answers[packet.channel] = packet.data.view(self._numbers.type)
             self.wake(("answer", packet.channel))
@@ -179,7 +179,7 @@ class PlanPlayer(Player):
             self._memory.view(part.buffer, part.index, part.size, slice(None))[:] = data
             return
         peer, buffer = self._remote(block, operation, part.buffer_id)
-        self._post(Packet(peer, PUT, 0, (buffer, part.index, part.size, 0), _flat(data)))
+        self._post(Packet(peer, PUT, 0, (buffer, part.index, part.size, 0), byte_copy(data)))
 
     def _post(self, packet: Packet) -> None:
         """Sends what will be acknowledged."""
@@ -203,10 +203,3 @@ def _ends(gpu: GpuPlan, kind: ChannelType) -> list[End]:
         ends.append((peer, 2 * count[peer] + CHANNEL_TYPES.index(kind)))
         count[peer] += 1
     return ends
-
-
-def _flat(data: Elements) -> Elements:
-    import numpy as np
-
-    flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
-    return flat
