@@ -53,18 +53,14 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
-        hetesynth/lowering/msccl/xml_writer.py: MAX_NAME
-        hetesynth/lowering/mscclpp/lower.py: RESIDENT_BLOCKS
-        hetesynth/lowering/mscclpp/sizes.py: ALIGNMENT
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
-            MAX_SLICES MAX_BARRIERS MAX_SEMAPHORES_OF_OPERATION MAX_BUFFER_BYTES OPEN_MAX_BYTES
-        hetesynth/model/target.py: STEPS
+            MAX_SLICES MAX_BARRIERS MAX_SEMAPHORES_OF_OPERATION ALIGNMENT MAX_THREADS
+            MAX_BUFFER_BYTES OPEN_MAX_BYTES
+        hetesynth/model/target.py: STEPS MAX_PROGRAM_NAME
         hetesynth/report/trace.py: LEAST
         hetesynth/synthesis/greedy/direct.py: LIMITED
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
-        hetesynth/verify/mscclpp/checks.py: _ALIGNMENT
-        hetesynth/verify/mscclpp/judge.py: USUAL_SMS
         """,
     "defaults of options": """
         hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
@@ -100,11 +96,11 @@ ALLOWED = {
         hetesynth/report/svg.py: HEAD MAX_PANELS
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/report/words.py: NAMED_CUTS
+        hetesynth/verify/contributions.py: SHOWN_RANKS
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
         hetesynth/verify/msccl/scan.py: MAX_DEFECTS
         hetesynth/verify/msccl/values.py: MAX_PER_RULE
-        hetesynth/verify/mscclpp/checks.py: MAX_FINDINGS
         hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS MAX_COUNTED_WRONG
         hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
         """,
@@ -119,9 +115,9 @@ ALLOWED = {
         hetesynth/simulate/fluid_kernel.py: DELAY FLOW AFTER ENDED LOST GAINED HEAP TOUCHED MEMBERS WAITING
             FRESH TOLD
         hetesynth/verify/bounds/laws.py: NEVER
-        hetesynth/verify/msccl/layout.py: BROKEN
+        hetesynth/verify/contributions.py: BROKEN
         hetesynth/verify/msccl/linter.py: UNBOUNDED
-        hetesynth/verify/mscclpp/memory.py: MANY
+        hetesynth/verify/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
@@ -132,7 +128,6 @@ ALLOWED = {
         """,
     "judges, which must not depend on the policy of what they judge": """
         hetesynth/verify/bounds/symmetry.py: LONGEST
-        hetesynth/verify/schedule/judge.py: MANY
         """,
     "the benchmark, whose cases and goals are its own": """
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
