@@ -54,8 +54,8 @@ class MachineCodePolicy:
     balanced_paths: WorkLimits = threshold(
         WorkLimits.by_numba(unloaded=100_000, loaded=100_000),
         "chunks x arcs",
-        "Sweeps and listings of balanced paths with more work are compiled. Below, interpreting takes less than "
-        "loading numba. Not measured where numba is loaded.",
+        "Sweeps and list schedules of balanced paths with more work are compiled. Below, interpreting takes less "
+        "than loading numba. Not measured where numba is loaded.",
     )
     list_scheduling: WorkLimits = threshold(
         WorkLimits.by_numba(unloaded=2_000, loaded=200),
@@ -67,11 +67,12 @@ class MachineCodePolicy:
         WorkLimits.by_numba(unloaded=10_000, loaded=2_000, running=-1),
         "tasks",
         "Transfer graphs of more tasks are simulated by machine code: loading numba, or the machine code, takes "
-        "as long as interpreting so many. Once the kernel was compiled in this process it serves every graph.",
+        "as long as interpreting so many. Once the kernel was compiled in this process it serves every graph. "
+        "Not measured anew.",
     )
     simulated_pairs: WorkLimits = threshold(
         WorkLimits.by_numba(unloaded=500_000, loaded=100_000, running=-1),
         "pairs of tasks that use the same resource",
         "The same for graphs whose tasks share resources with many others, as the rates of these are computed "
-        "together: loading takes as long as interpreting so many.",
+        "together: loading takes as long as interpreting so many. Not measured anew.",
     )

@@ -5,7 +5,7 @@ In: a policy. Out: Markdown, a table for each section with the name, value, unit
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
 from hetesynth.policy.policy import DEFAULT, Policy
 
@@ -37,7 +37,10 @@ def _section(name: str, section: object) -> str:
 
 
 def _text(value: object) -> str:
-    """A number, or a tuple of such, as it is read: 24,000; 0.9; (1, 8)."""
+    """A number, a tuple or a record of such, as it is read: 24,000; 0.9; (1, 8); load 2,000, compile 200."""
+    if is_dataclass(value):
+        values = ((f.name.replace("_", " "), getattr(value, f.name)) for f in fields(value))
+        return ", ".join(f"{name} {_text(limit)}" for name, limit in values if limit is not None)
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))})"
-    return f"{value:,}" if isinstance(value, int) and value >= LONG_NUMBER else f"{value}"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= LONG_NUMBER else f"{value}"

@@ -40,7 +40,7 @@ INSTANCES: dict[str, Instance] = {  # graph, collective, chunks, steps
     "ring8 alltoall c=1, 8 steps": (lambda: ring(8), "alltoall", 1, 8),
 }
 
-ENCODINGS: dict[str, tuple[str, dict[str, Any]]] = {  # model or counting, options of the solver
+ENCODINGS: dict[str, tuple[str, dict[str, Any]]] = {  # model or encoding, options of the solver
     "native": ("native", {}),
     "Z3's totalizer": (
         "native", {"cardinality.solver": False, "pb.solver": "totalizer"},
@@ -73,7 +73,7 @@ def run(instance: str, encoding: str, limit: int) -> str:
         built = time.process_time()
         answer = timed.check(0)
     else:
-        model = StepModel(tables, steps, counting=CARDINALITY_ENCODINGS[way], options=options)
+        model = StepModel(tables, steps, encoding=CARDINALITY_ENCODINGS[way], options=options)
         for law in every_law(tables):
             model.add(law)
         built = time.process_time()

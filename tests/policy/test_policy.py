@@ -20,6 +20,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.policy.page import page
 from hetesynth.policy.policy import Policy
 from hetesynth.policy.threshold import threshold
@@ -31,7 +32,9 @@ THRESHOLDS = {f"{name}.{f.name}": (f, getattr(section, f.name)) for name, sectio
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number, or a tuple of such."""
+    """Whether it is a number, or a tuple or a record of such."""
+    if is_dataclass(value):
+        return all(limit is None or is_number(limit) for limit in (getattr(value, f.name) for f in fields(value)))
     if isinstance(value, tuple):
         return bool(value) and all(map(is_number, value))
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -61,7 +64,7 @@ def test_every_section_is_a_frozen_field_of_the_policy() -> None:
         for value in vars(importlib.import_module(name)).values()
         if isinstance(value, type) and is_dataclass(value) and value is not Policy
     }
-    assert defined == {type(section) for section in SECTIONS.values()}
+    assert defined == {type(section) for section in SECTIONS.values()} | {WorkLimits}
     for section in SECTIONS.values():
         assert type(section)() == section
         assert type(section).__module__.startswith("hetesynth.policy.")

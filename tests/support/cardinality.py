@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetesynth.synthesis.smt.cardinality import Counting, native
+from hetesynth.synthesis.smt.cardinality import CardinalityEncoding, native
 from hetesynth.synthesis.smt.clauses import Clauses
 
 
 def totalizer(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
     """A tree of unary sums, cut off above ``limit`` (Bailleux and Boufkhad, CP 2003)."""
-    clauses.at_most(variables, limit, told=False)
+    clauses.at_most(variables, limit, native=False)
     total = _sum(clauses, variables, limit + 1)
     if len(total) > limit:
         clauses.tell((-total[limit],))
@@ -37,7 +37,7 @@ def _sum(clauses: Clauses, variables: Sequence[int], most: int) -> list[int]:
 
 def sequential(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
     """A counter handed from variable to variable (Sinz, CP 2005)."""
-    clauses.at_most(variables, limit, told=False)
+    clauses.at_most(variables, limit, native=False)
     before: list[int] = []
     for variable in variables:
         if len(before) == limit:
@@ -52,4 +52,8 @@ def sequential(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
         before = now
 
 
-CARDINALITY_ENCODINGS: dict[str, Counting] = {"native": native, "totalizer": totalizer, "sequential": sequential}
+CARDINALITY_ENCODINGS: dict[str, CardinalityEncoding] = {
+    "native": native,
+    "totalizer": totalizer,
+    "sequential": sequential,
+}

@@ -42,7 +42,7 @@ def test_what_is_stated_does_not_depend_on_how_it_is_told() -> None:
     texts = set()
     for way in sorted(CARDINALITY_ENCODINGS):
         tables = CopyProblem(problem(fig10(), "allgather"))
-        model = StepModel(tables, 3, counting=CARDINALITY_ENCODINGS[way])
+        model = StepModel(tables, 3, encoding=CARDINALITY_ENCODINGS[way])
         for law in every_law(tables):
             model.add(law)
         texts.add(model.smt2())
@@ -53,7 +53,7 @@ def answers(wanted: Problem, steps: int) -> set[str]:
     tables = CopyProblem(wanted)
     found = set()
     for way in sorted(CARDINALITY_ENCODINGS):
-        model = StepModel(tables, steps, counting=CARDINALITY_ENCODINGS[way])
+        model = StepModel(tables, steps, encoding=CARDINALITY_ENCODINGS[way])
         for law in every_law(tables):
             model.add(law)
         answer = model.check((), ENOUGH, None)

@@ -1,7 +1,7 @@
-"""How a solver is told that at most so many of some variables are true.
+"""The cardinality encoding: how a solver is told that at most so many of some variables are true.
 
-In: clauses, variables and a limit. Out: the clauses say so. In certificates counts stand as they are meant,
-whatever the solver was told. Other encodings and their times: docs/decisions/0004-encodings.md.
+In: clauses, variables and a limit. Out: the clauses say so. Certificates state the limits themselves, whatever the
+encoding. Other encodings and their times: docs/decisions/0004-encodings.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from hetesynth.synthesis.smt.clauses import Clauses
 
-Counting = Callable[[Clauses, Sequence[int], int], None]
+CardinalityEncoding = Callable[[Clauses, Sequence[int], int], None]
 
 
 def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from hetesynth.model.schedule import Transfer
 from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.smt.cardinality import Counting, native
+from hetesynth.synthesis.smt.cardinality import CardinalityEncoding, native
 from hetesynth.synthesis.smt.clauses import Answer, Clauses, Options
 
 Sending = tuple[int, int, int]  # chunk, arc, step
@@ -53,7 +53,7 @@ class StepModel:
     """Z3's view of one problem with ``steps`` steps.
 
     ``stop_point`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
-    check. ``counting``: how the solver is told of limits; ``options``: of the solver.
+    check. ``encoding``: of limits; ``options``: of the solver.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class StepModel:
         stop_point: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
         *,
-        counting: Counting = native,
+        encoding: CardinalityEncoding = native,
         options: Options | None = None,
     ) -> None:
         self.tables = tables
         self.steps = steps
-        self.counting = counting
+        self.encoding = encoding
         self.clauses = Clauses(stop, options)
         self.laws: set[Law] = set()
         self.send: dict[Sending, int] = {}
@@ -186,7 +186,7 @@ class StepModel:
 
     def _at_most(self, sends: list[int], limit: int) -> None:
         if len(sends) > limit:
-            self.counting(self.clauses, sends, limit)
+            self.encoding(self.clauses, sends, limit)
 
     @property
     def spent(self) -> int:
