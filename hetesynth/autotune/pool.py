@@ -1,4 +1,4 @@
-"""Schedules for a span of sizes: tuning runs at a few of them, every candidate of the shortlist predicted at all.
+"""Schedules for a span of sizes: tuning runs at a few of them, every candidate of the shortlist predicted at each.
 
 In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas and compare both
 choose from one. With ``programs`` members stand by what their programs take.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetesynth.autotune.program_ranking import LOSS, MAX_TRANSFERS, Ranked, ranked_programs, sparing, timed_target
+from hetesynth.autotune.program_ranking import Ranked, ranked_programs, schedule_budget, timed_target
 from hetesynth.autotune.tuning import Candidate, TuningRun, tune
-from hetesynth.compile.fused_receives import clock
+from hetesynth.compile.fused_receives import program_predictor
 from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
@@ -23,16 +23,13 @@ from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Ending, Progress, combined, silent
-
-SAMPLE_SIZES = 4  # sizes at which there is a tuning run
-LAST_SECONDS = 1.0  # for predictions after Ctrl-C
-SHORTLIST = 3  # of a tuning run that are predicted at all sizes
-NEAR = 1.6  # times the quickest: up to here a program is timed
-QUICK_TRANSFERS = 8_000  # of a member whose program is timed at both ends of its span, however late it is
 
 
 @dataclass(frozen=True)
@@ -41,12 +38,14 @@ class Member:
 
     ``schedule[j]``: seconds at size j of the pool, infinite where it cannot be cut. ``losses``: by size, seconds
     of its program for each of its schedule, where the program was timed; None: programs do not count.
+    ``untimed_loss``: the same where it was timed at no size.
     """
 
     candidate: Candidate
     throttling: Throttling | None
     schedule: tuple[float, ...] = field(repr=False)
     losses: Mapping[int, float] | None = field(default=None, repr=False)
+    untimed_loss: float = DEFAULT.autotune.untimed_loss
 
     def seconds(self, size: int) -> float:
         """What counts at any size: the program, taken to lose between two sizes what it loses there."""
@@ -57,9 +56,9 @@ class Member:
         if self.losses is None:
             return 1.0
         if not self.losses:
-            return LOSS
-        known = sorted(self.losses)
-        return float(np.interp(math.log(size), [math.log(s) for s in known], [self.losses[s] for s in known]))
+            return self.untimed_loss
+        timed = sorted(self.losses)
+        return float(np.interp(math.log(size), [math.log(s) for s in timed], [self.losses[s] for s in timed]))
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,8 @@ class Pool:
 
     def program_seconds(self, i: int, j: int) -> float | None:
         """What the program of member i takes at size j, where it was timed."""
-        lost = (self.members[i].losses or {}).get(self.sizes[j])
-        return None if lost is None else lost * self.members[i].schedule[j]
+        loss = (self.members[i].losses or {}).get(self.sizes[j])
+        return None if loss is None else loss * self.members[i].schedule[j]
 
     def without(self, i: int) -> Pool:
         """All but member i."""
@@ -105,130 +104,161 @@ class Pool:
 
 def pool(
     topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = silent, *,
-    programs: bool = False,
+    programs: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> Pool:  # fmt: skip
-    """The shortlist of tuning runs at a few of ``sizes``, which share the budget.
+    """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
     ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
+    ``decisions``: is told what each tuning run tried, and what it left out and why.
     Ctrl-C ends the tuning runs; after it only the best of each goes on and, without ``programs``, only the sizes
     that can be predicted at once are, the others being infinite. Raises HetesynthError when no tuning run found
     anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
-    request = replace(request, budget=replace(request.budget, cuts=request.budget.cuts.inside()))
-    deadline = request.budget.deadline()
-    found: dict[tuple[str, int, str], Ranked] = {}
-    bounds: Bounds | None = None
-    interrupted = False
-    endings: list[Ending] = []
-    failure: HetesynthError | None = None
-    chosen = sample_sizes(sizes)
-    for number, size in enumerate(chosen):
-        asked = replace(request, budget=_share(request.budget, deadline, len(chosen) - number, size), size=size)
-        try:
-            held, ranked = _shortlist(topology, asked, size, target, progress)
-        except HetesynthError as error:
-            failure = failure or error
-            continue
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            interrupted = True
-            break
-        bounds, interrupted = held.bounds, held.interrupted
-        endings.append(held.ending)
-        for r in ranked[:1] if interrupted else ranked:
-            throttled = r.throttling.after if r.throttling else ""
-            found.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, throttled), r)
-        if interrupted:
-            break
-    if bounds is None:
-        raise failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
-    until = now() + LAST_SECONDS if interrupted and not programs else math.inf
-    members = [_member(r, sizes, until) for r in found.values()]
+    budget = budget or request.budget
+    budget = replace(budget, cuts=budget.cuts.inside())
+    policy, deadline = request.policy.autotune, budget.deadline()
+    runs = _TuningRuns(topology, request, target, progress, decisions or Decisions())
+    runs.all(sample_sizes(sizes, policy), budget, deadline)
+    if runs.bounds is None:
+        raise runs.failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
+    interrupted = runs.interrupted
+    until = now() + policy.seconds_after_interrupt if interrupted and not programs else math.inf
+    members = [_member(r, sizes, until, policy) for r in runs.shortlist.values()]
     if target is not None and not interrupted:
-        members = _timed(topology, target, members, sizes, deadline)
+        members = _MemberTiming(topology, request, target, sizes).timed(members, deadline)
     seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
-    cut_short = interrupted or bool(request.budget.cuts)
-    ending = combined(endings, interrupted=interrupted, cut=cut_short)
-    return Pool(tuple(sizes), bounds, tuple(members), cut_short, seconds, interrupted, ending)
+    cut_short = interrupted or bool(budget.cuts)
+    ending = combined(runs.endings, interrupted=interrupted, cut=cut_short)
+    return Pool(tuple(sizes), runs.bounds, tuple(members), cut_short, seconds, interrupted, ending)
 
 
-def _share(budget: Budget, deadline: Deadline, runs_left: int, size: int) -> Budget:
-    """What one of the ``runs_left``, that for ``size`` bytes, may spend."""
-    cuts = budget.cuts.inside(f"{size} bytes")
-    left = deadline.left()
-    return Budget(None if math.isinf(left) else max(0.05, left) / runs_left, budget.seed, cuts=cuts)
+@dataclass
+class _TuningRuns:
+    """Tuning runs one after the other, and what came of them."""
 
+    topology: Topology
+    request: Request
+    target: Target | None
+    progress: Progress
+    decisions: Decisions
+    shortlist: dict[tuple[str, int, str], Ranked] = field(default_factory=dict)
+    bounds: Bounds | None = None
+    interrupted: bool = False
+    endings: list[Ending] = field(default_factory=list)
+    failure: HetesynthError | None = None
 
-def _shortlist(
-    topology: Topology, asked: Request, size: int, target: Target | None, progress: Progress
-) -> tuple[TuningRun, list[Ranked]]:  # fmt: skip
-    """A tuning run and the best of it; what is throttled is there without throttling too, for other sizes."""
-    if target is None:
-        held = tune(topology, asked, size, progress, programs=False)
-        return held, [Ranked(c) for c in held.candidates[:SHORTLIST]]
-    deadline = asked.budget.deadline()
-    held = tune(topology, sparing(asked), size, progress)
-    best = ranked_programs(topology, asked, held.candidates, size, deadline)[:SHORTLIST]
-    return held, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
-
-
-def _member(found: Ranked, sizes: Sequence[int], until: float) -> Member:
-    """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
-    taken = (seconds_at(found.candidate, s) if now() < until else math.inf for s in sizes)
-    return Member(found.candidate, found.throttling, tuple(taken))
-
-
-def _timed(
-    topology: Topology, target: Target, members: Sequence[Member], sizes: Sequence[int], deadline: Deadline
-) -> list[Member]:  # fmt: skip
-    """``members`` with the times of their programs, at the sizes where they may be needed and while time lasts."""
-    losses: list[dict[int, float]] = [{} for _ in members]
-    best = [min(m.schedule[j] for m in members) for j in range(len(sizes))]
-    near = [[j for j, s in enumerate(m.schedule) if math.isfinite(s) and s <= NEAR * best[j]] for m in members]
-
-    ends = [sizes[where[-1] if where else -1] for where in near]  # for the largest, programs are written
-    clocks = [_clock(topology, target, m, end) for m, end in zip(members, ends, strict=True)]
-
-    def measure(i: int, j: int) -> None:
-        ticking = clocks[i]
-        if ticking is not None and sizes[j] not in losses[i]:
-            losses[i][sizes[j]] = ticking.timeline(sizes[j]).makespan / members[i].schedule[j]
-
-    for i, where in enumerate(near):  # the ends of its span first: what is lost depends on the size
-        quick = len(members[i].candidate.solution.schedule.transfers) <= QUICK_TRANSFERS
-        for j in {where[-1], where[0]} if where and quick else where[-1:]:
-            measure(i, j)
-    for j in range(len(sizes)):
-        for i in sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i)):
-            if j not in near[i] or sizes[j] in losses[i]:
+    def all(self, sizes: Sequence[int], budget: Budget, deadline: Deadline) -> None:
+        """A run for each of ``sizes``; those that are left share what is left until ``deadline``."""
+        least = self.request.policy.autotune.least_seconds_of_run
+        for number, size in enumerate(sizes):
+            left = deadline.left()
+            seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
+            share = Budget(seconds, budget.seed, cuts=budget.cuts.inside(f"{size} bytes"))
+            try:
+                run, ranked = self._one(size, share)
+            except HetesynthError as error:
+                self.failure = self.failure or error
                 continue
-            if deadline.expired("programs left untimed"):
-                break
-            measure(i, j)
-    return [replace(m, losses=known) for m, known in zip(members, losses, strict=True)]
+            except KeyboardInterrupt:
+                if not self.shortlist:
+                    raise
+                self.interrupted = True
+                return
+            self.bounds, self.interrupted = run.bounds, run.interrupted
+            self.endings.append(run.ending)
+            for r in ranked[:1] if run.interrupted else ranked:
+                throttled = r.throttling.after if r.throttling else ""
+                self.shortlist.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, throttled), r)
+            if self.interrupted:
+                return
+
+    def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
+        """A tuning run and the best of it; what is throttled is there without throttling too, for other sizes."""
+        short, record = self.request.policy.autotune.shortlist, self.decisions.inside(f"{size} bytes")
+        if self.target is None:
+            run = tune(
+                self.topology, self.request, size, self.progress, programs=False, budget=budget, decisions=record
+            )
+            return run, [Ranked(c) for c in run.candidates[:short]]
+        deadline = budget.deadline()
+        part = schedule_budget(self.request, budget)
+        run = tune(self.topology, self.request, size, self.progress, budget=part, decisions=record)
+        ranked = ranked_programs(self.topology, self.request, run.candidates, size, deadline, record)
+        best = ranked[:short]
+        return run, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
 
 
-def _clock(topology: Topology, target: Target, member: Member, size: int) -> ProgramPredictor | None:
-    """What tells the time of the program, made for ``size`` bytes; None where it is too large or does not fit."""
-    candidate = member.candidate
-    if len(candidate.solution.schedule.transfers) > MAX_TRANSFERS:
-        return None
-    options = LoweringOptions("timed", profile=target, servers=topology.servers, throttling=member.throttling)
-    return clock(topology, candidate.problem, candidate.solution.schedule, size, options)
+def _member(ranked: Ranked, sizes: Sequence[int], until: float, policy: AutotunePolicy) -> Member:
+    """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
+    seconds = (seconds_at(ranked.candidate, s) if now() < until else math.inf for s in sizes)
+    return Member(ranked.candidate, ranked.throttling, tuple(seconds), untimed_loss=policy.untimed_loss)
 
 
-def sample_sizes(sizes: Sequence[int]) -> list[int]:
+@dataclass(frozen=True)
+class _MemberTiming:
+    """Times the programs of members, at the sizes where they may be needed and while time lasts."""
+
+    topology: Topology
+    request: Request
+    target: Target
+    sizes: Sequence[int]
+
+    def timed(self, members: Sequence[Member], deadline: Deadline) -> list[Member]:
+        """``members`` with what their programs lose."""
+        sizes, policy = self.sizes, self.request.policy.autotune
+        losses: list[dict[int, float]] = [{} for _ in members]
+        best = [min(m.schedule[j] for m in members) for j in range(len(sizes))]
+        near = [
+            [j for j, s in enumerate(m.schedule) if math.isfinite(s) and s <= policy.near_best * best[j]]
+            for m in members
+        ]
+        ends = [sizes[places[-1] if places else -1] for places in near]  # for the largest, programs are written
+        predictors = [self._predictor(m, end) for m, end in zip(members, ends, strict=True)]
+
+        def measure(i: int, j: int) -> None:
+            predictor = predictors[i]
+            if predictor is not None and sizes[j] not in losses[i]:
+                losses[i][sizes[j]] = predictor.timeline(sizes[j]).makespan / members[i].schedule[j]
+
+        for i, places in enumerate(near):  # the ends of its span first: what is lost depends on the size
+            transfers = len(members[i].candidate.solution.schedule.transfers)
+            quick = transfers <= policy.quick_program_transfers
+            for j in {places[-1], places[0]} if places and quick else places[-1:]:
+                measure(i, j)
+        for j in range(len(sizes)):
+            for i in sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i)):
+                if j not in near[i] or sizes[j] in losses[i]:
+                    continue
+                if deadline.expired("programs left untimed"):
+                    break
+                measure(i, j)
+        return [replace(m, losses=loss) for m, loss in zip(members, losses, strict=True)]
+
+    def _predictor(self, member: Member, size: int) -> ProgramPredictor | None:
+        """What tells the time of the program, made for ``size`` bytes; None where it is too large or does not
+        fit."""
+        candidate, policy = member.candidate, self.request.policy
+        if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
+            return None
+        options = LoweringOptions(
+            "timed", profile=self.target, servers=self.topology.servers, throttling=member.throttling
+        )
+        schedule = candidate.solution.schedule
+        return program_predictor(self.topology, candidate.problem, schedule, size, options, policy.compile)
+
+
+def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy = DEFAULT.autotune) -> list[int]:
     """A few of ``sizes``, from the first to the last."""
-    count = min(SAMPLE_SIZES, len(sizes))
+    count = min(policy.sampled_sizes, len(sizes))
     places = [round(k * (len(sizes) - 1) / max(1, count - 1)) for k in range(count)]
     return [sizes[p] for p in dict.fromkeys(places)]
 
 
 def seconds_at(candidate: Candidate, size: int) -> float:
     """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
-    asked = candidate.problem.collective
-    if asked.chunks_per_rank > 1 and chunk_bytes(asked.name, asked.ranks, asked.chunks_per_rank, size) < 1:
+    collective = candidate.problem.collective
+    chunks = collective.chunks_per_rank
+    if chunks > 1 and chunk_bytes(collective.name, collective.ranks, chunks, size) < 1:
         return math.inf
-    return candidate.clock.timeline(size).makespan
+    return candidate.predictor.timeline(size).makespan

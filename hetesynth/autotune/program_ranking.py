@@ -3,46 +3,33 @@ throttling.
 
 In: candidates for a size, the quickest schedule first. Out: the same, the quickest program first, and how it is
 throttled. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
-more so where NICs keep their peers (rings, rails), so the two rankings differ. As many are timed without
-throttling as ``MAX_ALL`` and time allow; then, with every kind of it, those whose schedules are quicker than the
+more so where NICs keep their peers (rings, server rings), so the two rankings differ. As many are timed without
+throttling as the policy and time allow; then, with every kind of it, those whose schedules are quicker than the
 best program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
-from hetesynth.autotune.candidates import STEADY
+from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
 from hetesynth.compile.predictors import SchedulePredictor
+from hetesynth.compile.request import Request
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
 from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.synthesis import registry
 
-if TYPE_CHECKING:
-    from hetesynth.autotune.tuning import Candidate
-    from hetesynth.compile.time_optimality import TimeOptimality
-    from hetesynth.lowering.msccl.throttling import Throttling
-from hetesynth.compile.artifacts import Choice, Synthesis, finished
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.request import Request
-
-if TYPE_CHECKING:
-    from hetesynth.autotune.tuning import Candidate
-
-MAX_TRANSFERS = 33_000  # of a schedule whose program is tried
-PER_SECOND = 5_000  # transfers that are lowered and simulated in a second, or so
-ANYWAY = 5_000  # transfers of a first schedule whose program is timed even after the deadline
-MAX_ALL = 90_000  # of all of them
-MAX_THROTTLED = 6_000  # of those that are also lowered with every kind of throttling
-LOSS = 1.5  # what a program that was not timed is taken to need for each second of its schedule, at least
+LATE = "its program would end after the time budget"
 
 
 @dataclass(frozen=True)
@@ -54,154 +41,180 @@ class Ranked:
     seconds: float | None = None
 
 
-def by_program(
-    topology: Topology, candidates: Sequence[Candidate], size: int, options: LoweringOptions,
-    deadline: Deadline | None = None,
-) -> list[Ranked]:  # fmt: skip
-    """``candidates`` by the time of their programs for ``size`` bytes, with the throttling that is best for them.
+@dataclass
+class ProgramRanking:
+    """Times the programs of candidates for ``size`` bytes, lowered as ``options`` say.
 
-    ``options``: how they are lowered otherwise. What would not be timed before
-    ``deadline`` is left, but for a small first one. Programs that are not timed are taken to lose as much of their
-    schedule's time as the worst of the others; those that do not fit the target come last.
+    What would not be timed before ``deadline`` is left, but for a small first one. Programs that are not timed are
+    taken to lose as much of their schedule's time as the worst of the others; those that do not fit the target
+    come last.
     """
-    timed: list[tuple[float, int, Throttling | None]] = []
-    unknown: list[int] = []
-    spent = 0
 
-    def late(transfers: int) -> bool:
-        needed = timed or unknown or transfers > ANYWAY
-        return bool(needed) and _past(deadline, transfers / PER_SECOND)
+    topology: Topology
+    size: int
+    options: LoweringOptions
+    deadline: Deadline | None = None
+    policy: Policy = DEFAULT
+    decisions: Decisions = field(default_factory=Decisions)
 
-    for place in _promising(candidates):
-        c = candidates[place]
-        transfers = len(c.solution.schedule.transfers)
-        if transfers > MAX_TRANSFERS or spent + transfers > MAX_ALL or late(transfers):
-            unknown.append(place)
-            continue
-        spent += transfers
-        taken = seconds(topology, c.problem, c.solution.schedule, size, options)
-        if taken is not None:
-            timed.append((taken, place, None))
-    timed.sort(key=lambda found: found[:2])
-    least, spent = min((taken for taken, _, _ in timed), default=0.0), 0
-    for i, (plain, place, _) in enumerate(timed):
-        c = candidates[place]
-        transfers = len(c.solution.schedule.transfers)
-        if (
-            c.seconds < least
-            and spent + transfers <= MAX_THROTTLED
-            and not _past(deadline, transfers / PER_SECOND)
-        ):
+    @property
+    def _limits(self) -> AutotunePolicy:
+        return self.policy.autotune
+
+    def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
+        """``candidates`` by the time of their programs."""
+        timed, untimed = self._plain(candidates)
+        if not timed:
+            return [Ranked(c) for c in candidates]
+        timed = self._throttled(candidates, timed)
+        loss = max(
+            self._limits.untimed_loss, *(seconds / candidates[place].seconds for seconds, place, _ in timed)
+        )
+        by_time = [
+            (seconds, place, Ranked(candidates[place], throttling, seconds))
+            for seconds, place, throttling in timed
+        ]
+        by_time += [(candidates[place].seconds * loss, place, Ranked(candidates[place])) for place in untimed]
+        by_time.sort(key=lambda entry: entry[:2])
+        misfits = set(range(len(candidates))) - {place for _, place, _ in by_time}
+        return [*(ranked for _, _, ranked in by_time), *(Ranked(candidates[place]) for place in sorted(misfits))]
+
+    def _plain(self, candidates: Sequence[Candidate]) -> tuple[list[_Timed], list[int]]:
+        """The programs without throttling, the quickest first, and what was not timed."""
+        timed: list[_Timed] = []
+        untimed: list[int] = []
+        transfers_timed = 0
+        for place in _promising(candidates):
+            c = candidates[place]
+            transfers = len(c.solution.schedule.transfers)
+            reason = self._untimed(transfers, transfers_timed, first=not (timed or untimed))
+            if reason is not None:
+                self.decisions.note(c.label, "skipped", reason)
+                untimed.append(place)
+                continue
+            transfers_timed += transfers
+            seconds = self.seconds(c, self.options)
+            self.decisions.note(c.label, "tried", "fits no program" if seconds is None else _us(seconds))
+            if seconds is not None:
+                timed.append((seconds, place, None))
+        timed.sort(key=lambda entry: entry[:2])
+        return timed, untimed
+
+    def _untimed(self, transfers: int, transfers_timed: int, *, first: bool) -> str | None:
+        """Why a program is not timed, or None."""
+        limits = self._limits
+        if transfers > limits.max_program_transfers:
+            return f"{transfers:,} transfers are more than {limits.max_program_transfers:,}"
+        if transfers_timed + transfers > limits.max_programs_transfers:
+            return f"with those before, {transfers:,} transfers are more than {limits.max_programs_transfers:,}"
+        needed = not first or transfers > limits.timed_anyway
+        return LATE if needed and self._past(transfers) else None
+
+    def _throttled(self, candidates: Sequence[Candidate], timed: list[_Timed]) -> list[_Timed]:
+        """The same with the best throttling where a schedule is quicker than the best program; sorted."""
+        ranked = list(timed)
+        least, spent = min((seconds for seconds, _, _ in timed), default=0.0), 0
+        for i, (plain, place, _) in enumerate(timed):
+            c = candidates[place]
+            transfers = len(c.solution.schedule.transfers)
+            reason = self._unthrottled(c, transfers, least, spent)
+            if reason is not None:
+                self.decisions.note(f"{c.label}, throttled", "skipped", reason)
+                continue
             spent += transfers
-            throttling, taken = quickest(topology, c.problem, c.solution.schedule, size, options, plain)
-            timed[i] = (taken, place, throttling)
-            least = min(least, taken)
-    timed.sort(key=lambda found: found[:2])
-    if not timed:
-        return [Ranked(c) for c in candidates]
-    loss = max(LOSS, *(taken / candidates[place].seconds for taken, place, _ in timed))
-    known = [(taken, place, Ranked(candidates[place], throttling, taken)) for taken, place, throttling in timed]
-    known += [(candidates[place].seconds * loss, place, Ranked(candidates[place])) for place in unknown]
-    known.sort(key=lambda found: found[:2])
-    misfits = set(range(len(candidates))) - {place for _, place, _ in known}
-    return [*(ranked for _, _, ranked in known), *(Ranked(candidates[place]) for place in sorted(misfits))]
+            throttling, seconds = self.quickest(c, plain)
+            how = "no throttling is quicker" if throttling is None else f"after {throttling.after}: {_us(seconds)}"
+            self.decisions.note(f"{c.label}, throttled", "tried", how)
+            ranked[i] = (seconds, place, throttling)
+            least = min(least, seconds)
+        ranked.sort(key=lambda entry: entry[:2])
+        return ranked
+
+    def _unthrottled(self, candidate: Candidate, transfers: int, least: float, spent: int) -> str | None:
+        """Why throttling is not tried, or None."""
+        most = self._limits.max_throttled_transfers
+        if candidate.seconds >= least:
+            return f"its schedule takes {_us(candidate.seconds)}, the best program {_us(least)}"
+        if spent + transfers > most:
+            return f"with those before, {spent + transfers:,} transfers are more than {most:,}"
+        return LATE if self._past(transfers) else None
+
+    def _past(self, transfers: int) -> bool:
+        ahead = transfers / self._limits.program_rate
+        return self.deadline is not None and self.deadline.expired("programs left untimed", ahead)
+
+    def quickest(self, candidate: Candidate, plain: float) -> tuple[Throttling | None, float]:
+        """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its
+        seconds."""
+        best: tuple[Throttling | None, float] = (None, plain)
+        schedule = candidate.solution.schedule
+        for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options):
+            seconds = self.seconds(candidate, replace(self.options, throttling=throttling))
+            if seconds is not None and seconds < best[1]:
+                best = (throttling, seconds)
+        return best
+
+    def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
+        """What the program takes, with fused receives or without; None where the target cannot hold it."""
+        schedule, policy = candidate.solution.schedule, self.policy.compile
+        return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, policy)
 
 
-def _promising(candidates: Sequence[Candidate]) -> list[int]:
-    """In which order to time: the quickest schedule, then what keeps its time as a program, then the others."""
-    return sorted(range(len(candidates)), key=lambda i: (i > 0, candidates[i].name not in STEADY, i))
+_Timed = tuple[float, int, Throttling | None]
+"""Seconds of a program, the place of its candidate, its throttling."""
 
 
-def _past(deadline: Deadline | None, ahead: float) -> bool:
-    return deadline is not None and deadline.expired("programs left untimed", ahead)
-
-
-def quickest(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions, plain: float
-) -> tuple[Throttling | None, float]:  # fmt: skip
-    """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its seconds."""
-    best: tuple[Throttling | None, float] = (None, plain)
-    for throttling in throttlings(topology, problem, schedule, size, options):
-        taken = seconds(topology, problem, schedule, size, replace(options, throttling=throttling))
-        if taken is not None and taken < best[1]:
-            best = (throttling, taken)
-    return best
-
-
-def seconds(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> float | None:  # fmt: skip
-    """What the program takes, with fused receives or without; None where the target cannot hold it."""
-    return fused_receives.seconds(topology, problem, schedule, size, options)
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.4g} us"
 
 
 def throttlings(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
 ) -> Iterator[Throttling]:  # fmt: skip
     """Every kind of throttling, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
-    asked, number = problem.collective, len(schedule.transfers)
-    pieces = asked.chunks_per_rank * (1 if asked.name in ("broadcast", "reduce") else asked.ranks)
-    at_once = options.profile.fifo(options.protocol, asked.name).slice_bytes
+    collective, number = problem.collective, len(schedule.transfers)
+    pieces = collective.chunks_per_rank * (1 if collective.name in ("broadcast", "reduce") else collective.ranks)
+    at_once = options.profile.fifo(options.protocol, collective.name).slice_bytes
     timeline = SchedulePredictor(topology, problem, schedule).timeline(min(size, at_once * pieces))
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Throttling.of(problem, schedule, begin, end, after)
 
 
-FOR_SCHEDULES = 0.75  # of the budget for a size; the rest is for their programs
+def _promising(candidates: Sequence[Candidate]) -> list[int]:
+    """In which order to time: the quickest schedule, then what keeps its time as a program, then the others."""
+    keeping = {row.name for row in registry.keeping_time()}
+    return sorted(range(len(candidates)), key=lambda i: (i > 0, candidates[i].name not in keeping, i))
 
 
-def program_deadline(budget: Budget, started: float) -> Deadline:
+def program_deadline(budget: Budget, started: float, policy: AutotunePolicy = DEFAULT.autotune) -> Deadline:
     """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
     whole = budget.deadline(started)
-    last = now() + (1 - FOR_SCHEDULES) * (budget.seconds or 0.0)
+    last = now() + (1 - policy.share_schedules) * (budget.seconds or 0.0)
     return replace(whole, at=max(whole.at, last))
 
 
 def timed_target(request: Request) -> Target | None:
     """The target whose programs are timed: the first in MSCCL XML."""
-    found = (target for target in request.targets if target.format == "msccl-xml")
-    return None if request.schedule_only else next(found, None)
+    targets = (target for target in request.targets if target.format == "msccl-xml")
+    return None if request.schedule_only else next(targets, None)
 
 
-def sparing(request: Request) -> Request:
-    """``request`` with the part of its budget that is for schedules where their programs are to be timed too."""
-    budget = request.budget
+def schedule_budget(request: Request, budget: Budget) -> Budget:
+    """The part of ``budget`` that is for schedules, where their programs are to be timed too."""
     if budget.seconds is None or timed_target(request) is None:
-        return request
-    return replace(request, budget=replace(budget, seconds=FOR_SCHEDULES * budget.seconds))
+        return budget
+    return replace(budget, seconds=request.policy.autotune.share_schedules * budget.seconds)
 
 
 def ranked_programs(
-    topology: Topology, request: Request, candidates: Sequence[Candidate], size: int, deadline: Deadline
+    topology: Topology, request: Request, candidates: Sequence[Candidate], size: int, deadline: Deadline,
+    decisions: Decisions,
 ) -> list[Ranked]:  # fmt: skip
     """The candidates by the time of their programs for ``timed_target``; as they are without one."""
-    from hetesynth.lowering.msccl.lower import LoweringOptions
-
     target = timed_target(request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options = LoweringOptions("timed", profile=target, servers=topology.servers, policy=request.policy.lowering)
-    return by_program(topology, candidates, size, options, deadline)
-
-
-def for_candidate(
-    request: Request, candidate: Candidate, time_optimality: TimeOptimality, clock: PhaseTimer,
-    choice: Choice | None = None,
-    progress: Progress = silent, throttling: Throttling | None = None,
-) -> Synthesis:  # fmt: skip
-    """What ``candidate`` becomes. Raises HetesynthError with a code of ``UNFIT`` when it does not fit a target."""
-    stated = replace(
-        request, chunks=candidate.chunks, strategy=candidate.name, chunking=candidate.chunking.options
-    )
-    return finished(
-        stated,
-        candidate.chunking,
-        candidate.problem,
-        candidate.solution,
-        clock,
-        progress,
-        time_optimality,
-        choice,
-        throttling,
-    )
+    options = LoweringOptions("timed", profile=target, servers=topology.servers)
+    record = decisions.inside("programs")
+    return ProgramRanking(topology, size, options, deadline, request.policy, record).of(candidates)

@@ -14,15 +14,17 @@ from typing import Any
 
 from hetesynth.compile.time_optimality import Bounds
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.autotune import AutotunePolicy
 
-MAX_SPLITS = 64
 
-
-def features(topology: Topology, bounds: Bounds) -> dict[str, Any]:
+def features(
+    topology: Topology, bounds: Bounds, policy: AutotunePolicy = DEFAULT.autotune
+) -> dict[str, Any]:  # fmt: skip
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.bounds.wire_graph import narrowest
 
-    widths = [narrowest(topology, part)[0] for part in halves(topology)]
+    widths = [narrowest(topology, part)[0] for part in halves(topology, policy.max_splits)]
     narrow = min((w for w in widths if w is not None), default=None)
     per_byte = max(b.seconds_per_byte for b in bounds.bounds)
     return {
@@ -50,21 +52,22 @@ def diameter(topology: Topology) -> int:
     return most
 
 
-def halves(topology: Topology) -> Iterator[tuple[Rank, ...]]:
-    """Two halves, as near as servers allow, along servers; inside one server along its numbering."""
+def halves(topology: Topology, most: int) -> Iterator[tuple[Rank, ...]]:
+    """Two halves, as near as servers allow, along servers; inside one server along its numbering. At most ``most``
+    splits of each kind."""
     n = topology.ranks
     members: dict[str, list[Rank]] = defaultdict(list)
     for rank in range(n):
         members[topology.vertices[rank].server].append(rank)
     servers = list(members.values())
     if len(servers) == 1:
-        for start in range(min(n, MAX_SPLITS)):
+        for start in range(min(n, most)):
             yield tuple(sorted((start + k) % n for k in range(n // 2)))
         return
     splits = [
         tuple(r for server in chosen for r in server)
         for k in range(1, len(servers))
-        for chosen in islice(combinations(servers, k), MAX_SPLITS)
+        for chosen in islice(combinations(servers, k), most)
     ]
     nearest = min(abs(n - 2 * len(part)) for part in splits)
-    yield from islice((part for part in splits if abs(n - 2 * len(part)) == nearest), MAX_SPLITS)
+    yield from islice((part for part in splits if abs(n - 2 * len(part)) == nearest), most)

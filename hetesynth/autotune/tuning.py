@@ -1,44 +1,41 @@
 """The right schedule for a size: chunks, reference time, rounding and strategy chosen by predicted time.
 
-In: a topology, a request, a size. Out: candidates, each a verified schedule with a clock that predicts it at any
-size, the quickest first. Steps are only the means here: a candidate with more steps may well be quicker. What is
-tried stands in ``candidates``; a direction in which more (or fewer) chunks made things worse twice is left alone.
+In: a topology, a request, a size. Out: candidates, each a verified schedule with a predictor of its time at any
+size, the quickest first. A candidate with more steps may well be quicker. What is tried stands in ``rules``; a
+direction in which more (or fewer) chunks made things worse twice is left alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from hetesynth.autotune.candidates import STEADY, CandidateSpec, CandidateSpecs
-from hetesynth.chunking import Chunking
-from hetesynth.collectives.library import collective
-from hetesynth.compile.least_time import least_time, transfers
+from hetesynth.autotune import rules
+from hetesynth.autotune.candidates import CandidateSpec, CandidateSpecs
+from hetesynth.chunking import Chunking, chunk
+from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
+from hetesynth.compile.compilation import Compilation
+from hetesynth.compile.least_time import least_time
 from hetesynth.compile.predictors import SchedulePredictor
-from hetesynth.compile.problem import demand_several_ranks, no_schedule, problem_of
+from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality, rechecked_bounds
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Cuts, Deadline, now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.synthesis import registry
 from hetesynth.synthesis.search import Ending, Progress, silent
 from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
 
-ENOUGH = 0.9998  # of the bound: nothing is left to gain
-NEAR = 0.985  # of the bound, from which on only other numbers of chunks are tried for what won
-LAST_RESORT = 20.0  # seconds past the budget, beyond the least time, after which nothing else is tried at first
-ALIKE = 0.003  # what a simpler schedule may take longer
-BEHIND = 1.3  # times the best: a kind of candidate that was slower is not tried with other numbers of chunks
-STEADY_BEHIND = 2.0  # the same for what keeps its time as a program
-KEPT_STEADY = 3  # of each strategy whose programs keep their schedule's time, beyond those
-KEPT = 8  # candidates that are kept: the quickest, and one more for each target that they may not fit
+UNTRIED = "candidates left untried"  # what the clock decided
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,17 @@ class Candidate:
     chunking: Chunking
     problem: Problem
     solution: Solution
-    clock: SchedulePredictor
+    predictor: SchedulePredictor
     seconds: float
+
+    def solved(
+        self, compilation: Compilation, programs: ProgramSpec, time_optimality: TimeOptimality,
+        choice: Choice | None = None,
+    ) -> SolvedRequest:  # fmt: skip
+        """What files are made of."""
+        return SolvedRequest(
+            compilation, self.name, self.chunking, self.problem, self.solution, programs, time_optimality, choice
+        )
 
 
 @dataclass(frozen=True)
@@ -78,70 +84,76 @@ class TuningRun:
 
 
 def tune(
-    topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True
-) -> TuningRun:
+    topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True,
+    budget: Budget | None = None, decisions: Decisions | None = None,
+) -> TuningRun:  # fmt: skip
     """Try every candidate that ``request`` leaves open for a buffer of ``size`` bytes.
 
     ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
-    Raises HetesynthError when the size is too small to be cut, there is no schedule, or nothing found one.
+    ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
+    why. Raises HetesynthError when the size is too small to be cut, there is no schedule, or nothing found one.
     """
     demand_several_ranks(topology)
-    cuts = request.budget.cuts.inside()
-    deadline = replace(request.budget, cuts=cuts).deadline()
-    root = collective(request.collective, topology.ranks, 1, request.root).root
-    _demand_paths(topology, request)
+    budget = budget or request.budget
+    cuts = budget.cuts.inside()
+    deadline = replace(budget, cuts=cuts).deadline()
+    factory = ProblemFactory(topology, request)
+    root = factory.root
+    _demand_paths(factory)
     bounds = rechecked_bounds(topology, request.collective, root)
-    run = _TuningRun(topology, request, size, bounds, progress, cuts, deadline)
+    specs = CandidateSpecs(topology, request, size, bounds.bounds)
+    run = _TuningRun(factory, specs, bounds, budget.seed, progress, cuts, deadline, decisions or Decisions())
     try:
-        run.all(CandidateSpecs(topology, request, size, bounds.bounds), programs)
+        run.all(programs)
     except KeyboardInterrupt:
-        if not run.found:
+        if not run.candidates:
             raise
         run.interrupted = True
-    if not run.found:
-        alone = request.strategy != "auto" and run.refused
+    if not run.candidates:
+        alone = request.strategy != "auto" and run.refusals
         raise HetesynthError(
-            (run.refused[0] if alone else f"no way to do {request.collective} in {size} bytes was found")
+            (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
             + (" in the time budget" if cuts else ""),
             code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(cuts)
-    return TuningRun(
-        size, bounds, _ranked(run.found), tuple(run.tried), cut_short, run.interrupted, run.ending(cut_short)
-    )
+    ranked = _ranked(run.candidates, request.policy.autotune)
+    ending = run.ending(cut_short)
+    return TuningRun(size, bounds, ranked, tuple(run.tried), cut_short, run.interrupted, ending)
 
 
-def _demand_paths(topology: Topology, request: Request) -> None:
+def _demand_paths(factory: ProblemFactory) -> None:
     """Raises HetesynthError HS601 when some rank cannot be reached at all."""
     from hetesynth.bounds.distance import reach
-    from hetesynth.chunking import chunk
     from hetesynth.collectives.inversion import DUAL, invert
 
-    problem = problem_of(replace(request, chunks=1), chunk(topology, request.chunking))
+    request = factory.request
+    problem = factory.problem(chunk(factory.topology, request.chunking), 1)
     stranded = reach(invert(problem)[0] if request.collective in DUAL else problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
 
 
-def _ranked(found: list[Candidate]) -> tuple[Candidate, ...]:
+def _ranked(candidates: list[Candidate], policy: AutotunePolicy) -> tuple[Candidate, ...]:
     """The quickest first; of those hardly slower the one with the fewest transfers, which is easier to run."""
-    near = [c for c in found if c.seconds <= found[0].seconds * (1 + ALIKE)]
+    near = [c for c in candidates if c.seconds <= candidates[0].seconds * (1 + policy.alike)]
     near.sort(key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
-    return (*near, *found[len(near) :])
+    return (*near, *candidates[len(near) :])
 
 
 @dataclass
 class _TuningRun:
-    topology: Topology
-    request: Request
-    size: int
+    factory: ProblemFactory
+    specs: CandidateSpecs
     bounds: Bounds
+    seed: int
     progress: Progress
     cuts: Cuts  # what the clock decided
     deadline: Deadline
-    found: list[Candidate] = field(default_factory=list)
+    decisions: Decisions
+    candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)  # labels
     best_of: dict[int, float] = field(default_factory=dict)  # chunks -> seconds
     best_by: dict[str, float] = field(default_factory=dict)  # kind of candidate -> seconds
@@ -150,32 +162,58 @@ class _TuningRun:
     overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
     simulated: int = 0  # transfers
 
-    def all(self, specs: CandidateSpecs, programs: bool) -> None:
-        """Rails and, on large clusters, other fixed routes, which take little time; what is near the bound at
-        once; what keeps its time as a program; then every number of chunks, until the bound is met or time is
-        out."""
-        first, steady = (specs.rails(), specs.steady()) if programs else ((), ())
-        for spec in chain(first, specs.designs(), specs.first_specs(), steady):
-            if self._late(specs):
+    @property
+    def _policy(self) -> AutotunePolicy:
+        return self.factory.request.policy.autotune
+
+    def all(self, programs: bool) -> None:
+        """What the opening rules yield; then every number of chunks, until the bound is met or time is out."""
+        record = self.decisions.inside("opening")
+        for spec in rules.opening(self.specs, self.decisions, programs=programs):
+            if self._late():
+                record.note(spec.label, "skipped", self._why_late())
                 return
-            behind = self.best_by.get(spec.kind, 0.0) > STEADY_BEHIND * self._best()
-            if not behind and spec.label not in self.seen and self._affordable(spec):
-                self._try(spec)
+            behind = self._behind(spec, self._policy.behind_keeping_time)
+            self._try_unless(behind or self._seen(spec) or self._too_slow(spec), spec, record)
         self.best_of.clear()  # these tell little of how many chunks suit the others
-        counts = specs.counts()
+        counts = self.specs.counts()
+        ended: str | None = None
         for chunks in counts:
-            if self._late(specs):
-                return
-            if chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
-                continue
-            for spec in self._promising(specs.of(chunks, hurry=self.fallen_back)):
-                if self._meets_bound() or self._late(specs):
-                    return
-                if not self._settled(spec) and spec.label not in self.seen and self._affordable(spec):
-                    self._try(spec)
+            if ended is None and self._late():
+                ended = self._why_late()
+            if ended is not None:
+                self.decisions.note(f"chunks {chunks}", "skipped", ended)
+            elif chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
+                why = f"from {counts[0]} chunks towards it the last two numbers each made things worse"
+                self.decisions.note(f"chunks {chunks}", "skipped", why)
+            else:
+                ended = self._every(chunks)
+
+    def _every(self, chunks: int) -> str | None:
+        """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
+        record = self.decisions.inside(f"chunks {chunks}")
+        closest = not self.fallen_back
+        remaining = iter(
+            self._promising(rules.of_count(self.specs, chunks, self.decisions, closest=closest), record)
+        )
+        for spec in remaining:
+            ended = "the bound is met" if self._meets_bound() else self._why_late() if self._late() else None
+            if ended is not None:
+                for untried in (spec, *remaining):
+                    record.note(untried.label, "skipped", ended)
+                return ended
+            self._try_unless(self._settled(spec) or self._seen(spec) or self._too_slow(spec), spec, record)
+        return None
+
+    def _try_unless(self, reason: str | None, spec: CandidateSpec, record: Decisions) -> None:
+        if reason is None:
+            self._try(spec, record)
+        else:
+            record.note(spec.label, "skipped", reason)
 
     def _meets_bound(self) -> bool:
-        return bool(self.found) and self.bounds.seconds(self.size) >= ENOUGH * self.found[0].seconds
+        met = self._policy.bound_met
+        return bool(self.candidates) and self.bounds.seconds(self.specs.size) >= met * self.candidates[0].seconds
 
     def ending(self, cut_short: bool) -> Ending:
         """What ended the tuning run, which was ``cut_short`` or not."""
@@ -185,84 +223,120 @@ class _TuningRun:
             return "bound"
         return "time" if cut_short else "tried"
 
-    def _late(self, specs: CandidateSpecs) -> bool:
+    def _late(self) -> bool:
         """Whether time or Ctrl-C ends the tuning run, now that something was found. Where time is over and nothing
         was, fixed routes are tried first, which take the least time to find; without success the others go on for
-        ``LAST_RESORT`` and the least time."""
-        if not self.found and not self.fallen_back and self.deadline.expired("candidates left untried"):
+        ``last_resort_seconds`` and the least time."""
+        if not self.candidates and not self.fallen_back and self.deadline.expired(UNTRIED):
             self.fallen_back = True
-            for spec in specs.fixed():
-                if not self.found and spec.label not in self.seen:
-                    self._try(spec)
-        if not self.found:
-            grace = LAST_RESORT + least_time(self.request, self.topology.ranks).seconds
-            return self.fallen_back and self.deadline.expired("candidates left untried", -grace)
-        return self.interrupted or self.deadline.expired("candidates left untried")
+            record = self.decisions.inside("out of time")
+            for spec in rules.out_of_time(self.specs, self.decisions):
+                reason = "there is a candidate" if self.candidates else self._seen(spec)
+                self._try_unless(reason, spec, record)
+        if not self.candidates:
+            least = least_time(self.factory.request, self.factory.topology.ranks, sized=True).seconds
+            return self.fallen_back and self.deadline.expired(UNTRIED, -(self._policy.last_resort_seconds + least))
+        return self.interrupted or self.deadline.expired(UNTRIED)
 
-    def _promising(self, specs: Iterable[CandidateSpec]) -> list[CandidateSpec]:
+    def _why_late(self) -> str:
+        return "it was interrupted" if self.interrupted else "the time budget is over"
+
+    def _promising(self, specs: Iterable[CandidateSpec], record: Decisions) -> list[CandidateSpec]:
         """What did best with other numbers of chunks first; not what fell far behind."""
-        known = [spec for spec in specs if self.best_by.get(spec.kind, 0.0) <= BEHIND * self._best()]
-        return sorted(known, key=lambda spec: self.best_by.get(spec.kind, self._best()))
+        promising = []
+        for spec in specs:
+            reason = self._behind(spec, self._policy.behind)
+            if reason is None:
+                promising.append(spec)
+            else:
+                record.note(spec.label, "skipped", reason)
+        return sorted(promising, key=lambda spec: self.best_by.get(spec.kind, self._best()))
 
     def _best(self) -> float:
-        return self.found[0].seconds if self.found else math.inf
+        return self.candidates[0].seconds if self.candidates else math.inf
 
-    def _settled(self, spec: CandidateSpec) -> bool:
+    def _behind(self, spec: CandidateSpec, times: float) -> str | None:
+        """Whether its kind fell behind with other numbers of chunks."""
+        seconds = self.best_by.get(spec.kind, 0.0)
+        if seconds <= times * self._best():
+            return None
+        return f"{spec.kind} took {_us(seconds)} at best, more than {times:g} times {_us(self._best())}"
+
+    def _seen(self, spec: CandidateSpec) -> str | None:
+        return "it was tried before" if spec.label in self.seen else None
+
+    def _settled(self, spec: CandidateSpec) -> str | None:
         """Whether all that is left to gain is little, and ``spec`` is another one than what came so near."""
-        if not self.found or self.bounds.seconds(self.size) < NEAR * self.found[0].seconds:
-            return False
-        return spec.name != self.found[0].name
+        near = self._policy.bound_near
+        if not self.candidates or self.bounds.seconds(self.specs.size) < near * self.candidates[0].seconds:
+            return None
+        best = self.candidates[0].name
+        return None if spec.name == best else f"{best} is within {near:.1%} of the bound"
 
-    def _affordable(self, spec: CandidateSpec) -> bool:
-        """Whether what comes after the search of ``spec`` would end in time too."""
-        if not self.found:
-            return True
-        number = transfers(self.request.collective, self.topology.ranks, spec.chunks)
-        ahead = self.overhead * number / max(1, self.simulated)
-        return not self.deadline.expired("candidates left untried", ahead)
+    def _too_slow(self, spec: CandidateSpec) -> str | None:
+        """Whether what comes after the search of ``spec`` would end too late."""
+        if not self.candidates:
+            return None
+        ahead = self.overhead * self.specs.transfers(spec.chunks) / max(1, self.simulated)
+        late = self.deadline.expired(UNTRIED, ahead)
+        return "its bound and simulation would end after the time budget" if late else None
 
-    def _try(self, spec: CandidateSpec) -> None:
+    def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
         self.seen.add(spec.label)
         left = self.deadline.left()
-        seconds = None if math.isinf(left) else spec.share * max(left, 0.1)
-        seed, cuts = self.request.budget.seed, self.cuts.inside(spec.label)
-        budget = Budget(seconds, seed, strict_deadline=bool(self.found), cuts=cuts)
-        problem = problem_of(replace(self.request, chunks=spec.chunks), spec.chunking)
+        seconds = None if math.isinf(left) else spec.share * max(left, self._policy.least_seconds)
+        cuts = self.cuts.inside(spec.label)
+        budget = Budget(seconds, self.seed, strict_deadline=bool(self.candidates), cuts=cuts)
+        problem = self.factory.problem(spec.chunking, spec.chunks)
+        solver = Solver(spec.strategy, budget, schedule_violations, policy=self.factory.request.policy)
         try:
-            outcome = Solver(spec.strategy, budget, schedule_violations, policy=self.request.policy).solve(problem)
+            outcome = solver.solve(problem)
         except HetesynthError as error:
-            self.refused.append(error.message)
+            self.refusals.append(error.message)
+            record.note(spec.label, "refused", error.message)
             return
         if not isinstance(outcome, Solution):
+            record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
+        candidate = self._predicted(spec, problem, outcome)
+        record.note(spec.label, "tried", _us(candidate.seconds))
+        self._keep(candidate, spec.kind)
+
+    def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
         began = now()
-        clock = SchedulePredictor(self.topology, problem, outcome.schedule)
-        taken = clock.timeline(self.size).makespan
-        self.overhead += outcome.bound_seconds + now() - began
-        self.simulated += len(outcome.schedule.transfers)
-        self.tried.append((spec.label, taken))
-        self.best_by[spec.kind] = min(taken, self.best_by.get(spec.kind, taken))
-        self.best_of[spec.chunks] = min(taken, self.best_of.get(spec.chunks, taken))
-        made = Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, outcome, clock, taken)
-        self.found = _kept(sorted([*self.found, made], key=lambda c: c.seconds))
-        self.progress(f"{spec.label}: {taken * 1e6:.4g} us, best {self.found[0].seconds * 1e6:.4g} us", None)
+        predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule)
+        seconds = predictor.timeline(self.specs.size).makespan
+        self.overhead += solution.bound_seconds + now() - began
+        self.simulated += len(solution.schedule.transfers)
+        return Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, solution, predictor, seconds)
+
+    def _keep(self, candidate: Candidate, kind: str) -> None:
+        label, seconds, chunks = candidate.label, candidate.seconds, candidate.chunks
+        self.tried.append((label, seconds))
+        self.best_by[kind] = min(seconds, self.best_by.get(kind, seconds))
+        self.best_of[chunks] = min(seconds, self.best_of.get(chunks, seconds))
+        ordered = sorted([*self.candidates, candidate], key=lambda c: c.seconds)
+        self.candidates = list(_kept(ordered, self._policy))
+        self.progress(f"{label}: {seconds * 1e6:.4g} us, best {self._best() * 1e6:.4g} us", None)
 
 
-def _kept(found: list[Candidate]) -> list[Candidate]:
-    """The quickest of ``found``, and of each steady strategy the quickest however slow."""
-    count = dict.fromkeys(STEADY, 0)
-    kept = []
-    for place, c in enumerate(found):
-        steady = count.get(c.name, KEPT_STEADY) < KEPT_STEADY
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.4g} us"
+
+
+def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:
+    """The quickest of ``ordered``, and of each strategy that keeps its time the quickest however slow."""
+    count = {row.name: 0 for row in registry.keeping_time()}
+    for place, c in enumerate(ordered):
+        among_quickest = count.get(c.name, policy.kept_keeping_time) < policy.kept_keeping_time
         if c.name in count:
             count[c.name] += 1
-        if place < KEPT or steady:
-            kept.append(c)
-    return kept
+        if place < policy.kept or among_quickest:
+            yield c
 
 
 def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:

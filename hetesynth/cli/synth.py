@@ -153,7 +153,7 @@ def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_
 
 
 def _name(made: Synthesis) -> str:
-    chunks = made.request.chunks
+    chunks = made.chunks
     return f"{made.topology.name}-{made.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
 
 

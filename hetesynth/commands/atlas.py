@@ -11,27 +11,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hetesynth import __version__
 from hetesynth.autotune.pool import Pool, pool
-from hetesynth.autotune.program_ranking import for_candidate
 from hetesynth.autotune.topology_features import features
 from hetesynth.compile.addressing import addressable, carried, demand_addressable
-from hetesynth.compile.artifacts import UNFIT, Synthesis, demand_callable
+from hetesynth.compile.artifacts import UNFIT, ProgramSpec, Synthesis, demand_callable, finished
+from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
-from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
-from hetesynth.model.deadline import Cuts
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Progress, silent
 
-TOLERANCE = 0.01  # what a schedule may be slower than the best before another takes over
-PRECISION = 1.01  # of a crossover size
 MARK = b'"kind": "hetesynth atlas"'
 
 
@@ -39,8 +38,8 @@ MARK = b'"kind": "hetesynth atlas"'
 class Range:
     """Sizes ``low`` to ``high`` of the collective's buffer, both included; ``high`` None: all beyond.
 
-    ``member``: of the pool. ``made``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit) as
-    runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
+    ``member``: of the pool. ``synthesis``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit)
+    as runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
     """
 
     low: int
@@ -48,7 +47,7 @@ class Range:
     min_bytes: int
     max_bytes: int
     member: int
-    made: Synthesis
+    synthesis: Synthesis
     plan_bytes: int | None = None
 
 
@@ -56,17 +55,21 @@ class Range:
 class Atlas:
     """Ranges in order of size, the pool they were chosen from, and what did not fit a target."""
 
-    request: Request
+    compilation: Compilation
     topology: Topology
     pool: Pool
     ranges: tuple[Range, ...]
     unfit: tuple[tuple[str, str], ...]
-    clock: PhaseTimer
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return self.compilation.request
 
     @property
     def cut_short(self) -> bool:
         """Whether the clock or Ctrl-C decided anything."""
-        return self.pool.cut_short or bool(self.request.budget.cuts)
+        return self.pool.cut_short or bool(self.compilation.budget.cuts)
 
 
 def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -> Atlas:
@@ -76,117 +79,144 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     or nothing fits.
     """
     demand_callable(request)
-    demanded = [size for size in sizes if addressable(request, size)]
-    if not demanded:
+    usable = [size for size in sizes if addressable(request, size)]
+    if not usable:
         demand_addressable(request, min(sizes))
-    sizes = demanded
-    clock = PhaseTimer()
-    request = replace(request, budget=replace(request.budget, cuts=Cuts()))
-    with clock.phase("parse"):
+    run = compilation(request, progress)
+    with run.timer.phase("parse"):
         topology = load_topology(request.topology)
-    with clock.phase("search"):
-        chosen = pool(topology, request, sizes, progress, programs=True)
+    with run.timer.phase("search"):
+        members = pool(
+            topology, request, usable, progress, programs=True, budget=run.budget, decisions=run.decisions
+        )
     unfit: list[tuple[str, str]] = []
+    record = run.decisions.inside("ranges")
+    policy = request.policy.autotune
     while True:
-        with clock.phase("predict"):
-            selected = selected_ranges(chosen)
-            borders = [_crossing(chosen, selected, k) for k in range(len(selected) - 1)]
-        made, refused = _made(request, chosen, selected, borders, clock, progress)
+        with run.timer.phase("predict"):
+            selected = selected_ranges(members, policy)
+            borders = [_crossing(members, selected, k, policy) for k in range(len(selected) - 1)]
+        ranges, refused = _RangeFiles(run, members).of(selected, borders)
         if refused is None:
-            return Atlas(request, topology, chosen, tuple(made), tuple(unfit), clock)
+            _note_ranges(record, members, selected)
+            return Atlas(run, topology, members, tuple(ranges), tuple(unfit))
         member, error = refused
-        unfit.append((chosen.candidates[member].label, error.message))
-        if len(chosen.candidates) == 1:
+        unfit.append((members.candidates[member].label, error.message))
+        record.note(members.candidates[member].label, "refused", error.message)
+        if len(members.candidates) == 1:
             raise error
-        chosen = chosen.without(member)
+        members = members.without(member)
 
 
-def selected_ranges(chosen: Pool) -> list[tuple[int, int, int]]:
+def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int, int]]) -> None:
+    """Which members were chosen for which sizes, and which for none."""
+    for first, last, i in selected:
+        sizes = f"{members.sizes[first]} to {members.sizes[last]} bytes"
+        record.note(
+            members.candidates[i].label, "chosen", f"for {sizes}: near the best there, for the longest range"
+        )
+    for i in sorted(set(range(len(members.members))) - {i for _, _, i in selected}):
+        record.note(
+            members.candidates[i].label, "skipped", "no range of sizes for which it is near the best is longer"
+        )
+
+
+def selected_ranges(members: Pool, policy: AutotunePolicy = DEFAULT.autotune) -> list[tuple[int, int, int]]:
     """(first size, last size, member) of the fewest ranges in which every member is near the best at each size."""
-    members = range(len(chosen.candidates))
-    best = [chosen.seconds[chosen.best(j)][j] for j in range(len(chosen.sizes))]
+    numbers, tolerance = range(len(members.candidates)), policy.atlas_tolerance
+    best = [members.seconds[members.best(j)][j] for j in range(len(members.sizes))]
 
     def reach(i: int, first: int) -> int:
         """The first size from ``first`` on at which member i is not near the best."""
-        limits = (j for j in range(first, len(best)) if chosen.seconds[i][j] > best[j] * (1 + TOLERANCE))
+        limits = (j for j in range(first, len(best)) if members.seconds[i][j] > best[j] * (1 + tolerance))
         return next(limits, len(best))
 
     ranges: list[tuple[int, int, int]] = []
     first = 0
     while first < len(best):
-        ends = {i: reach(i, first) for i in members}
+        ends = {i: reach(i, first) for i in numbers}
         end = max(ends.values())
-        farthest = [i for i in members if ends[i] == end]
-        member = min(farthest, key=lambda i: (sum(chosen.seconds[i][first:end]), i))
+        farthest = [i for i in numbers if ends[i] == end]
+        member = min(farthest, key=lambda i: (sum(members.seconds[i][first:end]), i))
         ranges.append((first, end - 1, member))
         first = end
     return ranges
 
 
-def _crossing(chosen: Pool, selected: list[tuple[int, int, int]], k: int) -> int:
+def _crossing(members: Pool, selected: list[tuple[int, int, int]], k: int, policy: AutotunePolicy) -> int:
     """The last size of range k: where the next member becomes the quicker one."""
     first, last, member = selected[k]
     follower = selected[k + 1][2]
-    while last > first and chosen.seconds[follower][last] < chosen.seconds[member][last]:
+    while last > first and members.seconds[follower][last] < members.seconds[member][last]:
         last -= 1
-    low, high = chosen.sizes[last], chosen.sizes[last + 1]
-    here, there = chosen.members[member], chosen.members[follower]
-    while high > low * PRECISION and high - low > 1:
+    low, high = members.sizes[last], members.sizes[last + 1]
+    before, after = members.members[member], members.members[follower]
+    while high > low * policy.crossing_precision and high - low > 1:
         middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
-        if there.seconds(middle) < here.seconds(middle):
+        if after.seconds(middle) < before.seconds(middle):
             high = middle
         else:
             low = middle
     return low
 
 
-def _made(
-    request: Request, chosen: Pool, selected: list[tuple[int, int, int]], borders: list[int], clock: PhaseTimer,
-    progress: Progress,
-) -> tuple[list[Range], tuple[int, HetesynthError] | None]:  # fmt: skip
-    """The files of every range, or the first member that does not fit its target."""
-    found: list[Range] = []
-    low, least = 0, 0
-    for k, (_, last, member) in enumerate(selected):
-        high = borders[k] if k < len(borders) else None
-        most = 0 if high is None else _odd(runtime_bytes(request.collective, chosen.bounds.ranks, high))
-        if high is not None and most < least:  # rounding left nothing of this range
-            continue
-        asked = replace(request, min_bytes=least, max_bytes=most, size=chosen.sizes[last])
-        try:
-            made = _files(asked, chosen, member, last, clock, progress)
-        except HetesynthError as error:
-            if error.code not in UNFIT:
-                raise
-            return [], (member, error)
-        limit = carried(made)
-        short = limit is not None and all(t.format == "mscclpp-json" for t in request.targets)
+@dataclass(frozen=True)
+class _RangeFiles:
+    """Makes the files of ranges from members of a pool."""
+
+    run: Compilation
+    members: Pool
+
+    def of(
+        self, selected: list[tuple[int, int, int]], borders: list[int]
+    ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:
+        """The files of every range, or the first member that does not fit its target."""
+        name, ranks = self.run.request.collective, self.members.bounds.ranks
+        ranges: list[Range] = []
+        low, least = 0, 0
+        for k, (_, last, member) in enumerate(selected):
+            high = borders[k] if k < len(borders) else None
+            most = 0 if high is None else _odd(runtime_bytes(name, ranks, high))
+            if high is not None and most < least:  # rounding left nothing of this range
+                continue
+            try:
+                entry = self._range(member, last, (low, high), (least, most))
+            except HetesynthError as error:
+                if error.code not in UNFIT:
+                    raise
+                return [], (member, error)
+            ranges.append(entry)
+            low, least = (0, 0) if entry.high is None else (entry.high + 1, entry.max_bytes + 1)
+        return ranges, None
+
+    def _range(self, member: int, last: int, sizes: tuple[int, int | None], calls: tuple[int, int]) -> Range:
+        """``sizes``: of the buffer; ``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
+        (low, high), (least, most) = sizes, calls
+        synthesis = self.files(member, last, least, most)
+        limit = carried(synthesis)
+        short = limit is not None and all(t.format == "mscclpp-json" for t in self.run.request.targets)
         if limit is not None and short and (high is None or limit < most):
             most = limit
-            high = limit * (chosen.bounds.ranks if request.collective in ("gather", "scatter") else 1)
-            if any(program.carries != limit for program in made.programs.values()):  # some go on for longer
-                made = _files(replace(asked, max_bytes=most), chosen, member, last, clock, progress)
+            blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
+            high = limit * blocks
+            if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
+                synthesis = self.files(member, last, least, most)
         plan_bytes = None if limit is None else min(most or limit, limit)
-        found.append(Range(low, high, least, most, member, made, plan_bytes))
-        low, least = (0, 0) if high is None else (high + 1, most + 1)
-    return found, None
+        return Range(low, high, least, most, member, synthesis, plan_bytes)
 
-
-def _files(
-    asked: Request, chosen: Pool, member: int, last: int, clock: PhaseTimer, progress: Progress
-) -> Synthesis:  # fmt: skip
-    """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
-    candidate, throttling = chosen.candidates[member], chosen.members[member].throttling
-    time_optimality = chosen.time_optimality(member, last)
-    try:
-        return for_candidate(asked, candidate, time_optimality, clock, None, progress, throttling)
-    except HetesynthError as error:
-        others = tuple(t for t in asked.targets if t.format != "mscclpp-json")
-        if error.code != "HS509" or not others:
-            raise
-        return for_candidate(
-            replace(asked, targets=others), candidate, time_optimality, clock, None, progress, throttling
-        )
+    def files(self, member: int, last: int, least: int, most: int) -> Synthesis:
+        """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+        candidate, throttling = self.members.candidates[member], self.members.members[member].throttling
+        time_optimality, targets = self.members.time_optimality(member, last), self.run.request.targets
+        try:
+            spec = ProgramSpec(targets, throttling, least, most)
+            return finished(candidate.solved(self.run, spec, time_optimality))
+        except HetesynthError as error:
+            others = tuple(t for t in targets if t.format != "mscclpp-json")
+            if error.code != "HS509" or not others:
+                raise
+            spec = ProgramSpec(others, throttling, least, most)
+            return finished(candidate.solved(self.run, spec, time_optimality))
 
 
 def _odd(size: int) -> int:
@@ -195,70 +225,70 @@ def _odd(size: int) -> int:
     return size | 1
 
 
-def files(found: Atlas) -> dict[str, bytes]:
+def files(result: Atlas) -> dict[str, bytes]:
     """Every file of the atlas by its name in the folder: programs by target, schedules, index and plot."""
     from hetesynth.report.size_plot import size_plot
 
-    listed: dict[str, bytes] = {}
-    for k, entry in enumerate(found.ranges):
-        for suffix, data in entry.made.files.items():
-            listed[_name(found, k, suffix)] = data
-    title = f"{found.topology.name}: {found.request.collective}, {found.topology.ranks} GPUs"
-    borders = [r.high for r in found.ranges if r.high is not None]
-    listed["bandwidth.svg"] = size_plot(title, _curves(found), borders).encode()
-    listed["index.json"] = (json.dumps(index(found), indent=2) + "\n").encode()
-    return listed
+    contents: dict[str, bytes] = {}
+    for k, entry in enumerate(result.ranges):
+        for suffix, data in entry.synthesis.files.items():
+            contents[_name(result, k, suffix)] = data
+    title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
+    borders = [r.high for r in result.ranges if r.high is not None]
+    contents["bandwidth.svg"] = size_plot(title, _curves(result), borders).encode()
+    contents["index.json"] = (json.dumps(index(result), indent=2) + "\n").encode()
+    return contents
 
 
-def _name(found: Atlas, k: int, suffix: str) -> str:
+def _name(result: Atlas, k: int, suffix: str) -> str:
     """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
-    stem = f"{found.topology.name}-{found.request.collective}-{k}"
-    program = found.ranges[k].made.programs.get(suffix)
+    stem = f"{result.topology.name}-{result.request.collective}-{k}"
+    program = result.ranges[k].synthesis.programs.get(suffix)
     if program is None:
         return f"schedules/{stem}{SCHEDULE_SUFFIX}"
     return f"{program.target.name}/{stem}{suffix}"
 
 
-def _curves(found: Atlas) -> dict[str, list[tuple[int, float]]]:
+def _curves(result: Atlas) -> dict[str, list[tuple[int, float]]]:
     lines: dict[str, list[tuple[int, float]]] = {}
-    sizes = found.pool.sizes
-    for k, entry in enumerate(found.ranges):
-        seconds = found.pool.seconds[entry.member]
-        lines[f"{k}: {found.pool.candidates[entry.member].label}"] = [
+    sizes = result.pool.sizes
+    for k, entry in enumerate(result.ranges):
+        seconds = result.pool.seconds[entry.member]
+        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
             (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
         ]
-    lines["bound"] = [(size, size / found.pool.bounds.seconds(size) / 1e9) for size in sizes]
+    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
     return lines
 
 
-def index(found: Atlas) -> dict[str, Any]:
+def index(result: Atlas) -> dict[str, Any]:
     """The JSON index: ranges with their files and times, the frontier, the topology's features."""
     return {
         "kind": "hetesynth atlas",
         "generator": f"hetesynth {__version__}",
-        "cluster": found.topology.name,
-        "collective": found.request.collective,
-        "ranks": found.topology.ranks,
-        "root": found.pool.candidates[0].problem.collective.root,
+        "cluster": result.topology.name,
+        "collective": result.request.collective,
+        "ranks": result.topology.ranks,
+        "root": result.pool.candidates[0].problem.collective.root,
         "simulated": True,
-        "cut_short": found.cut_short,
-        "ended_by": found.pool.ending,
-        "decided_by_clock": list(found.request.budget.cuts.told()),
-        "targets": [t.name for t in found.request.targets],
-        "warnings": [warned.plain() for warned in found.ranges[0].made.warnings],
-        "topology": features(found.topology, found.pool.bounds),
-        "ranges": [_range(found, k) for k in range(len(found.ranges))],
-        "frontier": frontier(found),
-        "unfit": [{"candidate": label, "reason": why} for label, why in found.unfit],
+        "cut_short": result.cut_short,
+        "ended_by": result.pool.ending,
+        "decided_by_clock": list(result.compilation.budget.cuts.told()),
+        "targets": [t.name for t in result.request.targets],
+        "warnings": [warned.plain() for warned in result.ranges[0].synthesis.warnings],
+        "topology": features(result.topology, result.pool.bounds, result.request.policy.autotune),
+        "ranges": [_range(result, k) for k in range(len(result.ranges))],
+        "frontier": frontier(result),
+        "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
     }
 
 
-def _range(found: Atlas, k: int) -> dict[str, Any]:
-    entry = found.ranges[k]
-    candidate, throttling = found.pool.candidates[entry.member], found.pool.members[entry.member].throttling
+def _range(result: Atlas, k: int) -> dict[str, Any]:
+    entry = result.ranges[k]
+    candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
     inside = [
         j
-        for j, size in enumerate(found.pool.sizes)
+        for j, size in enumerate(result.pool.sizes)
         if entry.low <= size and (entry.high is None or size <= entry.high)
     ]
     return {
@@ -272,30 +302,30 @@ def _range(found: Atlas, k: int) -> dict[str, Any]:
         "chunks": candidate.chunks,
         "steps": candidate.solution.schedule.makespan,
         "lower_bound": candidate.solution.bound.steps,
-        "files": [_name(found, k, suffix) for suffix in entry.made.files],
+        "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
         "throttling": None if throttling is None else throttling.after,
-        "sizes": [_figures(found.pool, entry.member, j) for j in inside],
+        "sizes": [_figures(result.pool, entry.member, j) for j in inside],
     }
 
 
-def _figures(chosen: Pool, i: int, j: int) -> dict[str, Any]:
+def _figures(members: Pool, i: int, j: int) -> dict[str, Any]:
     """What member i takes at size j: its schedule beside the bound, and its program where that was timed."""
-    taken = chosen.program_seconds(i, j)
-    told = {"program_predicted_us": None if taken is None else taken * 1e6}
-    return {**chosen.time_optimality(i, j).figures(), **told}
+    seconds = members.program_seconds(i, j)
+    program = {"program_predicted_us": None if seconds is None else seconds * 1e6}
+    return {**members.time_optimality(i, j).figures(), **program}
 
 
-def frontier(found: Atlas) -> list[dict[str, Any]]:
+def frontier(result: Atlas) -> list[dict[str, Any]]:
     """The members of the pool that no other beats in both latency and bandwidth, the quickest to start first.
 
     ``latency_us``: simulated for no bytes at all. ``us_per_MB``: what one more megabyte costs at the largest size.
     """
-    largest = found.pool.sizes[-1]
+    largest = result.pool.sizes[-1]
     rows = []
-    for i, candidate in enumerate(found.pool.candidates):
-        latency = candidate.clock.timeline(0).makespan
+    for i, candidate in enumerate(result.pool.candidates):
+        latency = candidate.predictor.timeline(0).makespan
         slope = (
-            candidate.clock.timeline(2 * largest).makespan - candidate.clock.timeline(largest).makespan
+            candidate.predictor.timeline(2 * largest).makespan - candidate.predictor.timeline(largest).makespan
         ) / largest
         rows.append((latency, slope, i))
     kept: list[tuple[float, float, int]] = []
@@ -304,12 +334,12 @@ def frontier(found: Atlas) -> list[dict[str, Any]]:
             kept.append((latency, slope, i))
     return [
         {
-            "candidate": found.pool.candidates[i].label,
-            "chunks": found.pool.candidates[i].chunks,
-            "steps": found.pool.candidates[i].solution.schedule.makespan,
+            "candidate": result.pool.candidates[i].label,
+            "chunks": result.pool.candidates[i].chunks,
+            "steps": result.pool.candidates[i].solution.schedule.makespan,
             "latency_us": latency * 1e6,
             "us_per_MB": slope * 1e12,
-            "in_atlas": any(entry.member == i for entry in found.ranges),
+            "in_atlas": any(entry.member == i for entry in result.ranges),
         }
         for latency, slope, i in kept
     ]

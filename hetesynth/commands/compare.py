@@ -1,6 +1,6 @@
 """What strategies take at several sizes: the table users ask for.
 
-In: a request, sizes, names of strategies (``auto``: the tuning run of ``sizing``). Out: a ``Comparison``, every
+In: a request, sizes, names of strategies (``auto``: the tuning run of ``autotune``). Out: a ``Comparison``, every
 figure simulated beside the bound; a strategy that refuses says why.
 """
 
@@ -97,30 +97,32 @@ def compare(
             continue
         rings = request.rings if name == "ring" else ()
         budget = Budget(seconds, request.budget.seed, cuts=whole.inside(name))
-        asked = replace(request, strategy=name, budget=budget, rings=rings)
+        of_strategy = replace(request, strategy=name, rings=rings)
         try:
-            found = _searched(topology, asked, sizes, progress)
+            outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)
         except KeyboardInterrupt:
             if not table:
                 raise
-            found = INTERRUPTED
+            outcome = INTERRUPTED
             interrupted = True
-        if isinstance(found, str):
-            table[name] = _refused(name, sizes, found)
+        if isinstance(outcome, str):
+            table[name] = _refused(name, sizes, outcome)
             continue
-        interrupted = found.interrupted
-        endings.append(found.ending)
-        table[name] = [_entry(name, found, j) for j in range(len(sizes))]
+        interrupted = outcome.interrupted
+        endings.append(outcome.ending)
+        table[name] = [_entry(name, outcome, j) for j in range(len(sizes))]
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     cut_short = interrupted or bool(whole)
     ending = combined(endings, interrupted=interrupted, cut=bool(whole))
     return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told())
 
 
-def _searched(topology: Topology, asked: Request, sizes: Sequence[int], progress: Progress) -> Pool | str:
+def _pool_or_refusal(
+    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress, budget: Budget
+) -> Pool | str:  # fmt: skip
     """What a strategy found, or why it refuses."""
     try:
-        return pool(topology, asked, sizes, progress)
+        return pool(topology, request, sizes, progress, budget=budget)
     except HetesynthError as error:
         if error.code not in ("HS610", "HS611"):
             raise
@@ -131,21 +133,21 @@ def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
     return [Entry(name, size, None, refusal=why) for size in sizes]
 
 
-def _entry(name: str, found: Pool, j: int) -> Entry:
-    """The best of ``found`` at its j-th size."""
-    i = found.best(j)
-    if math.isinf(found.seconds[i][j]):
-        why = INTERRUPTED if found.interrupted else f"{found.sizes[j]} bytes are too few to be cut"
-        return Entry(name, found.sizes[j], None, refusal=why)
-    best = found.candidates[i]
-    return Entry(name, found.sizes[j], found.time_optimality(i, j), best.label, best.chunks)
+def _entry(name: str, members: Pool, j: int) -> Entry:
+    """The best of ``members`` at the j-th size."""
+    i, size = members.best(j), members.sizes[j]
+    if math.isinf(members.seconds[i][j]):
+        why = INTERRUPTED if members.interrupted else f"{size} bytes are too few to be cut"
+        return Entry(name, size, None, refusal=why)
+    best = members.candidates[i]
+    return Entry(name, size, members.time_optimality(i, j), best.label, best.chunks)
 
 
-def curves(found: Comparison) -> dict[str, list[tuple[int, float]]]:
+def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:
     """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
     lines: dict[str, list[tuple[int, float]]] = {}
     bounds: dict[int, float] = {}
-    for entry in found.entries:
+    for entry in comparison.entries:
         if entry.time_optimality is not None and entry.time_optimality.seconds:
             lines.setdefault(entry.strategy, []).append(
                 (entry.size, entry.size / entry.time_optimality.seconds / 1e9)

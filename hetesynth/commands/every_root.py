@@ -20,8 +20,6 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
 from hetesynth.synthesis.search import Progress, silent
 
-LEAST_SECONDS = 0.01  # of a budget: a first schedule is found and verified all the same
-
 
 def for_every_root(request: Request, progress: Progress = silent, warn: Warn = unheard) -> list[Synthesis]:
     """One synthesis a root, in order; the time budget is for all of them together.
@@ -36,27 +34,28 @@ def for_every_root(request: Request, progress: Progress = silent, warn: Warn = u
     text = warning(request, ranks, of_all_roots(request, ranks), "all roots")
     if text is not None:
         warn(text)
-    made: list[Synthesis] = []
+    syntheses: list[Synthesis] = []
+    least = request.policy.compile.first_schedule_seconds
     for root in range(ranks):
         budget = request.budget
         if stopped:
-            budget = replace(budget, seconds=LEAST_SECONDS)
+            budget = replace(budget, seconds=least)
         elif budget.seconds is not None:
             left = started + budget.seconds - now()
-            budget = replace(budget, seconds=max(LEAST_SECONDS, left / (ranks - root)))
-        made.append(synthesize(replace(request, root=root, budget=budget, every_root=True), progress))
-        stopped = stopped or made[-1].solution.ending == "interrupt"
-    return made
+            budget = replace(budget, seconds=max(least, left / (ranks - root)))
+        syntheses.append(synthesize(replace(request, root=root, every_root=True), progress, budget=budget))
+        stopped = stopped or syntheses[-1].solution.ending == "interrupt"
+    return syntheses
 
 
-def write(made: Sequence[Synthesis], stem: Path) -> list[Path]:
+def write(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
     """Every file of every root, ``stem-root3.xml`` and so on, all or none; the paths, root by root."""
     from hetesynth.files.atomic import write_all
 
     paths = {
-        stem.with_name(f"{stem.name}-root{one.request.root}{suffix}"): data
-        for one in made
-        for suffix, data in one.files.items()
+        stem.with_name(f"{stem.name}-root{synthesis.request.root}{suffix}"): data
+        for synthesis in syntheses
+        for suffix, data in synthesis.files.items()
     }
     write_all(paths)
     return list(paths)

@@ -66,7 +66,7 @@ def report_of_synthesis(made: Synthesis) -> Report:
         ("Steps", str(solution.certificate.steps)),
         ("Lower bound", counted(solution.certificate.bound.steps, "step")),
         ("Transfers", f"{len(solution.schedule.transfers):,}"),
-        ("Strategy", made.request.strategy),
+        ("Strategy", made.strategy),
         ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
     )
     if made.choice is not None:

@@ -10,90 +10,119 @@ from dataclasses import replace
 from functools import partial
 
 from hetesynth.autotune.program_ranking import (
-    for_candidate,
+    Ranked,
     program_deadline,
     ranked_programs,
-    sparing,
+    schedule_budget,
     timed_target,
 )
 from hetesynth.compile.addressing import demand_addressable, demand_carried
-from hetesynth.compile.artifacts import UNFIT, Choice, Synthesis, demand_callable, finished
-from hetesynth.compile.phases import PhaseTimer, Warn, unheard
+from hetesynth.compile.artifacts import (
+    UNFIT,
+    Choice,
+    ProgramSpec,
+    SolvedRequest,
+    Synthesis,
+    demand_callable,
+    finished,
+)
+from hetesynth.compile.compilation import Compilation, compilation
+from hetesynth.compile.phases import Warn, unheard
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
-from hetesynth.model.deadline import Cuts, now
+from hetesynth.model.deadline import now
+from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis.search import Progress, silent
 
 
-def synthesize(request: Request, progress: Progress = silent, warn: Warn = unheard) -> Synthesis:
+def synthesize(
+    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None
+) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
+    ``budget``: by default that of the request.
     """
-    from hetesynth.autotune.candidates import strategy_of
     from hetesynth.synthesis.registry import demand_strategy
-    from hetesynth.synthesis.solve import Solver
-    from hetesynth.verify.schedule.judge import schedule_violations
 
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request)
-    clock = PhaseTimer()
-    request = replace(request, budget=replace(request.budget, cuts=Cuts()))
-    if request.size is not None:
-        return _for_size(request, request.size, clock, progress, warn)
-    chunking, problem = load_problem(request, clock)
-    clock.expect(request, problem.ranks, warn)
-    chosen = strategy_of(request, chunking.topology)
-    with clock.phase("search"):
-        oracle = partial(schedule_violations, policy=request.policy.verify)
-        outcome = Solver(chosen, request.budget, oracle, progress, request.policy).solve(problem)
+    run = compilation(request, progress, budget)
+    return _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
+
+
+def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
+    """The schedule of the fewest steps."""
+    from hetesynth.autotune.candidates import strategy_of
+    from hetesynth.synthesis.solve import Solver
+    from hetesynth.verify.schedule.judge import schedule_violations
+
+    request, timer = run.request, run.timer
+    chunking, problem = load_problem(request, timer)
+    timer.expect(request, problem.ranks, warn, run.budget)
+    strategy = strategy_of(request, chunking.topology)
+    with timer.phase("search"):
+        record = run.decisions.inside("steps")
+        solver = Solver(strategy, run.budget, schedule_violations, run.progress, request.policy, record)
+        outcome = solver.solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
         case GaveUp(reason=reason):
             way_out = "raise --time-budget or --max-peers, or use --strategy auto"
-            late = " in the time budget" if request.budget.cuts else ""
+            late = " in the time budget" if run.budget.cuts else ""
             raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
-    clock.phases["bound"] = outcome.bound_seconds
-    clock.phases["search"] -= outcome.bound_seconds
-    return finished(request, chunking, problem, outcome, clock, progress)
+    timer.phases["bound"] = outcome.bound_seconds
+    timer.phases["search"] -= outcome.bound_seconds
+    programs = ProgramSpec(request.targets)
+    return finished(SolvedRequest(run, request.strategy, chunking, problem, outcome, programs))
 
 
-def _for_size(request: Request, size: int, clock: PhaseTimer, progress: Progress, warn: Warn) -> Synthesis:
+def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
     from hetesynth.autotune.tuning import tune
     from hetesynth.synthesis.interrupts import finishing
 
-    started = now()
+    request, timer, started = run.request, run.timer, now()
     demand_addressable(request, size)
-    with clock.phase("parse"):
+    with timer.phase("parse"):
         topology = load_topology(request.topology)
-    clock.expect(request, topology.ranks, warn)
-    with clock.phase("search"):
-        programs = timed_target(request) is not None
-        held = tune(topology, sparing(request), size, progress, programs=programs)
+    timer.expect(request, topology.ranks, warn, run.budget)
+    with timer.phase("search"):
+        programs, part = timed_target(request) is not None, schedule_budget(request, run.budget)
+        tuning = tune(
+            topology, request, size, run.progress, programs=programs, budget=part, decisions=run.decisions
+        )
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
-    with finishing(), clock.phase("predict"):
-        deadline = program_deadline(request.budget, started)
-        ranked = ranked_programs(topology, request, held.candidates, held.size, deadline)
-    for found in ranked:
-        candidate, throttling = found.candidate, found.throttling
-        short = held.interrupted or bool(request.budget.cuts)
-        ending = "time" if short and not held.cut_short else held.ending
-        choice = Choice(candidate.label, len(held.tried), short, tuple(unfit), ending)
+    with finishing(), timer.phase("predict"):
+        deadline = program_deadline(run.budget, started, request.policy.autotune)
+        ranked = ranked_programs(topology, request, tuning.candidates, tuning.size, deadline, run.decisions)
+    record = run.decisions.inside("files")
+    for place, entry in enumerate(ranked):
+        candidate = entry.candidate
+        short = tuning.interrupted or bool(run.budget.cuts)
+        ending = "time" if short and not tuning.cut_short else tuning.ending
+        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending)
+        record.note(candidate.label, "chosen", _why_chosen(entry, place))
         try:
-            made = for_candidate(
-                request, candidate, held.time_optimality(candidate), clock, choice, progress, throttling
-            )
-            demand_carried(made, size)
-            return made if made.program_seconds else replace(made, program_seconds=found.seconds)
+            spec = ProgramSpec(request.targets, entry.throttling)
+            synthesis = finished(candidate.solved(run, spec, tuning.time_optimality(candidate), choice))
+            demand_carried(synthesis, size)
+            return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=entry.seconds)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
             refusal = refusal or error
             unfit.append((candidate.label, candidate.seconds, error.message))
+            record.note(candidate.label, "refused", error.message)
     raise refusal or InternalError("a tuning run without candidates")
+
+
+def _why_chosen(entry: Ranked, place: int) -> str:
+    kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
+    next_best = "the quickest" if place == 0 else "the quickest that fits the targets so far"
+    return f"{next_best}, its {kind} takes {seconds * 1e6:,.4g} us"

@@ -1,7 +1,8 @@
 """From a schedule to judged files.
 
-In: a request, a problem and a schedule for it. Out: a ``Synthesis``: the schedule replayed, its bound rechecked,
-every program read back and executed, and the bytes of all files; nothing is written before all of it is there.
+In: a ``SolvedRequest``: a problem, a schedule for it, and which programs are wanted. Out: a ``Synthesis``: the
+schedule replayed, its bound rechecked, every program read back and executed, and the bytes of all files; nothing
+is written before all of it is there.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from typing import TYPE_CHECKING
 
 from hetesynth import __version__
 from hetesynth.chunking import Chunking
+from hetesynth.compile.compilation import Compilation
 from hetesynth.compile.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
 from hetesynth.compile.over_nics import network_warnings
 from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import MANY_RANKS, RECHECK_SECONDS, recheck_bound
+from hetesynth.compile.problem import recheck_bound
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
+from hetesynth.model.decisions import Decision
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.target import MAX_PROGRAM_NAME
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.synthesis.search import Ending, Progress, silent
+from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
-
-PROGRAM_TRANSFERS = (150, 5_000)  # of a schedule whose program is simulated too: unasked, and for a size
 
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
@@ -50,18 +51,48 @@ class Choice:
     ending: Ending = "tried"
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
+    which sizes, both ends included, as the runtime counts (0: no limit)."""
+
+    targets: tuple[Target, ...]
+    throttling: Throttling | None = None
+    min_bytes: int = 0
+    max_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SolvedRequest:
+    """A schedule that was found, from which files are made. ``strategy``: what found it. ``time_optimality`` and
+    ``choice``: of a schedule for a size; else None, and the time is that of the size that the chunks make."""
+
+    compilation: Compilation
+    strategy: str
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    programs: ProgramSpec
+    time_optimality: TimeOptimality | None = None
+    choice: Choice | None = None
+
+
 @dataclass(frozen=True)
 class Synthesis:
-    """A verified schedule and its verified programs, ready to be written."""
+    """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
+    ``targets``: those that programs were made for, where any were."""
 
     request: Request
+    strategy: str
+    targets: tuple[Target, ...]
+    budget: Budget
     topology: Topology
     chunking: Chunking
     problem: Problem
     solution: Solution
     programs: dict[str, Emitted]  # suffix -> a program
     files: dict[str, bytes]  # suffix -> contents of every file, programs first
-    clock: PhaseTimer
+    timer: PhaseTimer
     recheck: Recheck  # of the bound
     time_optimality: TimeOptimality
     choice: Choice | None = None  # for a size
@@ -69,120 +100,144 @@ class Synthesis:
     cut_short: bool = False  # the clock or Ctrl-C decided something: another run may give other files
     ending: Ending = "tried"
     decided_by_clock: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def chunks(self) -> int:
+        """Per rank."""
+        return self.problem.collective.chunks_per_rank
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Where the programs hang, and which calls run them that should not."""
         if not self.programs:
             return ()
-        asked, root = self.request, self.problem.collective.root
+        request, root = self.request, self.problem.collective.root
         hangs = network_warnings(self.programs.values())
-        return call_warnings(asked.targets, asked.collective, root, every=asked.every_root) + hangs
+        return call_warnings(self.targets, request.collective, root, every=request.every_root) + hangs
 
 
 def demand_callable(request: Request) -> None:
     """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
-    for wanted in request.targets:
-        demand_collective(wanted, request.collective)
+    for target in request.targets:
+        demand_collective(target, request.collective)
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=request.single_root or request.every_root)
 
 
-def finished(
-    request: Request, chunking: Chunking, problem: Problem, solution: Solution, clock: PhaseTimer,
-    progress: Progress = silent, known: TimeOptimality | None = None, choice: Choice | None = None,
-    throttling: Throttling | None = None,
-) -> Synthesis:  # fmt: skip
-    """A schedule that was found becomes judged files. ``known``: its time, where that was predicted already."""
-    from hetesynth.compile.least_time import told_unasked
-    from hetesynth.compile.time_optimality import implied_size, time_optimality
+def finished(solved: SolvedRequest) -> Synthesis:
+    """A schedule that was found becomes judged files."""
     from hetesynth.synthesis.interrupts import finishing
-    from hetesynth.verify.schedule.judge import schedule_violations
 
+    timer, request, problem, solution = _parts(solved)
     with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
-        with clock.phase("verify"):
-            _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
-            seconds = min(RECHECK_SECONDS, request.budget.seconds or math.inf)
-            rechecked = recheck_bound(problem, solution.bound, seconds, request.budget.cuts)
-            _demand_clean(list(rechecked.violations), "bound")
-        with clock.phase("predict"):
-            size = implied_size(problem, chunking.chunk_bytes)
-            unasked = told_unasked(request.budget.seconds)
-            timed = known or time_optimality(chunking.topology, problem, solution.schedule, size, unasked)
-        progress("lowering", solution.schedule.makespan)
-        programs: dict[str, Emitted] = {}
-        if not request.schedule_only:
-            programs = _programs(problem, solution, chunking, request, clock, timed.size, throttling)
+        rechecked = _verified(solved)
+        with timer.phase("predict"):
+            optimality = solved.time_optimality or _implied_time(solved)
+        solved.compilation.progress("lowering", solution.schedule.makespan)
+        programs = {} if request.schedule_only else _programs(solved, optimality.size)
         files = {suffix: program.data for suffix, program in programs.items()}
-        with clock.phase("lower"):
-            files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, chunking)
-        with clock.phase("predict"):
-            most = PROGRAM_TRANSFERS[request.size is not None]
-            told = len(solution.schedule.transfers) <= most
-            taken = _program_seconds(chunking.topology, programs, timed.size) if told else None
+        with timer.phase("lower"):
+            files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, solved.chunking)
+        with timer.phase("predict"):
+            program_seconds = _program_seconds(solved, programs, optimality.size)
         return Synthesis(
-            request, chunking.topology, chunking, problem, solution, programs, files, clock, rechecked, timed,
-            choice, taken, *_ended(request.budget, solution, choice),
+            request, solved.strategy, solved.programs.targets, solved.compilation.budget, solved.chunking.topology,
+            solved.chunking, problem, solution, programs, files, timer, rechecked, optimality, solved.choice,
+            program_seconds, *_ended(solved), tuple(solved.compilation.decisions.entries),
         )  # fmt: skip
 
 
-def _ended(budget: Budget, solution: Solution, choice: Choice | None) -> tuple[bool, Ending, tuple[str, ...]]:
+def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:
+    return solved.compilation.timer, solved.compilation.request, solved.problem, solved.solution
+
+
+def _verified(solved: SolvedRequest) -> Recheck:
+    """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
+    from hetesynth.verify.schedule.judge import schedule_violations
+
+    timer, request, problem, solution = _parts(solved)
+    budget = solved.compilation.budget
+    with timer.phase("verify"):
+        _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
+        seconds = min(request.policy.compile.recheck_seconds, budget.seconds or math.inf)
+        rechecked = recheck_bound(problem, solution.bound, seconds, budget.cuts)
+        _demand_clean(list(rechecked.violations), "bound")
+    return rechecked
+
+
+def _implied_time(solved: SolvedRequest) -> TimeOptimality:
+    """The time for the size that the chunks make, where simulating it takes no longer than the search may."""
+    from hetesynth.compile.least_time import predicted_unasked
+    from hetesynth.compile.time_optimality import implied_size, time_optimality
+
+    _, request, problem, solution = _parts(solved)
+    size = implied_size(problem, solved.chunking.chunk_bytes)
+    most = predicted_unasked(solved.compilation.budget.seconds, request.policy.compile)
+    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, most)
+
+
+def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
     """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
+    solution, choice, cuts = solved.solution, solved.choice, solved.compilation.budget.cuts
     ending = solution.ending if choice is None else choice.ending
-    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(budget.cuts)
-    return short, ending, budget.cuts.told()
+    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(cuts)
+    return short, ending, cuts.told()
 
 
-def _program_seconds(topology: Topology, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first program takes, simulated from its bytes; None where there is none."""
+def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
+    """What the first program takes, simulated from its bytes; None where there is none or it is too large."""
     from hetesynth.compile.plan_predictor import first_predictor
     from hetesynth.compile.predictors import CostOptions
 
-    found = first_predictor(topology, programs, CostOptions())
-    return None if found is None else found.timeline(size).makespan
+    policy = solved.compilation.request.policy.compile
+    sized = solved.time_optimality is not None
+    most = policy.max_program_transfers if sized else policy.max_program_transfers_unasked
+    if len(solved.solution.schedule.transfers) > most:
+        return None
+    predictor = first_predictor(solved.chunking.topology, programs, CostOptions())
+    return None if predictor is None else predictor.timeline(size).makespan
 
 
-def _programs(
-    problem: Problem, solution: Solution, chunking: Chunking, request: Request, clock: PhaseTimer,
-    size: int, throttling: Throttling | None = None,
-) -> dict[str, Emitted]:  # fmt: skip
-    """Lower, write to memory, read back and execute: every program, one after the other. ``size``: for which the
-    quicker receives are taken."""
+def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
+    """Every program by its suffix, lowered and judged."""
     from hetesynth.compile.fused_receives import emitted
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
+    timer, request, problem, solution = _parts(solved)
+    spec, topology = solved.programs, solved.chunking.topology
     programs: dict[str, Emitted] = {}
-    for wanted, in_place, suffix in variants(request.targets, problem.collective.name):
-        backend = FORMATS[wanted.format]
-        name = _program_name(chunking.topology.name, problem, "inplace" if in_place else "")
-        with clock.phase("lower"):
-            servers = chunking.topology.servers
+    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
+        name = _program_name(topology.name, problem, "inplace" if in_place else "")
+        with timer.phase("lower"):
             options = LoweringOptions(
-                name, in_place, not in_place, profile=wanted, servers=servers,
-                min_bytes=request.min_bytes, max_bytes=request.max_bytes, throttling=throttling,
-                policy=request.policy.lowering,
+                name, in_place, not in_place, profile=target, servers=topology.servers,
+                min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
             )  # fmt: skip
-            programs[suffix] = emitted(chunking.topology, problem, solution.schedule, size, options)
-            if problem.ranks > MANY_RANKS:
+            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, request.policy.compile)
+            if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
-        with clock.phase("verify"):
-            found = backend.judge(programs[suffix].data, name, problem, wanted, servers)
-            _demand_clean(found, f"program {name}{suffix}")
+        with timer.phase("verify"):
+            judge = FORMATS[target.format].judge
+            violations = judge(programs[suffix].data, name, problem, target, topology.servers)
+            _demand_clean(violations, f"program {name}{suffix}")
     return programs
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
-    asked = problem.collective
-    root = "" if asked.root is None else f"root{asked.root}"
-    parts = [asked.name, f"c{asked.chunks_per_rank}", root, kind]
+    """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
+    from hetesynth.lowering.msccl.xml_writer import MAX_NAME
+
+    collective = problem.collective
+    root = "" if collective.root is None else f"root{collective.root}"
+    parts = [collective.name, f"c{collective.chunks_per_rank}", root, kind]
     what = "_".join(p for p in parts if p)
     return f"{cluster[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
 
 
-def _demand_clean(found: list[Violation], what: str) -> None:
-    if found:
-        raise InternalError(f"the {what} does not verify ({len(found)} findings): {found[0].message}")
+def _demand_clean(violations: list[Violation], what: str) -> None:
+    if violations:
+        raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")
 
 
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
@@ -207,6 +262,6 @@ def write(synthesis: Synthesis, stem: Path) -> list[Path]:
     from hetesynth.files.atomic import write_all
 
     paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
-    with synthesis.clock.phase("write"):
+    with synthesis.timer.phase("write"):
         write_all(paths)
     return list(paths)

@@ -1,6 +1,6 @@
 """Whether a program forwards and adds in its receives (rcs, rrc, rrs, rrcs) is chosen by time.
 
-In: a schedule, a size, and how it is lowered for a target. Out: the ways to lower it, the one to write first. A
+In: a schedule, a size, and how it is lowered for a target. Out: variants of lowering it, the one to write first. A
 fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until what
 it sends has gone; plain instructions let the next message in meanwhile (docs/decisions/0007).
 """
@@ -18,18 +18,19 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.compile import CompilePolicy
 
 if TYPE_CHECKING:
     from hetesynth.compile.formats import Emitted
 
-MAX_TIMED = 10_000  # transfers of a schedule both of whose programs are timed, which takes some seconds
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
 
 @dataclass(frozen=True)
 class LoweringVariant:
-    """A way to lower a schedule; ``seconds``: what its program takes, None where that is not known; ``note``: why
-    it is this one, empty where there was no choice."""
+    """One variant of lowering a schedule; ``seconds``: what its program takes, None where that is not known;
+    ``note``: why it is this one, empty where there was no choice."""
 
     options: LoweringOptions
     seconds: float | None = None
@@ -37,76 +38,82 @@ class LoweringVariant:
 
 
 def lowering_variants(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> list[LoweringVariant]:
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    policy: CompilePolicy = DEFAULT.compile,
+) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
-    Both with and without fused receives are timed for schedules of up to ``MAX_TIMED`` transfers. Past that they
-    come first: which is quicker varies there, and they are a third fewer instructions where data is added.
+    Both with and without fused receives are timed for schedules of up to ``max_both_receives`` transfers. Past
+    that they come first: which is quicker varies there, and they are a third fewer instructions where data is
+    added.
     """
     if not (options.profile.ops > PLAIN_OPS and options.passes.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, passes=replace(options.passes, fuse=False))
-    if len(schedule.transfers) > MAX_TIMED:
-        told = f"fused receives: past {MAX_TIMED:,} transfers programs are not timed to choose"
-        untold = "no fused receives: with them the program does not fit"
-        return [LoweringVariant(options, None, told), LoweringVariant(plain, None, untold)]
-    one, two = _program(problem, schedule, options), _program(problem, schedule, plain)
-    if one is None or two is None:
-        if one is None and two is not None:
+    most = policy.max_both_receives
+    if len(schedule.transfers) > most:
+        untimed = f"fused receives: past {most:,} transfers programs are not timed to choose"
+        misfit = "no fused receives: with them the program does not fit"
+        return [LoweringVariant(options, None, untimed), LoweringVariant(plain, None, misfit)]
+    fusing, separating = _program(problem, schedule, options), _program(problem, schedule, plain)
+    if fusing is None or separating is None:
+        if fusing is None and separating is not None:
             return [LoweringVariant(plain, None, "no fused receives: with them the program does not fit")]
-        note = "fused receives: without them the program does not fit" if one is not None else ""
+        note = "fused receives: without them the program does not fit" if fusing is not None else ""
         return [LoweringVariant(options, None, note)]
-    if not _fuses(one):
+    if not _fuses(fusing):
         return [LoweringVariant(options)]
-    clocks = [ProgramPredictor(topology, program, target=options.profile) for program in (one, two)]
-    fused, separate = (clock.timeline(size).makespan for clock in clocks)
-    told = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
+    predictors = [ProgramPredictor(topology, program, target=options.profile) for program in (fusing, separating)]
+    fused, separate = (predictor.timeline(size).makespan for predictor in predictors)
+    times = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
     if separate < fused * (1 - EQUAL):
-        return [LoweringVariant(plain, separate, f"no fused receives: {told}"), LoweringVariant(options, fused)]
-    return [LoweringVariant(options, fused, f"fused receives: {told}"), LoweringVariant(plain, separate)]
+        return [LoweringVariant(plain, separate, f"no fused receives: {times}"), LoweringVariant(options, fused)]
+    return [LoweringVariant(options, fused, f"fused receives: {times}"), LoweringVariant(plain, separate)]
 
 
 def emitted(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> Emitted:
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    policy: CompilePolicy = DEFAULT.compile,
+) -> Emitted:  # fmt: skip
     """The file for ``options.profile`` with whichever receives are better for ``size`` bytes.
 
-    Raises HetesynthError as lowering does, where no way fits.
+    Raises HetesynthError as lowering does, where no variant fits.
     """
     from hetesynth.compile.formats import FORMATS
 
     backend = FORMATS[options.profile.format]
     if options.profile.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *ways, last = lowering_variants(topology, problem, schedule, size, options)
-    for way in ways:
+    *others, last = lowering_variants(topology, problem, schedule, size, options, policy)
+    for variant in others:
         try:
-            return _noting(backend.emit(problem, schedule, way.options), way.note)
+            return _noting(backend.emit(problem, schedule, variant.options), variant.note)
         except HetesynthError:
             continue
     return _noting(backend.emit(problem, schedule, last.options), last.note)
 
 
 def seconds(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> float | None:
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    policy: CompilePolicy = DEFAULT.compile,
+) -> float | None:  # fmt: skip
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
-    for way in lowering_variants(topology, problem, schedule, size, options):
-        if way.seconds is not None:
-            return way.seconds
-        program = _program(problem, schedule, way.options)
+    for variant in lowering_variants(topology, problem, schedule, size, options, policy):
+        if variant.seconds is not None:
+            return variant.seconds
+        program = _program(problem, schedule, variant.options)
         if program is not None:
             return ProgramPredictor(topology, program, target=options.profile).timeline(size).makespan
     return None
 
 
-def clock(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
-) -> ProgramPredictor | None:
-    """What tells the time, at any size, of the program that ``emitted`` writes for ``size`` bytes."""
-    for way in lowering_variants(topology, problem, schedule, size, options):
-        program = _program(problem, schedule, way.options)
+def program_predictor(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    policy: CompilePolicy = DEFAULT.compile,
+) -> ProgramPredictor | None:  # fmt: skip
+    """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
+    for variant in lowering_variants(topology, problem, schedule, size, options, policy):
+        program = _program(problem, schedule, variant.options)
         if program is not None:
             return ProgramPredictor(topology, program, target=options.profile)
     return None
@@ -125,5 +132,5 @@ def _fuses(program: Program) -> bool:
     )
 
 
-def _noting(made: Emitted, note: str) -> Emitted:
-    return replace(made, notes=(*made.notes, note)) if note else made
+def _noting(program: Emitted, note: str) -> Emitted:
+    return replace(program, notes=(*program.notes, note)) if note else program

@@ -3,52 +3,24 @@
 In: what is asked for and the number of ranks. Out: seconds by phase. The budget is for the search; before it the
 problem and its bound have to be there, with it comes at least one schedule, and after it stand the judges and the
 programs. Each of these grows with the transfers, of which there are about as many as there are deliveries.
-``PRICES`` holds all figures: seconds on one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of
-alltoall on 128 and 256 GPUs in servers of 8 H20, and of allreduce and reduce-scatter on 64 and 128. Expect a
-factor of 1.5 either way on such clusters. It may be several times as much where other work shares the cores, where
+``PhasePrices`` of the policy holds all figures, and says what they were fitted to. Expect a factor of 1.5 either
+way on such clusters. It may be several times as much where other work shares the cores, where
 links share many groups, where programs fit the target only after many drafts (few NICs, servers of different
-sizes), and with a size, for which several ways may be tried.
+sizes), and with a size, for which several candidates may be tried.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetesynth.model.collective import REDUCING, CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.compile import CompilePolicy
 
 if TYPE_CHECKING:
     from hetesynth.compile.request import Request
-
-if TYPE_CHECKING:
-    from hetesynth.compile.request import Request
-
-WORTH_TELLING = 3.0  # seconds; less than that nobody waits for
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Seconds for each unit of work.
-
-    ``start``: imports and parsing. ``problem``: capacities and bound, for each pair of ranks. ``schedule``: one
-    greedy round, for each transfer and 100 ranks. ``replay``: the judge of schedules, for each transfer.
-    ``lower``, ``judge``: one program, for each transfer. ``predict``: one simulation of the schedule, for each
-    transfer. ``adding``: times as much for the programs of collectives that add. ``composed``: times as much for
-    the bound of allreduce, which is that of three problems.
-    """
-
-    start: float = 0.7
-    problem: float = 8.0e-5
-    schedule: float = 3.0e-5
-    replay: float = 1.0e-5
-    lower: float = 6.1e-5
-    judge: float = 5.8e-5
-    predict: float = 1.9e-4
-    adding: float = 2.0
-    composed: float = 2.5
-
-
-PRICES = Prices()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +35,27 @@ class LeastTime:
         return sum(seconds for _, seconds in self.phases)
 
 
-def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTime:
-    """What ``request`` takes at least on a cluster of ``ranks`` GPUs."""
+def least_time(
+    request: Request, ranks: int, *, sized: bool | None = None, schedule_only: bool | None = None,
+    budget: Budget | None = None,
+) -> LeastTime:  # fmt: skip
+    """What ``request`` takes at least on a cluster of ``ranks`` GPUs.
+
+    ``sized``: whether the time is predicted in any case, by default where a size is stated. ``schedule_only``:
+    whether no programs are made, by default as the request says. ``budget``: by default that of the request.
+    """
     from hetesynth.compile.formats import variants
 
+    prices = request.policy.compile.prices
     number = transfers(request.collective, ranks, request.chunks)
-    programs = 0.0 if request.schedule_only else float(len([*variants(request.targets, request.collective)]))
+    bare = request.schedule_only if schedule_only is None else schedule_only
+    programs = 0.0 if bare else float(len([*variants(request.targets, request.collective)]))
     programs *= prices.adding if request.collective in REDUCING else 1.0
     problems = prices.composed if request.collective == "allreduce" else 1.0
-    simulated = request.size is not None or number <= told_unasked(request.budget.seconds, prices)
+    simulated = request.size is not None if sized is None else sized
+    simulated = simulated or number <= predicted_unasked(
+        (budget or request.budget).seconds, request.policy.compile
+    )
     return LeastTime((
         ("parse", prices.start),
         ("bound", prices.problem * problems * ranks**2),
@@ -82,36 +66,38 @@ def least_time(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTi
     ))  # fmt: skip
 
 
-def of_all_roots(request: Request, ranks: int, prices: Prices = PRICES) -> LeastTime:
+def of_all_roots(request: Request, ranks: int) -> LeastTime:
     """What a rooted ``request`` takes at least for all roots, one after the other."""
-    one = least_time(request, ranks, prices)
-    return LeastTime(tuple((name, s if name == "parse" else ranks * s) for name, s in one.phases))
+    single = least_time(request, ranks)
+    return LeastTime(tuple((name, s if name == "parse" else ranks * s) for name, s in single.phases))
 
 
-def told_unasked(budget: float | None, prices: Prices = PRICES) -> int:
+def predicted_unasked(budget: float | None, policy: CompilePolicy = DEFAULT.compile) -> int:
     """Transfers up to which a schedule is simulated though nobody asked: that takes less than the budget."""
-    from hetesynth.compile.time_optimality import MAX_TRANSFERS
+    most = policy.max_predicted_unasked
+    return most if budget is None else min(most, int(max(budget, 1.0) / policy.prices.predict))
 
-    return MAX_TRANSFERS if budget is None else min(MAX_TRANSFERS, int(max(budget, 1.0) / prices.predict))
 
-
-def warning(request: Request, ranks: int, least: LeastTime, what: str = "") -> str | None:
+def warning(
+    request: Request, ranks: int, least: LeastTime, what: str = "", budget: Budget | None = None
+) -> str | None:  # fmt: skip
     """What to say before the search where the budget is less than the least time; None where nothing is.
 
-    ``what``: is made of the collective, where that is more than one schedule.
+    ``what``: is made of the collective, where that is more than one schedule. ``budget``: by default that of the
+    request.
     """
-    budget = request.budget.seconds
-    if budget is None or least.seconds <= max(budget, WORTH_TELLING):
+    seconds = (budget or request.budget).seconds
+    if seconds is None or least.seconds <= max(seconds, request.policy.compile.least_time_worth_telling):
         return None
     of = f", {what}" if what else ""
-    said = (
+    text = (
         f"{ranks} GPUs, {request.collective}{of}: about {least.seconds:.0f} s are needed whatever the budget; "
-        f"{budget:g} s are for the search alone"
+        f"{seconds:g} s are for the search alone"
     )
     if request.schedule_only or what:
-        return said
-    bare = least_time(replace(request, schedule_only=True), ranks).seconds
-    return f"{said}; --schedule-only needs about {bare:.0f} s"
+        return text
+    bare = least_time(request, ranks, schedule_only=True, budget=budget).seconds
+    return f"{text}; --schedule-only needs about {bare:.0f} s"
 
 
 ROOTED_ALIKE: tuple[CollectiveName, ...] = ("broadcast", "reduce", "gather", "scatter")

@@ -42,15 +42,15 @@ class PhaseTimer:
         """Seconds spent beyond ``budget``."""
         return 0.0 if budget.seconds is None else max(0.0, self.total - budget.seconds)
 
-    def expect(self, request: Request, ranks: int, warn: Warn) -> None:
-        """Work out the least time of ``request``, and say so where the budget is less."""
+    def expect(self, request: Request, ranks: int, warn: Warn, budget: Budget) -> None:
+        """Work out the least time of ``request``, and say so where ``budget`` is less."""
         from hetesynth.compile.least_time import least_time, warning
 
-        self.least = least_time(request, ranks)
-        text = warning(request, ranks, self.least)
+        self.least = least_time(request, ranks, budget=budget)
+        text = warning(request, ranks, self.least, budget=budget)
         if text is not None:
             warn(text)
 
 
 def unheard(text: str) -> None:
-    """Nobody wants to be warned."""
+    """A listener that ignores warnings."""

@@ -5,7 +5,7 @@ In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and wha
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,18 +16,41 @@ from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound
+from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import Cuts
 from hetesynth.model.problem import Problem
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.policy import DEFAULT
 
 if TYPE_CHECKING:
     from hetesynth.verify.bounds.judge import Recheck
 
-MANY_RANKS = 64  # up to here a program has a thread block for every peer
 
-PEER_SHARE = Fraction(3, 4)  # of the thread blocks, beyond: leaves some for second channels and copies
+@dataclass(frozen=True, slots=True)
+class ProblemFactory:
+    """The problems of one request on one topology: they differ in their capacities and chunks per rank."""
 
-RECHECK_SECONDS = 10.0  # what a second solver gets for the query that proves a bound
+    topology: Topology
+    request: Request
+
+    def collective(self, chunks: int = 1) -> Collective:
+        """What is asked for, with ``chunks`` chunks per rank. HetesynthError where the root does not fit."""
+        return collective(self.request.collective, self.topology.ranks, chunks, self.request.root)
+
+    @property
+    def root(self) -> Rank | None:
+        """The root, where the collective has one."""
+        return self.collective().root
+
+    def problem(self, chunking: Chunking, chunks: int | None = None) -> Problem:
+        """The problem with these capacities; ``chunks`` per rank, by default those of the request."""
+        request, ranks, policy = self.request, self.topology.ranks, self.request.policy.compile
+        goal = self.collective(request.chunks if chunks is None else chunks)
+        step = request.exclusion == "step" or (request.exclusion == "auto" and goal.name == "allreduce")
+        peers = request.max_peers
+        if peers is None and ranks > policy.many_ranks and not request.schedule_only:
+            peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
+        return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
 
 
 def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
@@ -35,15 +58,16 @@ def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
     return chunk(load_topology(path), options)
 
 
-def load_problem(request: Request, clock: PhaseTimer) -> tuple[Chunking, Problem]:
+def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:
     """Parse and quantize: from the topology file to the problem."""
-    with clock.phase("parse"):
+    with timer.phase("parse"):
         topology = load_topology(request.topology)
-    with clock.phase("chunking"):
-        collective(request.collective, topology.ranks, request.chunks, request.root)  # does the root fit?
+    with timer.phase("chunking"):
+        factory = ProblemFactory(topology, request)
+        factory.collective(request.chunks)  # does the root fit?
         demand_several_ranks(topology)
         chunking = chunk(topology, request.chunking)
-        return chunking, problem_of(request, chunking)
+        return chunking, factory.problem(chunking)
 
 
 def demand_several_ranks(topology: Topology) -> None:
@@ -52,17 +76,6 @@ def demand_several_ranks(topology: Topology) -> None:
         raise HetesynthError(
             "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
         )
-
-
-def problem_of(request: Request, chunking: Chunking) -> Problem:
-    """The problem of ``request`` with these capacities."""
-    ranks = chunking.topology.ranks
-    wanted = collective(request.collective, ranks, request.chunks, request.root)
-    step = request.exclusion == "step" or (request.exclusion == "auto" and wanted.name == "allreduce")
-    peers = request.max_peers
-    if peers is None and ranks > MANY_RANKS and not request.schedule_only:
-        peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
-    return chunking.problem(wanted, exclusive_reduction=step and wanted.reduces, max_peers=peers)
 
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
@@ -78,7 +91,7 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float = RECHECK_SECONDS, cuts: Cuts | None = None
+    problem: Problem, bound: LowerBound, seconds: float = DEFAULT.compile.recheck_seconds, cuts: Cuts | None = None
 ) -> Recheck:  # fmt: skip
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
 

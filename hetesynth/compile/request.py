@@ -1,6 +1,7 @@
 """What the user asks for.
 
-In: options of the command line. Out: a ``Request``, which every stage reads and none changes.
+In: options of the command line. Out: a ``Request``, made once for a command; every stage reads it, none changes
+it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,7 @@ class Request:
     ``single_root``: the user's promise that all calls have this root, which is demanded where a runtime does not
     look at it; ``every_root``: there are requests for the other roots as well.
     ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too unless
-    ``chunks_stated``. ``rings``: NCCL's own, for strategy ring. ``min_bytes``, ``max_bytes`` (0: no limit): what
-    programs are to be used for, both ends included, as the runtime counts.
+    ``chunks_stated``. ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
     """
 
@@ -47,13 +47,11 @@ class Request:
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
     exclusion: Exclusion = "auto"
     schedule_only: bool = False  # no programs: for clusters past what a program can hold
-    max_peers: int | None = None  # of a rank; by default what thread blocks allow, past MANY_RANKS ranks
+    max_peers: int | None = None  # of a rank; by default what thread blocks allow, past the policy's many_ranks
     targets: tuple[Target, ...] = (PORTABLE,)
     single_root: bool = False
     every_root: bool = False
     size: int | None = None
     chunks_stated: bool = False
     rings: tuple[RingFile, ...] = ()
-    min_bytes: int = 0
-    max_bytes: int = 0
     policy: Policy = DEFAULT

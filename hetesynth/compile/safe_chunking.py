@@ -15,15 +15,14 @@ from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import Capacity, Chunking, chunk
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
-
-MAX_MULTIPLE = 4  # of the reference time
-LITTLE = 0.005  # loss of bandwidth that is not worth a longer step
-MAX_RANKS = 64  # up to here reference times are compared
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.compile import CompilePolicy
 
 
 def safe_chunking(
-    topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float
-) -> Chunking:
+    topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float,
+    policy: CompilePolicy = DEFAULT.compile,
+) -> Chunking:  # fmt: skip
     """Capacities rounded down, of the shortest step that loses little, or else of the one that loses least.
 
     ``ideal``: seconds for each byte that the collective takes at least on the topology as it is.
@@ -31,37 +30,38 @@ def safe_chunking(
     bare = replace(topology, links=tuple(replace(link, latency=Fraction(0)) for link in topology.links))
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
-    for multiple in range(1, MAX_MULTIPLE + 1):
-        made = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
-        if topology.ranks > MAX_RANKS:
-            return replace(made, topology=topology)
-        bounds = time_bounds(_as_promised(bare, made), name, root)
+    for multiple in range(1, policy.max_step_multiple + 1):
+        rounded = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
+        if topology.ranks > policy.max_compared_ranks:
+            return replace(rounded, topology=topology)
+        bounds = time_bounds(_as_promised(bare, rounded), name, root)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
-        if best is None or loss < best[0] - LITTLE:
-            best = loss, replace(made, topology=topology)
-        if loss <= LITTLE:
+        if best is None or loss < best[0] - policy.little_bandwidth:
+            best = loss, replace(rounded, topology=topology)
+        if loss <= policy.little_bandwidth:
             break
     return best[1] if best else paper
 
 
-def _as_promised(topology: Topology, made: Chunking) -> Topology:
+def _as_promised(topology: Topology, rounded: Chunking) -> Topology:
     """The topology with the rates that the capacities stand for, where a step lasts until all bytes are there."""
     limits: list[Wire | SharedGroup] = [*topology.wires, *topology.groups]
     lasts = [
-        Fraction(known.chunks * made.chunk_bytes, known.lanes) / limit.bandwidth
-        for limit, known in zip(limits, [*made.wires, *made.groups], strict=True)
-        if known is not None and limit.bandwidth is not None
+        Fraction(capacity.chunks * rounded.chunk_bytes, capacity.lanes) / limit.bandwidth
+        for limit, capacity in zip(limits, [*rounded.wires, *rounded.groups], strict=True)
+        if capacity is not None and limit.bandwidth is not None
     ]
-    step = max(lasts, default=made.tau_ref)
+    step = max(lasts, default=rounded.tau_ref)
 
     def rate(capacity: Capacity) -> Fraction:
-        return Fraction(capacity.chunks * made.chunk_bytes, capacity.lanes) / step
+        return Fraction(capacity.chunks * rounded.chunk_bytes, capacity.lanes) / step
 
     wires = tuple(
-        wire if known is None else replace(wire, bandwidth=rate(known))
-        for wire, known in zip(topology.wires, made.wires, strict=True)
+        wire if capacity is None else replace(wire, bandwidth=rate(capacity))
+        for wire, capacity in zip(topology.wires, rounded.wires, strict=True)
     )
     groups = tuple(
-        replace(group, bandwidth=rate(known)) for group, known in zip(topology.groups, made.groups, strict=True)
+        replace(group, bandwidth=rate(capacity))
+        for group, capacity in zip(topology.groups, rounded.groups, strict=True)
     )
     return replace(topology, wires=wires, groups=groups)

@@ -18,8 +18,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Rank, Topology
-
-MAX_TRANSFERS = 50_000  # of a schedule whose time is told though nobody asked for it
+from hetesynth.policy import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +80,12 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
     from hetesynth.bounds.throughput import time_bounds
     from hetesynth.verify.bounds.time_bounds import time_bound_violations
 
-    found = time_bounds(topology, name, root)
-    for bound in found:
+    bounds = time_bounds(topology, name, root)
+    for bound in bounds:
         wrong = time_bound_violations(topology, name, root, bound)
         if wrong:
             raise InternalError(f"the time bound by {bound.kind} does not verify: {wrong[0].message}")
-    return Bounds(name, topology.ranks, found)
+    return Bounds(name, topology.ranks, bounds)
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
@@ -97,8 +96,9 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 
 def time_optimality(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, most: int = MAX_TRANSFERS
-) -> TimeOptimality:
+    topology: Topology, problem: Problem, schedule: Schedule, size: int,
+    most: int = DEFAULT.compile.max_predicted_unasked,
+) -> TimeOptimality:  # fmt: skip
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
     asked = problem.collective
     if len(schedule.transfers) > most:

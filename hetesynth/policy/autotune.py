@@ -4,7 +4,206 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class AutotunePolicy:
     """Which candidates a tuning run tries for a size, in which order, and which programs it times."""
+
+    # regimes of the bandwidth-to-latency ratio, from the least to the largest
+    ratio_load_counts: float = threshold(
+        4.0,
+        "seconds of bytes per second of latency",
+        "From here on load on resources counts more than latency: prices come first, programs that keep their "
+        "schedule's time are tried. Not measured.",
+    )
+    ratio_arrival_misleads_personalized: float = threshold(
+        20.0,
+        "seconds of bytes per second of latency",
+        "Above it earliest arrival comes last where each chunk is for one rank. Not measured.",
+    )
+    ratio_trees_first: float = threshold(
+        30.0,
+        "seconds of bytes per second of latency",
+        "Above it packed trees come before other searches, or where links share nothing negotiated loads: "
+        "allgather of 1 GB on V100 clusters then passes 99 % of the bound. Where the regime begins: not measured.",
+    )
+    ratio_arrival_misleads: float = threshold(
+        300.0,
+        "seconds of bytes per second of latency",
+        "From here on earliest arrival comes last, and numbers of chunks for which the busiest resource needs "
+        "whole steps come first (20 on two DGX-2: 62 steps). Not measured.",
+    )
+
+    # chunks per rank
+    chunk_counts: tuple[int, ...] = threshold(
+        (1, 2, 4, 8, 16, 32, 64), "chunks per rank", "What is tried at all. Not measured."
+    )
+    max_first_chunks: int = threshold(
+        16,
+        "chunks per rank",
+        "The largest number that a tuning run begins with, and of chunks that give whole steps. Not measured.",
+    )
+    max_first_chunks_personalized: int = threshold(
+        8,
+        "chunks per rank",
+        "The same where each chunk is for one rank: there are as many chunks more as ranks. Not measured.",
+    )
+    max_transfers: int = threshold(
+        40_000,
+        "transfers",
+        "Numbers of chunks that make more are not tried: a schedule takes longer to find than its last percent is "
+        "worth. Not measured.",
+    )
+    max_first_transfers: int = threshold(
+        9_000,
+        "transfers",
+        "The first number of chunks makes no more, so that there is a candidate soon. Not measured.",
+    )
+
+    # which strategies are tried
+    max_transfers_balanced_trees: int = threshold(
+        20_000, "transfers", "Balanced trees are tried up to here. Not measured."
+    )
+    max_transfers_fixed_routes: int = threshold(
+        12_000,
+        "transfers",
+        "Up to here all baselines are tried; past it those of few peers come first of all, as searches may take "
+        "all the time there is: on 256 GPUs an allreduce of 64 MB takes 644 us so, 4,965 us by doubling.",
+    )
+    max_transfers_arrival: int = threshold(
+        70_000,
+        "transfers",
+        "Strategies by earliest arrival (timed, negotiated) are tried up to here. Not measured.",
+    )
+    max_transfers_keeping_time: int = threshold(
+        33_000,
+        "transfers",
+        "Up to here what keeps its time as a program is a candidate at every number of chunks "
+        "(docs/decisions/0006). Not measured.",
+    )
+    max_chunks_keeping_time: int = threshold(
+        8, "chunks per rank", "The same for the number of chunks (docs/decisions/0006). Not measured."
+    )
+    max_chunks_direct: int = threshold(
+        2,
+        "chunks per rank",
+        "Direct exchange, and earliest arrival where it misleads, are tried up to here. Not measured.",
+    )
+    arrival_prices: tuple[float, ...] = threshold(
+        (0.0, 0.5, 1.0), "price of load", "The variants of earliest arrival. Not measured."
+    )
+
+    # capacities
+    max_multiple: int = threshold(
+        16, "multiples of tau_ref", "Tried so that unequal rates become whole numbers of chunks. Not measured."
+    )
+    few_multiples: int = threshold(
+        4, "multiples of tau_ref", "The same for a first choice of short steps. Not measured."
+    )
+    less_rounding: float = threshold(
+        0.9,
+        "share of the error",
+        "A longer tau_ref is tried if it leaves less than this of the rounding error. Not measured.",
+    )
+
+    # the time budget
+    share: float = threshold(0.2, "share of the remaining budget", "For one candidate. Not measured.")
+    share_negotiated: float = threshold(
+        0.6,
+        "share of the remaining budget",
+        "For negotiated loads where links share nothing and hardly anything else is worth a try. Not measured.",
+    )
+    share_packed: float = threshold(
+        0.4,
+        "share of the remaining budget",
+        "For packed trees, which have no schedule before the last step is filled. Not measured.",
+    )
+    share_schedules: float = threshold(
+        0.75,
+        "share of the budget",
+        "For schedules where programs are timed too; the rest is for programs. Not measured.",
+    )
+    least_seconds: float = threshold(
+        0.1, "seconds", "Of what is left, at least this is shared out to a candidate. Not measured."
+    )
+    least_seconds_of_run: float = threshold(
+        0.05, "seconds", "What the tuning runs of several sizes share at least. Not measured."
+    )
+    last_resort_seconds: float = threshold(
+        20.0,
+        "seconds",
+        "Past the budget and the least time, after which nothing else is begun where nothing was found: on 408 "
+        "GPUs where no rank may send to all others candidates were tried for minutes.",
+    )
+
+    # when a tuning run ends, and what it leaves out
+    bound_met: float = threshold(
+        0.9998, "share of the bound", "From here on nothing is left to gain. Not measured."
+    )
+    bound_near: float = threshold(
+        0.985,
+        "share of the bound",
+        "From here on only other numbers of chunks are tried for the best. Not measured.",
+    )
+    behind: float = threshold(
+        1.3, "times the best", "What was slower is not tried with other numbers of chunks. Not measured."
+    )
+    behind_keeping_time: float = threshold(
+        2.0, "times the best", "The same for what keeps its time as a program. Not measured."
+    )
+    alike: float = threshold(
+        0.003, "share of the time", "What a schedule of fewer transfers may take longer. Not measured."
+    )
+    kept: int = threshold(
+        8, "candidates", "The quickest, and one more for each target that they may not fit. Not measured."
+    )
+    kept_keeping_time: int = threshold(
+        3, "candidates", "Of each strategy that keeps its time as a program, however slow. Not measured."
+    )
+
+    # programs
+    max_program_transfers: int = threshold(
+        33_000, "transfers", "Of a schedule whose program is timed (docs/decisions/0006). Not measured."
+    )
+    max_programs_transfers: int = threshold(
+        90_000, "transfers", "Of all schedules whose programs are timed for one size. Not measured."
+    )
+    max_throttled_transfers: int = threshold(
+        6_000, "transfers", "Of those that are lowered with every kind of throttling too. Not measured."
+    )
+    timed_anyway: int = threshold(
+        5_000, "transfers", "Up to here the first program is timed even after the deadline. Not measured."
+    )
+    program_rate: float = threshold(
+        5_000,
+        "transfers per second",
+        "What is lowered and simulated, about, on one core. The run is not recorded.",
+    )
+    untimed_loss: float = threshold(
+        1.5,
+        "seconds per second of the schedule",
+        "What a program that was not timed is taken to need at least. Not measured.",
+    )
+
+    # several sizes
+    sampled_sizes: int = threshold(4, "sizes", "At which there is a tuning run. Not measured.")
+    shortlist: int = threshold(3, "candidates", "Of a tuning run that are predicted at all sizes. Not measured.")
+    near_best: float = threshold(1.6, "times the best", "Up to here a program is timed. Not measured.")
+    quick_program_transfers: int = threshold(
+        8_000,
+        "transfers",
+        "Up to here a member's program is timed at both ends of its sizes, however late it is: what is lost at "
+        "small sizes says nothing of large ones. Not measured.",
+    )
+    seconds_after_interrupt: float = threshold(1.0, "seconds", "For predictions after Ctrl-C. Not measured.")
+    atlas_tolerance: float = threshold(
+        0.01, "share of the time", "What a range may lose before another schedule takes over. Not measured."
+    )
+    crossing_precision: float = threshold(
+        1.01, "factor", "To which the size is found at which one range hands over to the next. Not measured."
+    )
+    max_splits: int = threshold(
+        64, "halves", "Of a cluster that are compared for the inverse bisection bandwidth. Not measured."
+    )

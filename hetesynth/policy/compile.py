@@ -2,9 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from hetesynth.policy.threshold import threshold
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePrices:
+    """Seconds for each unit of work of the phases that no command can leave out.
+
+    Of one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of alltoall on 128 and 256 GPUs in
+    servers of 8 H20, and of allreduce and reduce-scatter on 64 and 128.
+    """
+
+    start: float = threshold(0.7, "seconds", "Imports and parsing. Fitted as above.")
+    problem: float = threshold(8.0e-5, "seconds per pair of ranks", "Capacities and bound. Fitted as above.")
+    schedule: float = threshold(3.0e-5, "seconds per transfer and 100 ranks", "One greedy round. Fitted as above.")
+    replay: float = threshold(1.0e-5, "seconds per transfer", "The judge of schedules. Fitted as above.")
+    lower: float = threshold(6.1e-5, "seconds per transfer", "Lowering one program. Fitted as above.")
+    judge: float = threshold(5.8e-5, "seconds per transfer", "Judging one program. Fitted as above.")
+    predict: float = threshold(1.9e-4, "seconds per transfer", "One simulation of the schedule. Fitted as above.")
+    adding: float = threshold(2.0, "factor", "Programs of collectives that add. Fitted as above.")
+    composed: float = threshold(
+        2.5, "factor", "The bound of allreduce, which is that of three problems. Fitted as above."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class CompilePolicy:
     """From a request to files: peers, chunking, predictions nobody asked for."""
+
+    many_ranks: int = threshold(
+        64,
+        "ranks",
+        "Up to here a program has a thread block for every peer; past it peers are limited, and memory is given "
+        "back between lowering and judging. Not measured.",
+    )
+    peer_share: float = threshold(
+        0.75,
+        "share of the thread blocks",
+        "Peers of a rank past many_ranks: leaves some blocks for second channels and copies. Not measured.",
+    )
+    recheck_seconds: float = threshold(
+        10.0, "seconds", "What a second solver gets for the query that proves a bound. Not measured."
+    )
+    first_schedule_seconds: float = threshold(
+        0.01,
+        "seconds",
+        "The least budget for one of all roots: a first schedule is found all the same. Not measured.",
+    )
+    max_program_transfers_unasked: int = threshold(
+        150, "transfers", "Of a schedule whose program is simulated too where no size was stated. Not measured."
+    )
+    max_program_transfers: int = threshold(
+        5_000, "transfers", "Of a schedule whose program is simulated too, for a stated size. Not measured."
+    )
+    max_predicted_unasked: int = threshold(
+        50_000, "transfers", "Of a schedule whose time is predicted though no size was stated. Not measured."
+    )
+    least_time_worth_telling: float = threshold(
+        3.0, "seconds", "A least time up to here gives no warning where the budget is less. Not measured."
+    )
+    beyond_budget_worth_telling: float = threshold(
+        1.0, "seconds", "Spent beyond the budget, from which on the report says so. Not measured."
+    )
+    large_rounding_error: float = threshold(
+        0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."
+    )
+    max_both_receives: int = threshold(
+        10_000,
+        "transfers",
+        "Of a schedule whose programs with and without fused receives are both timed, which takes some seconds "
+        "(docs/decisions/0007). Not measured.",
+    )
+    max_step_multiple: int = threshold(
+        4,
+        "chunks over the slowest link",
+        "The longest step that is tried for capacities rounded down. Not measured.",
+    )
+    little_bandwidth: float = threshold(
+        0.005,
+        "share of the bandwidth",
+        "Of capacities rounded down: no longer step is tried for it. Not measured.",
+    )
+    max_compared_ranks: int = threshold(
+        64, "ranks", "Up to here steps of several lengths are compared by what they lose. Not measured."
+    )
+    prices: PhasePrices = field(default_factory=PhasePrices)

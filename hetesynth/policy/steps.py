@@ -4,7 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetesynth.policy.threshold import threshold
+
 
 @dataclass(frozen=True, slots=True)
 class StepsPolicy:
     """What strategy auto, which counts steps, tries after what."""
+
+    max_sends: int = threshold(
+        60_000, "Send variables", "Up to here auto hands the model of all steps to Z3. Not measured."
+    )
+    few_sends: int = threshold(
+        10_000,
+        "Send variables",
+        "Up to here a model is small: auto spends more on it, and needs no neighbourhood search. Not measured.",
+    )
+    cegis_rlimit: int = threshold(
+        2_000_000, "solver resource units", "What auto spends on one number of steps. Not measured."
+    )
+    cegis_rlimit_small: int = threshold(
+        30_000_000, "solver resource units", "The same where the model is small. Not measured."
+    )
+    neighbourhood_rlimit: int = threshold(
+        10_000_000, "solver resource units", "What auto spends on neighbourhood search. Not measured."
+    )
+    neighbourhood_share: float = threshold(
+        0.5, "share of the time left", "What neighbourhood search gets where CEGIS is to follow. Not measured."
+    )
+    max_deliveries: int = threshold(
+        200_000,
+        "deliveries",
+        "Of a problem for neighbourhood search; past it building one takes too long. Not measured.",
+    )
+    max_sends_requested: int = threshold(
+        2_000_000, "Send variables", "Of a model that is built when the user names the strategy. Not measured."
+    )
+    first_schedule_seconds: float = threshold(
+        1e-3,
+        "seconds",
+        "What the second phase of an allreduce gets after Ctrl-C: the first schedule and no more. Not measured.",
+    )

@@ -1,36 +1,198 @@
 """The strategies that are put together from several techniques: auto, and those that end with Z3.
 
-``auto`` composes: direct exchange where it applies, greedy rounds; where the bound is not met, windows on large
-problems, and CEGIS where the model is small enough.
+``auto`` applies the rules of ``RULES`` one after the other to the same search: each names its conditions and what
+it runs. What was applied or skipped, and why, is noted in the search's decisions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.synthesis.baselines.table import BASELINES
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.steps import StepsPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import direct, greedy
+from hetesynth.synthesis.registry import strategy as registered
+from hetesynth.synthesis.registry import with_few_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.trees import balanced_trees as trees
-from hetesynth.synthesis.trees import packed_trees as packed
+from hetesynth.synthesis.trees import balanced_trees, packed_trees
 
-MAX_SENDS = 60_000  # Send variables of a model that auto still hands to Z3
-FEW_SENDS = 10_000  # a small model, on which auto spends more
-AUTO_RLIMIT = 2_000_000  # solver resource units that auto spends on one number of steps
-AUTO_RLIMIT_FEW = 30_000_000
-AUTO_RLIMIT_NEIGHBOURHOOD = 10_000_000
-AUTO_TIME_NEIGHBOURHOOD = 0.5  # share of the time left that windows get when CEGIS is to follow
-MAX_DELIVERIES = 200_000  # of a problem for windows; past it even laying them out takes too long
-FEW_PEERS = ("hierarchical", "doubling", "server-rings", "ring")  # baselines, the most promising first
-LAST = "sph"  # the baseline for where those refuse: it takes any cluster that few peers can join
-MAX_SENDS_ASKED = 2_000_000  # of a model that is built when the user asks for it
+Condition = Callable[[Search], str | None]
+"""Why a rule does not apply to a search, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One technique of ``auto``. ``unless``: in this order; the first reason counts. ``run`` may prove a bound."""
+
+    name: str
+    unless: tuple[Condition, ...]
+    run: Callable[[Search], LowerBound | None]
+
+
+def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
+    """What applies ``rules`` in order, and returns the last bound that one of them proved."""
+
+    def improve(search: Search) -> LowerBound | None:
+        proved: LowerBound | None = None
+        for rule in rules:
+            reason = next((why for condition in rule.unless if (why := condition(search)) is not None), None)
+            if reason is not None:
+                search.decisions.note(rule.name, "skipped", reason)
+                continue
+            proved = _applied(rule, search) or proved
+        return proved
+
+    return improve
+
+
+def _applied(rule: Rule, search: Search) -> LowerBound | None:
+    """Run ``rule``, and note how many steps it offered."""
+    before = None if search.best is None else search.best.makespan
+    search.fewest_offered = None
+    proved: LowerBound | None = None
+    try:
+        proved = rule.run(search)
+    finally:
+        offered = search.fewest_offered
+        steps = "no schedule" if offered is None else f"steps: {offered}"
+        best = "" if before is None or (offered is not None and offered < before) else f"; the best has {before}"
+        bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
+        search.decisions.note(rule.name, "tried", steps + best + bound)
+    return proved
+
+
+def _bound_met(search: Search) -> str | None:
+    return f"the bound of {search.target} steps is met" if search.done else None
+
+
+def _out_of_time(search: Search) -> str | None:
+    return "the time budget is over" if search.out_of_time() else None
+
+
+def _schedule_found(search: Search) -> str | None:
+    """Few peers matter where nothing else found a schedule, or where most chunks have to be relayed."""
+    if search.best is None:
+        return None
+    if not _relays(search.problem):
+        return "there is a schedule, and ranks may send to all others"
+    return _bound_met(search) or _out_of_time(search)
+
+
+def _tree_packing_refuses(search: Search) -> str | None:
+    return packed_trees.refuses(search.problem)
+
+
+def _model_small(search: Search) -> str | None:
+    few, sends = search.policy.steps.few_sends, _sends(search.problem, search.target)
+    return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
+
+
+def _model_large(search: Search) -> str | None:
+    most, sends = search.policy.steps.max_sends, _sends(search.problem, search.target)
+    return f"{sends:,} Send variables are more than {most:,}" if sends > most else None
+
+
+def _many_deliveries(search: Search) -> str | None:
+    return _too_many_deliveries(search.problem, search.policy.steps)
+
+
+def _direct(search: Search) -> LowerBound | None:
+    direct.improve(search)
+    return None
+
+
+def _greedy(search: Search) -> LowerBound | None:
+    greedy.improve(search)
+    return None
+
+
+def _few_peers(search: Search) -> LowerBound | None:
+    """A baseline that needs few peers; greedy rounds may run out of them."""
+    for row in with_few_peers(fallback=True):
+        strategy = registered(row.name)
+        reason = strategy.refuses(search.problem)
+        if reason is None:
+            search.decisions.note(row.name, "applied", "the first of those with few peers that takes the problem")
+            strategy.improve(search)
+            return None
+        search.decisions.note(row.name, "refused", reason)
+    return None
+
+
+def _tree_packing(search: Search) -> LowerBound | None:
+    packed_trees.improve(search)
+    return None
+
+
+def _balanced_trees(search: Search) -> LowerBound | None:
+    balanced_trees.improve(search)
+    return None
+
+
+def _neighbourhoods(search: Search) -> LowerBound | None:
+    """Neighbourhood search; Z3 is imported when it runs, not before."""
+    from hetesynth.synthesis.smt import neighbourhood_search
+
+    policy = search.policy.steps
+    share = policy.neighbourhood_share if _model_large(search) is None else 1.0
+    neighbourhood_search.improve(search, rlimit=policy.neighbourhood_rlimit, share=share)
+    return None
+
+
+def _exact(search: Search) -> LowerBound | None:
+    policy = search.policy.steps
+    rlimit = policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit
+    return _exactly("cegis", _cegis_module, rlimit=rlimit)(search)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("direct", (), _direct),
+    Rule("greedy", (_bound_met,), _greedy),
+    Rule("few peers", (_schedule_found,), _few_peers),
+    Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), _tree_packing),
+    Rule("trees", (_bound_met,), _balanced_trees),
+    Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
+    Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
+)
+"""What ``auto`` tries, in this order."""
+
+
+def _relays(problem: Problem) -> bool:
+    """Whether most chunks have to be relayed because ranks may not send to all others."""
+    few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
+    return few and problem.collective.name in PERSONALIZED
+
+
+def _sends(problem: Problem, steps: int) -> int:
+    """Upper estimate of the Send variables of a step model."""
+    return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
+
+
+def _too_many_deliveries(problem: Problem, policy: StepsPolicy = DEFAULT.steps) -> str | None:
+    """Why a problem is too large even for neighbourhood search, or None."""
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    deliveries = sum(len(post - pre) for pre, post in pairs)
+    most = policy.max_deliveries
+    return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
+
+
+def _too_many_sends(problem: Problem, policy: StepsPolicy = DEFAULT.steps) -> str | None:
+    """Why a problem is too large for a model of all steps that the user asks for, or None."""
+    sends, most = _sends(problem, _diameter(problem)), policy.max_sends_requested
+    return f"its model would have more than {most} variables ({sends})" if sends > most else None
+
+
+def _diameter(problem: Problem) -> int:
+    hops = CopyProblem(problem).hops
+    return max((h for row in hops for h in row if h < problem.ranks), default=1)
 
 
 def _cegis_module() -> ModuleType:
@@ -40,9 +202,9 @@ def _cegis_module() -> ModuleType:
 
 
 def _monolithic_module() -> ModuleType:
-    from hetesynth.synthesis.smt import monolithic as whole
+    from hetesynth.synthesis.smt import monolithic
 
-    return whole
+    return monolithic
 
 
 def _exactly(
@@ -57,8 +219,8 @@ def _exactly(
         synthesize = module().synthesize
 
         def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
-            found: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
-            outcome, model = found
+            answer: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
+            outcome, model = answer
             return outcome, lambda: model.smt2() if model is not None else ""
 
         return raise_target(search, decide, name)
@@ -72,80 +234,17 @@ def _cegis(search: Search) -> LowerBound | None:
     return None if search.done else _exactly("cegis", _cegis_module)(search)
 
 
-def _windows(search: Search) -> LowerBound | None:
+def _lns(search: Search) -> LowerBound | None:
     """One greedy round as the schedule to shorten."""
+    from hetesynth.synthesis.smt import neighbourhood_search
+
     greedy.improve(search, rounds=1)
     if not search.done:
-        _windowed(search)
+        neighbourhood_search.improve(search)
     return None
 
 
-def _windowed(search: Search, rlimit: int | None = None, share: float = 1.0) -> None:
-    """Windows; Z3 is imported when they are opened, not before."""
-    from hetesynth.synthesis.smt import neighbourhood_search as windows
-
-    windows.improve(search, rlimit=rlimit, share=share)
-
-
-def _crowded(problem: Problem) -> str | None:
-    """Why a problem is too large even for windows, or None."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    wanted = sum(len(post - pre) for pre, post in pairs)
-    return f"it has more than {MAX_DELIVERIES} deliveries ({wanted})" if wanted > MAX_DELIVERIES else None
-
-
-def _auto(search: Search) -> LowerBound | None:
-    direct.improve(search)
-    if not search.done:
-        greedy.improve(search)
-    if search.best is None or (_tied_to_few(search.problem) and not search.done and not search.out_of_time()):
-        _by_design(search)
-    if not search.done and packed.refuses(search.problem) is None and not search.out_of_time():
-        packed.improve(search)
-    if not search.done:
-        trees.improve(search)
-    sends = _sends(search.problem, search.target)
-    large = sends > FEW_SENDS and _crowded(search.problem) is None
-    if large and not search.done and not search.out_of_time():
-        share = AUTO_TIME_NEIGHBOURHOOD if sends <= MAX_SENDS else 1.0
-        _windowed(search, AUTO_RLIMIT_NEIGHBOURHOOD, share)
-    if search.done or sends > MAX_SENDS or search.out_of_time():
-        return None
-    return _exactly("cegis", _cegis_module, rlimit=AUTO_RLIMIT if sends > FEW_SENDS else AUTO_RLIMIT_FEW)(search)
-
-
-def _tied_to_few(problem: Problem) -> bool:
-    """Whether most chunks have to be relayed because ranks may not send to all others."""
-    few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
-    return few and problem.collective.name in PERSONALIZED
-
-
-def _by_design(search: Search) -> None:
-    """A baseline that needs few peers; greedy rounds may run out of them."""
-    for found in (s for name in (*FEW_PEERS, LAST) for s in BASELINES if s.name == name):
-        if found.refuses(search.problem) is None:
-            found.improve(search)
-            return
-
-
-def _sends(problem: Problem, steps: int) -> int:
-    """Upper estimate of the Send variables of a step model."""
-    return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
-
-
-def _too_large(problem: Problem) -> str | None:
-    sends = _sends(problem, _diameter(problem))
-    if sends > MAX_SENDS_ASKED:
-        return f"its model would have more than {MAX_SENDS_ASKED} variables ({sends})"
-    return None
-
-
-def _diameter(problem: Problem) -> int:
-    hops = CopyProblem(problem).hops
-    return max((h for row in hops for h in row if h < problem.ranks), default=1)
-
-
-AUTO = Strategy("auto", _auto)
-CEGIS = Strategy("cegis", _cegis, _too_large)
-LNS = Strategy("lns", _windows, _crowded)
-MONOLITHIC = Strategy("monolithic", _exactly("monolithic", _monolithic_module), _too_large)
+AUTO = Strategy("auto", applying(RULES))
+CEGIS = Strategy("cegis", _cegis, _too_many_sends)
+LNS = Strategy("lns", _lns, _too_many_deliveries)
+MONOLITHIC = Strategy("monolithic", _exactly("monolithic", _monolithic_module), _too_many_sends)

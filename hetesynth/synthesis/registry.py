@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, CollectiveName
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.autotune import AutotunePolicy
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.strategy import Strategy
@@ -22,7 +24,22 @@ if TYPE_CHECKING:
 Objective = Literal["steps", "time"]
 
 TO_EVERYBODY = tuple(name for name in COLLECTIVE_NAMES if name not in PERSONALIZED)
-PRICES = tuple((f"earliest arrival, price {price:g}", price) for price in (0.0, 0.5, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a search costs: seconds on one core, about ``seconds`` for ``transfers`` transfers and one candidate.
+
+    Measured on the clusters and the machine that docs/strategies.md names; an order of magnitude elsewhere.
+    """
+
+    seconds: float
+    transfers: int
+
+    @property
+    def transfers_per_second(self) -> float:
+        """The rate at which a search gets through a problem."""
+        return self.transfers / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +48,16 @@ class StrategyRow:
 
     ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
-    ``Rates`` to a ``Strategy``; ``variants``: the labels and second arguments with which that function is called,
-    if there are several. ``library``: whether it models what communication libraries do. ``candidate``: whether
-    ``auto`` tries it where a size is given. ``max_transfers``: of a candidate. ``every_chunking``: whether
-    candidates that count seconds are made with every choice of capacities, not only with the paper's.
+    ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
+    several. ``library``: whether it models what communication libraries do. ``cost``: of its search.
+
+    For tuning runs: ``candidate``: whether it is tried where a size is given. ``placed``: whether a rule says when
+    (``autotune/rules.py``); what is not placed, and no library's, comes last. ``max_transfers``: of a candidate.
+    ``every_chunking``: whether candidates that count seconds are made with every choice of capacities, not only
+    with the paper's. ``keeps_time``: it is fixed and its ranks have few peers, so that programs hardly lose
+    against its schedules; ``few_peers``: it needs few peers. Both numbers say in which order such strategies are
+    tried. ``fallback``: for where those of few peers refuse, as it takes any cluster that few peers can join.
+    ``load_first``: of those with few peers the first where load counts more than latency.
     """
 
     name: str
@@ -45,9 +68,15 @@ class StrategyRow:
     accepts: tuple[CollectiveName, ...] = COLLECTIVE_NAMES
     library: bool = False
     candidate: bool = True
-    variants: tuple[tuple[str, float], ...] = ()
-    max_transfers: int | None = None
+    cost: Cost | None = None
+    placed: bool = False
+    prices: Callable[[AutotunePolicy], tuple[float, ...]] | None = None
+    max_transfers: Callable[[AutotunePolicy], int] | None = None
     every_chunking: bool = False
+    keeps_time: int | None = None
+    few_peers: int | None = None
+    fallback: bool = False
+    load_first: bool = False
 
 
 ROWS: tuple[StrategyRow, ...] = (
@@ -57,19 +86,19 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
-        "hetesynth.synthesis.greedy.greedy:STRATEGY",
+        "hetesynth.synthesis.greedy.greedy:STRATEGY", placed=True,
     ),
     StrategyRow(
         "trees", "balanced trees, list-scheduled", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY,
+        "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True,
     ),
     StrategyRow(
         "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
-        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY,
+        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True,
     ),
     StrategyRow(
         "direct", "one link per chunk, a linear program per step", "hetesynth",
-        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED,
+        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, placed=True,
     ),
     StrategyRow(
         "cegis", "one greedy round, then Z3 with laws learned from counterexamples", "HeteCCL 5.2, algorithm 1",
@@ -85,15 +114,16 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "ring", "rings, one a channel", "NCCL",
-        "hetesynth.synthesis.baselines.table:RING", library=True,
+        "hetesynth.synthesis.baselines.table:RING", library=True, placed=True,
+        keeps_time=2, few_peers=4,
     ),
     StrategyRow(
         "double-tree", "double binary trees", "NCCL",
-        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True,
+        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True, keeps_time=3,
     ),
     StrategyRow(
         "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True,
+        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, fallback=True,
     ),
     StrategyRow(
         "all-pairs", "everything straight to its receiver", "SCALE-CCL's evaluation",
@@ -101,33 +131,37 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "doubling", "recursive doubling and halving", "Thakur et al. 2005",
-        "hetesynth.synthesis.baselines.table:DOUBLING", library=True,
+        "hetesynth.synthesis.baselines.table:DOUBLING", library=True, few_peers=2,
     ),
     StrategyRow(
         "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
         "hetesynth.synthesis.baselines.table:SERVER_RINGS", library=True,
+        keeps_time=1, few_peers=3, load_first=True,
     ),
     StrategyRow(
         "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:HIERARCHICAL", library=True,
+        "hetesynth.synthesis.baselines.table:HIERARCHICAL", library=True, few_peers=1,
     ),
     StrategyRow(
         "timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
         "hetesynth.synthesis.timed.earliest_arrival:timed_strategy", "time",
-        variants=PRICES, max_transfers=70_000,
+        placed=True, prices=lambda policy: policy.arrival_prices,
+        max_transfers=lambda policy: policy.max_transfers_arrival,
     ),
     StrategyRow(
         "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
         "hetesynth.synthesis.timed.balanced_paths:exchange_strategy", "time",
-        accepts=PERSONALIZED, every_chunking=True,
+        accepts=PERSONALIZED, placed=True, every_chunking=True,
     ),
     StrategyRow(
         "timed-trees", "balanced trees, listed in seconds", "Aspnes et al. 1997; Graham 1966",
         "hetesynth.synthesis.timed.timed_trees:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
+        placed=True,
     ),
     StrategyRow(
         "negotiated", "earliest arrival with negotiated loads, listed anew", "PathFinder; Graham 1966",
-        "hetesynth.synthesis.timed.negotiated_load:negotiated_strategy", "time", max_transfers=70_000,
+        "hetesynth.synthesis.timed.negotiated_load:negotiated_strategy", "time", placed=True,
+        max_transfers=lambda policy: policy.max_transfers_arrival,
     ),
 )  # fmt: skip
 
@@ -160,14 +194,34 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    found: Strategy = _code(row_of(name))
-    return found
+    registered: Strategy = _code(row_of(name))
+    return registered
 
 
-def timed_strategies(row: StrategyRow, rates: Rates) -> list[tuple[str, Strategy]]:
+def keeping_time() -> list[StrategyRow]:
+    """The strategies whose programs hardly lose against their schedules, in the order in which they are tried."""
+    rows = [(row.keeps_time, row) for row in ROWS if row.keeps_time is not None]
+    return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+
+
+def with_few_peers(*, fallback: bool = False, load_first: bool = False) -> list[StrategyRow]:
+    """The strategies that need few peers, the most promising first.
+
+    ``fallback``: at the end what is for where these refuse. ``load_first``: load counts more than latency.
+    """
+    rows = [(row.few_peers, row) for row in ROWS if row.few_peers is not None]
+    ordered = [row for _, row in sorted(rows, key=lambda pair: (load_first and not pair[1].load_first, pair[0]))]
+    return [*ordered, *(row for row in ROWS if fallback and row.fallback)]
+
+
+def timed_strategies(
+    row: StrategyRow, rates: Rates, policy: AutotunePolicy = DEFAULT.autotune
+) -> list[tuple[str, Strategy]]:  # fmt: skip
     """The variants of a strategy that counts seconds, made for ``rates``, each with its label."""
     factory: Callable[..., Strategy] = _code(row)
-    return [(label, factory(rates, number)) for label, number in row.variants] or [(row.name, factory(rates))]
+    if row.prices is None:
+        return [(row.name, factory(rates))]
+    return [(f"earliest arrival, price {price:g}", factory(rates, price)) for price in row.prices(policy)]
 
 
 def _code(row: StrategyRow) -> Any:

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
 from hetesynth.model.deadline import Cuts, now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
@@ -42,12 +43,15 @@ class OutOfTime(Exception):
 
 
 def silent(what: str, steps: int | None) -> None:
-    """No one is watching."""
+    """A progress callback that shows nothing."""
 
 
 @dataclass
 class Search:
-    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search."""
+    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
+
+    ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
+    """
 
     problem: Problem
     target: int
@@ -55,12 +59,14 @@ class Search:
     oracle: Oracle
     progress: Progress = silent
     policy: Policy = DEFAULT
+    decisions: Decisions = field(default_factory=Decisions)
     best: Schedule | None = None
     interrupted: bool = False
     solver_spent: bool = False  # the solver's budget ended before it had an answer
     crowded: str | None = None  # why a schedule with too many peers was not kept
     started: float = field(default_factory=now)
     first_seconds: float | None = None
+    fewest_offered: int | None = None
     cuts: Cuts = field(init=False)  # what the clock decided in this search; the budget's record is told too
 
     def __post_init__(self) -> None:
@@ -74,15 +80,17 @@ class Search:
     def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
         """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
         was kept. One that needs more peers than the problem allows is no answer to it, and is not kept."""
+        if self.fewest_offered is None or schedule.makespan < self.fewest_offered:
+            self.fewest_offered = schedule.makespan
         if self.best is not None and schedule.makespan >= self.best.makespan + ties:
             return False
         crowded = excess(self.problem, {t.link for t in schedule.transfers})
         if crowded is not None:
             self.crowded = f"{what}: {crowded}"
             return False
-        found = self.oracle(self.problem, schedule)
-        if found:
-            raise InternalError(f"{what} proposed a schedule that does not verify: {found[0].message}")
+        violations = self.oracle(self.problem, schedule)
+        if violations:
+            raise InternalError(f"{what} proposed a schedule that does not verify: {violations[0].message}")
         self.best = schedule
         if self.first_seconds is None:
             self.first_seconds = self.elapsed()

@@ -6,7 +6,7 @@ In: a problem, a strategy, a budget, an oracle. Out: the best schedule found wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hetesynth.bounds.distance import reach
@@ -16,6 +16,7 @@ from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import Certificate, LowerBound
 from hetesynth.model.deadline import now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
@@ -25,8 +26,6 @@ from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
 from hetesynth.synthesis.strategy import Strategy
-
-MOMENT = 1e-3  # seconds: the first schedule and no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,7 @@ class Solver:
     oracle: Oracle
     progress: Progress = silent
     policy: Policy = DEFAULT
+    decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
 
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
@@ -95,18 +95,19 @@ class Solver:
     def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         first, second, join = split(problem)
         started = now()
-        half = replace(self, budget=_share(self.budget, 0.5, 0.0))
+        half = self._phase("reduce-scatter", _share(self.budget, 0.5, 0.0))
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter
-        rest = replace(self, budget=_share(self.budget, 1.0, now() - started))
+        rest = self._phase("allgather", _share(self.budget, 1.0, now() - started))
         interrupted = False
         try:
             gather = rest.solve(second)
         except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
             interrupted = True
             with finishing():
-                gather = replace(self, budget=replace(self.budget, seconds=MOMENT)).solve(second)
+                moment = self.policy.steps.first_schedule_seconds
+                gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
         if not isinstance(gather, Solution):
             return gather
         schedule = join(scatter.schedule, gather.schedule)
@@ -114,9 +115,9 @@ class Solver:
         if crowded is not None:  # a limit of one peer is too little for two phases that use different links
             return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
-        with finishing() as asked:
-            bound = _known_bound(problem, self.policy.bounds)
-        interrupted |= asked.is_set()
+        with finishing() as interrupt:
+            bound = _known_bound(problem)
+        interrupted |= interrupt.is_set()
         return Solution(
             schedule=schedule,
             bound=bound,
@@ -126,6 +127,10 @@ class Solver:
             within=scatter.bound.steps + gather.bound.steps,
             ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
         )
+
+    def _phase(self, name: str, budget: Budget) -> Solver:
+        """What solves one phase of an allreduce."""
+        return replace(self, budget=budget, decisions=self.decisions.inside(name))
 
     def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:
         stranded = reach(problem).stranded
@@ -143,7 +148,7 @@ class Solver:
         self.progress("bound", None)
         bound = _known_bound(problem, self.policy.bounds)
         bound_seconds = now() - started
-        search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy)
+        search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions)
         try:
             proved = self.strategy.improve(search)
         except KeyboardInterrupt:

@@ -12,18 +12,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
-from hetesynth.autotune import candidates as ways
+from hetesynth.autotune import rules
 from hetesynth.autotune import tuning as sizing
+from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.tuning import tune
 from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.problem import problem_of
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size, rechecked_bounds, time_optimality
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -37,9 +40,7 @@ def asked(name: CollectiveName = "allgather", **more: object) -> Request:
     return replace(Request(Path("hand"), name, budget=Budget(None, 0)), **more)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def few_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ways, "CHUNKS", (1, 2, 4))
+FEW_COUNTS = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=(1, 2, 4)))
 
 
 @st.composite
@@ -65,7 +66,7 @@ def test_predicted_time_is_never_below_the_bound(
 ) -> None:
     request = asked(name, chunks=chunks, chunking=ChunkingOptions(chunk_bytes=max(1, size)))
     try:
-        problem = problem_of(request, chunk(topology, request.chunking))
+        problem = ProblemFactory(topology, request).problem(chunk(topology, request.chunking))
         outcome = Solver(strategy(way), Budget(1.0, 0), schedule_violations).solve(problem)
     except HetesynthError:
         return  # the strategy is not for this problem, or tiny chunks make capacities absurd
@@ -90,7 +91,7 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     """Without latencies the whole time is beta; with them what the latency leaves."""
     free = cluster(4, [(a, b, rate, 0.0) for a, b, rate, _ in ring(4, 10, 0)] + [(0, 2, 5, 0.0), (2, 0, 5, 0.0)])
     request = asked(name, chunks=2)
-    problem = problem_of(request, chunk(free, request.chunking))
+    problem = ProblemFactory(free, request).problem(chunk(free, request.chunking))
     outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
     assert isinstance(outcome, Solution)
     slow = time_optimality(free, problem, outcome.schedule, 10**8)
@@ -99,35 +100,37 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     assert quick.bound_seconds == pytest.approx(slow.bound_seconds / 2, rel=1e-12)
 
 
-def test_small_buffers_take_few_hops_and_large_ones_spread(few_ways: None) -> None:
+def test_small_buffers_take_few_hops_and_large_ones_spread() -> None:
     """Four GPUs: a wide ring and a slow direct link between those across; ring latency 10 us a hop."""
     links = [(a, b, 100.0, 10.0) for a, b, _, _ in ring(4, 1, 0)] + [
         (b, a, 100.0, 10.0) for a, b, _, _ in ring(4, 1, 0)
     ]
     topology = cluster(4, [*links, (0, 2, 1.0, 10.0), (2, 0, 1.0, 10.0), (1, 3, 1.0, 10.0), (3, 1, 1.0, 10.0)])
-    small = tune(topology, asked(), 400).candidates[0]
+    small = tune(topology, asked(policy=FEW_COUNTS), 400).candidates[0]
     assert small.seconds == pytest.approx(10.1e-6, rel=1e-6)  # everything direct: 100 bytes at 1 GB/s
-    large = tune(topology, asked(), 4 * 10**8).candidates[0]
+    large = tune(topology, asked(policy=FEW_COUNTS), 4 * 10**8).candidates[0]
     assert large.seconds < 4e8 * 0.75 / 200e9 * 1.1  # two ring links into each GPU
     assert large.seconds > small.seconds
 
 
-def test_the_contest_repeats_and_is_ordered(few_ways: None) -> None:
+def test_a_tuning_run_repeats_and_is_ordered() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
-    first, second = (tune(topology, asked(), 10**6) for _ in range(2))
+    first, second = (tune(topology, asked(policy=FEW_COUNTS), 10**6) for _ in range(2))
     assert first.tried == second.tried and len(first.tried) > 5
     assert [c.label for c in first.candidates] == [c.label for c in second.candidates]
     assert [c.solution.schedule for c in first.candidates] == [c.solution.schedule for c in second.candidates]
     least = min(seconds for _, seconds in first.tried)
-    assert first.candidates[0].seconds <= least * (1 + sizing.ALIKE)
+    assert first.candidates[0].seconds <= least * (1 + DEFAULT.autotune.alike)
     assert not first.cut_short
     # no worse than any baseline that was tried at all
     assert all(
-        first.candidates[0].seconds <= s * (1 + sizing.ALIKE) for label, s in first.tried if "ring" in label
+        first.candidates[0].seconds <= s * (1 + DEFAULT.autotune.alike)
+        for label, s in first.tried
+        if "ring" in label
     )
 
 
-def test_what_is_stated_restricts_the_contest() -> None:
+def test_what_is_stated_restricts_the_tuning_run() -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     stated = tune(topology, asked(chunks=3, strategy="ring"), 10**6)
     assert {label for label, _ in stated.tried} <= {
@@ -153,11 +156,11 @@ def test_a_size_too_small_and_a_cluster_in_two_parts_are_refused() -> None:
     assert refused.value.code == "HS610" and "power of two" in refused.value.message
 
 
-def test_tiny_chunks_and_links_without_latency_are_no_obstacle(few_ways: None) -> None:
+def test_tiny_chunks_and_links_without_latency_are_no_obstacle() -> None:
     topology = cluster(
         3, [(a, b, 10.0, 5.0 if a == 0 else 0.0) for a, b in ((0, 1), (1, 2), (2, 0), (1, 0), (0, 2))]
     )
-    assert tune(topology, asked(), 6).candidates[0].seconds < 1.1e-5
+    assert tune(topology, asked(policy=FEW_COUNTS), 6).candidates[0].seconds < 1.1e-5
 
 
 def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,13 +190,13 @@ def test_chunks_that_make_things_worse_twice_are_left_alone() -> None:
 def test_the_implied_size_is_what_the_chunks_make(name: CollectiveName) -> None:
     topology = load_topology(EXAMPLES / "fig10" / "topo.dsl")
     request = asked(name, chunks=3)
-    problem = problem_of(request, chunk(topology, request.chunking))
+    problem = ProblemFactory(topology, request).problem(chunk(topology, request.chunking))
     whole = 3 if name == "broadcast" else 18
     assert implied_size(problem, 1_000_000) == whole * 1_000_000
 
 
 def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
-    """Time may end after the first; rails come first where bytes weigh more than latency."""
+    """Time may end after the first; server rings come first where bytes weigh more than latency."""
     from hetesynth.bench.clusters import source
     from hetesynth.bounds.throughput import time_bounds
 
@@ -205,7 +208,9 @@ def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     bounds = time_bounds(topology, "allreduce")
     first = {}
     for size in (64 * 10**6, 10**4):
-        listed = ways.CandidateSpecs(topology, Request(path, "allreduce", size=size), size, bounds)
-        first[size] = [way.name for way in listed.designs()]
+        specs = CandidateSpecs(topology, Request(path, "allreduce", size=size), size, bounds)
+        few_peers = next(rule for rule in rules.OPENING if rule.name == "few peers")
+        situation = rules.Situation(specs, specs.counts()[0], Decisions())
+        first[size] = [spec.name for spec in rules.applied([few_peers], situation)]
     assert first[64 * 10**6] == ["server-rings", "hierarchical", "doubling", "ring"]
     assert first[10**4] == ["hierarchical", "doubling", "server-rings", "ring"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune import candidates as ways
 from hetesynth.cli.main import run
 from hetesynth.cli.render.atlas import atlas_report
 from hetesynth.commands import atlas
 from hetesynth.compile.addressing import demand_carried
-from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.artifacts import SolvedRequest
+from hetesynth.compile.compilation import compilation
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
@@ -25,11 +26,17 @@ from hetesynth.files.folders import write_folder
 from hetesynth.lowering.mscclpp.sizes import too_large
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.synthesis.search import silent
+from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DGX1 = str(EXAMPLES / "dgx1" / "topo.dsl")
 XML_TARGETS = ("portable", "msccl", "rccl-6", "msccl-executor")
+
+
+def few_counts(patch: pytest.MonkeyPatch, counts: tuple[int, ...]) -> None:
+    """Requests of the command line have a policy with few numbers of chunks."""
+    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=counts))
+    patch.setattr("hetesynth.cli.options.Request", partial(Request, policy=policy))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An atlas of DGX-1's allgather for all runtimes."""
     folder = tmp_path_factory.mktemp("atlas") / "all"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ways, "CHUNKS", (1, 6))
+        few_counts(patch, (1, 6))
         arguments = ["--coll", "allgather", "--sizes", "256B,64MB", "--time-budget", "60", "-o", str(folder)]
         targets = ",".join((*XML_TARGETS, "mscclpp"))
         assert run(["atlas", DGX1, *arguments, "--target", targets]) == 0
@@ -162,7 +169,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 def test_plans_end_where_mscclpp_can_no_longer_address(
     name: str, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ways, "CHUNKS", (1,))
+    few_counts(monkeypatch, (1,))
     folder = tmp_path / name
     sizes = ["--sizes", "1MB,16GiB", "--time-budget", "20", "-o", str(folder)]
     assert run(["atlas", DGX1, "--coll", name, *sizes, "--target", "mscclpp"]) == 0
@@ -181,21 +188,26 @@ def test_plans_end_where_mscclpp_can_no_longer_address(
 def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def for_candidate(request: Request, *_: object) -> list[str]:
-        if any(t.name == "mscclpp" for t in request.targets):
-            raise too_large(request.min_bytes, 2**32 - 1)
-        return [t.name for t in request.targets]
+    def finished(solved: SolvedRequest) -> list[str]:
+        if any(t.name == "mscclpp" for t in solved.programs.targets):
+            raise too_large(solved.programs.min_bytes, 2**32 - 1)
+        return [t.name for t in solved.programs.targets]
 
-    monkeypatch.setattr(atlas, "for_candidate", for_candidate)
-    chosen: Any = SimpleNamespace(
-        candidates=[None], members=[SimpleNamespace(throttling=None)], time_optimality=lambda i, j: None
-    )
+    def solved(run: Any, programs: Any, time_optimality: Any) -> Any:
+        return SimpleNamespace(programs=programs)
+
+    monkeypatch.setattr(atlas, "finished", finished)
+    members: Any = SimpleNamespace(
+        candidates=[SimpleNamespace(solved=solved)], members=[SimpleNamespace(throttling=None)],
+        time_optimality=lambda i, j: None,
+    )  # fmt: skip
     both = (TARGETS["portable"], TARGETS["mscclpp"])
-    asked = Request(Path(DGX1), "allgather", targets=both, min_bytes=2**33)
-    made: Any = atlas._files(asked, chosen, 0, 0, PhaseTimer(), silent)
-    assert made == ["portable"]
+    request = Request(Path(DGX1), "allgather", targets=both)
+    names: Any = atlas._RangeFiles(compilation(request), members).files(0, 0, 2**33, 0)
+    assert names == ["portable"]
+    alone = compilation(replace(request, targets=both[1:]))
     with pytest.raises(HetesynthError, match="cannot carry 8589934592 bytes"):
-        atlas._files(replace(asked, targets=both[1:]), chosen, 0, 0, PhaseTimer(), silent)
+        atlas._RangeFiles(alone, members).files(0, 0, 2**33, 0)
 
 
 def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

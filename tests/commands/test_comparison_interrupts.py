@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from hetesynth.commands.compare import INTERRUPTED, compare
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
@@ -27,17 +29,15 @@ def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: boo
     tried."""
     tried: list[str] = []
 
-    def held(topology: Topology, request: Request, size: int, progress: Progress, *, programs: bool) -> TuningRun:
+    def run(topology: Topology, request: Request, size: int, progress: Progress, **options: Any) -> TuningRun:
         tried.append(request.strategy)
         if len(tried) < number:
-            return tune(topology, request, size, progress, programs=programs)
+            return tune(topology, request, size, progress, **options)
         if at_once:
             raise KeyboardInterrupt
-        return replace(
-            tune(topology, request, size, progress, programs=programs), interrupted=True, cut_short=True
-        )
+        return replace(tune(topology, request, size, progress, **options), interrupted=True, cut_short=True)
 
-    monkeypatch.setattr(pools, "tune", held)
+    monkeypatch.setattr(pools, "tune", run)
     return tried
 
 
@@ -53,8 +53,8 @@ def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -
 
 def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted_in(1, monkeypatch, at_once=False)
-    monkeypatch.setattr(pools, "LAST_SECONDS", -1.0)
-    found = compare(ASKED, SIZES, NAMES)
+    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, seconds_after_interrupt=-1.0))
+    found = compare(replace(ASKED, policy=policy), SIZES, NAMES)
     assert {e.refusal for e in found.entries} == {INTERRUPTED} and found.cut_short
     assert all(row["refused"] == INTERRUPTED for row in found.figures()["results"])
 
@@ -62,10 +62,12 @@ def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = pools.pool
 
-    def second(topology: Topology, request: Request, sizes: tuple[int, ...], progress: Progress) -> pools.Pool:
+    def second(
+        topology: Topology, request: Request, sizes: tuple[int, ...], progress: Progress, **options: Any
+    ) -> pools.Pool:
         if request.strategy == "double-tree":
             raise KeyboardInterrupt
-        return pool(topology, request, sizes, progress)
+        return pool(topology, request, sizes, progress, **options)
 
     monkeypatch.setattr(comparison, "pool", second)
     found = compare(ASKED, SIZES, NAMES)

@@ -24,6 +24,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
@@ -130,10 +131,9 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
 
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.compile.fused_receives.MAX_TIMED", 1)
     monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
-    made = emitted(topology, problem, schedule, size, OPTIONS)
+    made = emitted(topology, problem, schedule, size, OPTIONS, replace(DEFAULT.compile, max_both_receives=1))
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)
 
 

@@ -13,13 +13,14 @@ from hetesynth.cli.main import cli
 from hetesynth.cli.render.synth import synthesis_summary
 from hetesynth.commands import every_root
 from hetesynth.commands.synth import synthesize
-from hetesynth.compile.least_time import WORTH_TELLING, LeastTime, least_time, of_all_roots, warning
+from hetesynth.compile.least_time import LeastTime, least_time, of_all_roots, warning
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 H20 = EXAMPLES / "h20_8x8" / "topo.dsl"
@@ -53,7 +54,7 @@ def test_who_asks_for_less_than_the_least_time_is_told() -> None:
     assert text is not None and "about 42 s" in text and "--schedule-only" in text and "0.5 s" in text
     assert warning(asked(60.0), 256, least) is None
     assert warning(Request(H20, "alltoall"), 256, least) is None
-    assert warning(asked(0.1), 4, LeastTime((("parse", WORTH_TELLING),))) is None
+    assert warning(asked(0.1), 4, LeastTime((("parse", DEFAULT.compile.least_time_worth_telling),))) is None
 
 
 def test_what_is_beyond_the_budget_is_told() -> None:
@@ -67,7 +68,7 @@ def test_json_says_what_was_expected(tmp_path: Path) -> None:
     told = synthesis_summary(made, [])
     assert told["least_seconds"] == round(sum(s for _, s in least_time(made.request, 8).phases), 1)
     assert set(told["least_seconds_by_phase"]) >= {"parse", "bound", "search", "verify", "lower"}
-    assert told["beyond_budget_seconds"] == max(0.0, round(made.clock.total - 5.0, 3))
+    assert told["beyond_budget_seconds"] == max(0.0, round(made.timer.total - 5.0, 3))
 
 
 def test_the_note_stands_on_standard_error(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_all_roots_are_told_of_together(monkeypatch: pytest.MonkeyPatch) -> None
     assert said and "all roots" in said[0] and f"about {every.seconds:.0f} s" in said[0]
 
 
-def _unwilling(*_: object) -> None:
+def _unwilling(*_: object, **__: object) -> None:
     raise HetesynthError("not now", code="HS602", help="later")
 
 
@@ -111,17 +112,17 @@ def test_a_command_takes_its_budget_and_the_least_time(name: str, size: int | No
     wanted = replace(asked(1.0, size=size), collective=name)  # type: ignore[arg-type]
     began = time.process_time()
     made = synthesize(wanted)
-    assert made.clock.least is not None
-    assert time.process_time() - began <= 1.0 + 2.5 * made.clock.least.seconds
-    assert made.clock.total <= LOADED * (1.0 + made.clock.least.seconds)
+    assert made.timer.least is not None
+    assert time.process_time() - began <= 1.0 + 2.5 * made.timer.least.seconds
+    assert made.timer.total <= LOADED * (1.0 + made.timer.least.seconds)
 
 
-def test_without_success_the_ways_are_left_soon_after_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_success_a_tuning_run_ends_soon_after_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fixed routes come as soon as time is over; where they fail too, the list is not tried to its end."""
     seconds, tried = [0.0], []
 
-    def fails(run: object, way: CandidateSpec) -> None:
-        tried.append(way.name)
+    def fails(run: object, spec: CandidateSpec, record: object) -> None:
+        tried.append(spec.name)
         seconds[0] += 6.0
 
     monkeypatch.setattr(deadline, "source", lambda: seconds[0])

@@ -16,7 +16,7 @@ from support.replay import complaint
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.compile.predictors import SchedulePredictor
-from hetesynth.compile.problem import problem_of
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
@@ -107,7 +107,7 @@ def test_dgx2_alltoall_is_at_its_bound(size: int, goal: float) -> None:
     topology = load_topology(EXAMPLES / "dgx2_x2" / "topo.dsl")
     exact = chunk_bytes("alltoall", topology.ranks, 1, size)
     request = Request(EXAMPLES / "dgx2_x2" / "topo.dsl", "alltoall")
-    instance = problem_of(request, chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    wanted = ProblemFactory(topology, request).problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
     search = Search(instance, 1, Budget(None, 0), schedule_violations)

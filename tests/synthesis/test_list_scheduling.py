@@ -15,7 +15,7 @@ from support.replay import complaint
 
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.compile.predictors import SchedulePredictor
-from hetesynth.compile.problem import problem_of
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import chunk_bytes, costs
@@ -133,7 +133,8 @@ def test_the_hetero_mesh_is_near_its_bound() -> None:
     path = Path(__file__).parents[2] / "examples" / "mesh_8x8_hetero" / "topo.dsl"
     topology, size = load_topology(path), 64 * 2**20
     exact = chunk_bytes("allgather", topology.ranks, 2, size)
-    instance = problem_of(Request(path, "allgather", 2), chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    factory = ProblemFactory(topology, Request(path, "allgather", 2))
+    wanted = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
     search = Search(instance, 1, Budget(None, 0), schedule_violations)

@@ -31,16 +31,16 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
     return {
         "collective": made.request.collective,
         "ranks": made.topology.ranks,
-        "chunks": made.request.chunks,
-        "strategy": made.request.strategy,
+        "chunks": made.chunks,
+        "strategy": made.strategy,
         "steps": certificate.steps,
         "lower_bound": certificate.bound.steps,
         "proven_optimal": certificate.proven_optimal,
-        "seconds": round(made.clock.total, 3),
+        "seconds": round(made.timer.total, 3),
         "outputs": [str(path) for path in paths],
         "cluster": made.topology.name,
         "root": made.problem.collective.root,
-        "seed": made.request.budget.seed,
+        "seed": made.budget.seed,
         "gap": certificate.gap,
         "bound_method": certificate.bound.method,
         "bound_proof": certificate.bound.proof,
@@ -55,10 +55,10 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
-        "least_seconds": round(made.clock.least.seconds, 1) if made.clock.least else None,
-        "least_seconds_by_phase": {k: round(v, 1) for k, v in made.clock.least.phases} if made.clock.least else {},
-        "beyond_budget_seconds": round(made.clock.beyond(made.request.budget), 3),
-        "seconds_by_phase": {name: round(value, 3) for name, value in made.clock.phases.items()},
+        "least_seconds": round(made.timer.least.seconds, 1) if made.timer.least else None,
+        "least_seconds_by_phase": {k: round(v, 1) for k, v in made.timer.least.phases} if made.timer.least else {},
+        "beyond_budget_seconds": round(made.timer.beyond(made.budget), 3),
+        "seconds_by_phase": {name: round(value, 3) for name, value in made.timer.phases.items()},
         **made.time_optimality.figures(),
         "program_predicted_us": None if made.program_seconds is None else made.program_seconds * 1e6,
         "size_asked": made.request.size,
@@ -79,7 +79,7 @@ def _choice(made: Synthesis) -> dict[str, Any] | None:
 def program_label(made: Synthesis, suffix: str) -> str:
     """``outofplace`` and ``inplace``; with several targets ``rccl-6`` and ``rccl-6.inplace``."""
     program = made.programs[suffix]
-    if len(made.request.targets) == 1:
+    if len(made.targets) == 1:
         return "inplace" if program.in_place else "outofplace"
     return program.target.name + (".inplace" if program.in_place else "")
 
@@ -110,19 +110,19 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
     """The short report after ``synth``."""
     solution = made.solution
     certificate = solution.certificate
-    chunks = counted(made.request.chunks, "chunk")
+    chunks = counted(made.chunks, "chunk")
     lines = [
         f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
         + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
         f"{counted(hops(solution.schedule, made.topology.links), 'hop')} at most, "
-        f"strategy {made.request.strategy})",
+        f"strategy {made.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(made)}",
         *(f"  {line}" for line in time_optimality_lines(made)),
         f"  capacities   {_capacities(made)}",
         *(f"  {line}" for line in _programs(made)),
-        f"  seconds      {made.clock.total:.2f}  ({_phases(made)})",
+        f"  seconds      {made.timer.total:.2f}  ({_phases(made)})",
         *_beyond(made),
         f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
         *([f"  clock        {clock_line(made.decided_by_clock)}"] if made.decided_by_clock else []),
@@ -199,7 +199,6 @@ def _quality(made: Synthesis) -> str:
     return gap + _ENDINGS[solution.ending]
 
 
-LARGE_ERROR = 0.25  # of rounding, from which on it is pointed out
 _BOUND_WORDS = {
     "cut": "the narrowest cut",
     "volume": "what all parts take in together",
@@ -247,7 +246,11 @@ def _capacities(made: Synthesis) -> str:
     size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
     if worst is None or worst.error == 0:
         return f"{size} ({chunking.reference}), exact"
-    flag = "; LARGE: steps tell little of time, --size chooses by time" if abs(worst.error) > LARGE_ERROR else ""
+    flag = (
+        "; LARGE: steps tell little of time, --size chooses by time"
+        if abs(worst.error) > made.request.policy.compile.large_rounding_error
+        else ""
+    )
     return (
         f"{size} ({chunking.reference}), worst rounding error {float(worst.error):+.1%} "
         f"({worst.kind} {worst.name}: {worst.chunks} per step){flag}"
@@ -255,7 +258,7 @@ def _capacities(made: Synthesis) -> str:
 
 
 def _programs(made: Synthesis) -> Iterable[str]:
-    several = len(made.request.targets) > 1
+    several = len(made.targets) > 1
     for program in made.programs.values():
         figures = program.figures
         label = "in place    " if program.in_place else "out of place"
@@ -274,27 +277,24 @@ def _programs(made: Synthesis) -> Iterable[str]:
 
 def _install(made: Synthesis) -> Iterable[str]:
     """One line a target: the variables that make its runtime take the file."""
-    for wanted in made.request.targets if made.programs else ():
+    for wanted in made.targets if made.programs else ():
         variables = " ".join(f"{name}={value}" for name, value in wanted.environment)
         how = variables or "as the runtime asks"
         yield f"install      {wanted.name}: {how}  (hetesynth install-hint {wanted.name})"
 
 
-BEYOND = 1.0  # second beyond the budget, from which on it is told
-
-
 def _beyond(made: Synthesis) -> Iterable[str]:
     """What was spent beyond the budget, and on what most."""
-    beyond = made.clock.beyond(made.request.budget)
-    if beyond >= BEYOND and made.clock.least:
-        longest = sorted(made.clock.phases.items(), key=lambda phase: -phase[1])[:3]
+    beyond = made.timer.beyond(made.budget)
+    if beyond >= made.request.policy.compile.beyond_budget_worth_telling and made.timer.least:
+        longest = sorted(made.timer.phases.items(), key=lambda phase: -phase[1])[:3]
         most = ", ".join(f"{name} {value:.1f}" for name, value in longest)
-        least = f"{made.clock.least.seconds:.1f} s were expected at least"
+        least = f"{made.timer.least.seconds:.1f} s were expected at least"
         yield f"               {beyond:.1f} beyond the budget; most went into {most}; {least}"
 
 
 def _phases(made: Synthesis) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in made.clock.phases.items())
+    return ", ".join(f"{name} {value:.2f}" for name, value in made.timer.phases.items())
 
 
 def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:

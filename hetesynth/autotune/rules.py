@@ -1,0 +1,400 @@
+"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, on what
+conditions.
+
+In: a maker of candidate specs and a record of decisions. Out: specs in the order of the rules. ``OPENING`` is for
+before all numbers of chunks are gone through, ``EVERY_COUNT`` for each of them, ``OUT_OF_TIME`` for where time is
+over and nothing was found, ``STATED`` for where the user names the strategy. Each rule notes why it was skipped.
+What holds of a strategy (keeps its time, needs few peers) stands in its row of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from hetesynth.autotune.candidates import CandidateSpec, CandidateSpecs, strategy_of
+from hetesynth.chunking import Chunking
+from hetesynth.model.decisions import Decisions
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.synthesis import registry
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the conditions look at: candidates with ``chunks`` chunks per rank.
+
+    ``closest``: with capacities that round less, which take seconds to find on large clusters. ``programs``:
+    whether programs are made of what wins.
+    """
+
+    specs: CandidateSpecs
+    chunks: int
+    decisions: Decisions
+    closest: bool = True
+    programs: bool = True
+
+    @cached_property
+    def chunkings(self) -> list[Chunking]:
+        """The capacities to try, the paper's first."""
+        return self.specs.chunkings(self.chunks, closest=self.closest)
+
+    @property
+    def transfers(self) -> int:
+        """Of a schedule, about."""
+        return self.specs.transfers(self.chunks)
+
+
+Condition = Callable[[Situation], str | None]
+"""Why a rule does not apply, or None."""
+Threshold = Callable[[AutotunePolicy], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``unless``: in this order; the first reason counts. ``specs``: what is tried otherwise."""
+
+    name: str
+    unless: tuple[Condition, ...]
+    specs: Callable[[Situation], Iterable[CandidateSpec]]
+
+
+def applied(rules: Iterable[Rule], situation: Situation) -> Iterator[CandidateSpec]:
+    """The specs of all ``rules`` that apply, one rule after the other."""
+    for rule in rules:
+        reason = next((why for condition in rule.unless if (why := condition(situation)) is not None), None)
+        if reason is None:
+            situation.decisions.note(rule.name, "applied", "its conditions hold")
+            yield from rule.specs(situation)
+        else:
+            situation.decisions.note(rule.name, "skipped", reason)
+
+
+def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> Iterator[CandidateSpec]:
+    """What is tried before all numbers of chunks are gone through.
+
+    Server rings and, on large clusters, other fixed routes, which take little time; what comes near the bound at
+    the first try where bytes weigh much; what keeps its time as a program. The last and the first only where
+    ``programs`` are made.
+    """
+    situation = Situation(specs, specs.counts()[0], decisions.inside("opening"), programs=programs)
+    yield from applied(OPENING, situation)
+
+
+def of_count(
+    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, closest: bool = True
+) -> Iterator[CandidateSpec]:  # fmt: skip
+    """The specs with ``chunks`` chunks per rank. Raises HetesynthError HS611 where chunks would be empty."""
+    if specs.chunk_bytes(chunks) < 1:
+        raise specs.too_small(chunks)
+    rules = EVERY_COUNT if specs.request.strategy == "auto" else STATED
+    yield from applied(rules, Situation(specs, chunks, decisions.inside(f"chunks {chunks}"), closest))
+
+
+def out_of_time(specs: CandidateSpecs, decisions: Decisions) -> Iterator[CandidateSpec]:
+    """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
+    yield from applied(OUT_OF_TIME, Situation(specs, min(specs.counts()), decisions.inside("out of time")))
+
+
+# ---- conditions
+
+
+def _stated(situation: Situation) -> str | None:
+    name = situation.specs.request.strategy
+    return None if name == "auto" else f"strategy {name} is stated"
+
+
+def _no_programs(situation: Situation) -> str | None:
+    return None if situation.programs else "no programs are made"
+
+
+def _personalized(situation: Situation) -> str | None:
+    return "every chunk is for one rank" if situation.specs.personalized else None
+
+
+def _not_personalized(situation: Situation) -> str | None:
+    return None if situation.specs.personalized else "chunks go to several ranks, or are added"
+
+
+def _not_alltoall(situation: Situation) -> str | None:
+    return None if situation.specs.request.collective == "alltoall" else "the collective is not alltoall"
+
+
+def _independent(situation: Situation) -> str | None:
+    return "links share nothing" if situation.specs.independent else None
+
+
+def _sharing(situation: Situation) -> str | None:
+    return None if situation.specs.independent else "links share resources"
+
+
+def _one_chunking(situation: Situation) -> str | None:
+    return None if len(situation.chunkings) > 1 else "no capacities round less than the paper's"
+
+
+def _empty_chunks(situation: Situation) -> str | None:
+    return None if situation.specs.chunk_bytes(situation.chunks) >= 1 else "a chunk would be less than a byte"
+
+
+def _ratio(words: str, outside: Callable[[float, float], bool], limit: Threshold) -> Condition:
+    def condition(situation: Situation) -> str | None:
+        ratio, border = situation.specs.bandwidth_latency_ratio, limit(situation.specs.policy)
+        return f"bandwidth-to-latency ratio {ratio:.3g} is {words} {border:g}" if outside(ratio, border) else None
+
+    return condition
+
+
+def _below(limit: Threshold) -> Condition:
+    """Applies from ``limit`` on."""
+    return _ratio("below", lambda ratio, border: ratio < border, limit)
+
+
+def _not_above(limit: Threshold) -> Condition:
+    """Applies above ``limit``."""
+    return _ratio("not above", lambda ratio, border: ratio <= border, limit)
+
+
+def _from(limit: Threshold) -> Condition:
+    """Applies below ``limit``."""
+    return _ratio("not below", lambda ratio, border: ratio >= border, limit)
+
+
+def _more_transfers(limit: Threshold) -> Condition:
+    def condition(situation: Situation) -> str | None:
+        most = limit(situation.specs.policy)
+        return f"{situation.transfers:,} transfers are more than {most:,}" if situation.transfers > most else None
+
+    return condition
+
+
+def _few_transfers(situation: Situation) -> str | None:
+    most = situation.specs.policy.max_transfers_fixed_routes
+    return None if situation.transfers > most else f"{situation.transfers:,} transfers are not more than {most:,}"
+
+
+def _many_chunks(situation: Situation) -> str | None:
+    most = situation.specs.policy.max_chunks_direct
+    return f"{situation.chunks} chunks per rank are more than {most}" if situation.chunks > most else None
+
+
+def _misled(situation: Situation) -> str | None:
+    """Whether earliest arrival is no guide: it then comes last."""
+    policy, personalized = situation.specs.policy, situation.specs.personalized
+    limit = policy.ratio_arrival_misleads_personalized if personalized else policy.ratio_arrival_misleads
+    ratio = situation.specs.bandwidth_latency_ratio
+    return f"bandwidth-to-latency ratio {ratio:.3g} is above {limit:g}" if ratio > limit else None
+
+
+def _guided(situation: Situation) -> str | None:
+    return None if _misled(situation) else "it was tried before"
+
+
+def _too_large_for(name: str) -> Condition:
+    """Whether a schedule has more transfers than the row of strategy ``name`` allows."""
+
+    def condition(situation: Situation) -> str | None:
+        return _past_row(situation, registry.row_of(name))
+
+    return condition
+
+
+def _past_row(situation: Situation, row: registry.StrategyRow) -> str | None:
+    return None if row.max_transfers is None else _more_transfers(row.max_transfers)(situation)
+
+
+# ---- specs
+
+
+def _steps(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Strategy ``name``, which counts steps, with all capacities."""
+    return lambda situation: situation.specs.named(name, situation.chunks, situation.chunkings)
+
+
+def _paper(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """The same with the paper's capacities."""
+    return lambda situation: situation.specs.named(name, situation.chunks, situation.chunkings[:1])
+
+
+def _seconds(name: str, share: Threshold | None = None) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Strategy ``name``, which counts seconds; ``share`` of the remaining budget for each."""
+
+    def specs(situation: Situation) -> Iterator[CandidateSpec]:
+        of_budget = None if share is None else share(situation.specs.policy)
+        yield from situation.specs.timed(registry.row_of(name), situation.chunks, situation.chunkings, of_budget)
+
+    return specs
+
+
+def _first(
+    specs: Callable[[Situation], Iterator[CandidateSpec]],
+) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    return lambda situation: islice(specs(situation), 1)
+
+
+def _packed(situation: Situation) -> Iterator[CandidateSpec]:
+    return situation.specs.packed(situation.chunks, situation.chunkings[0])
+
+
+def _fixed_routes(situation: Situation, rows: Iterable[registry.StrategyRow]) -> Iterator[CandidateSpec]:
+    """Strategies whose routes are fixed, with the paper's capacities; no search for others."""
+    if situation.specs.chunk_bytes(situation.chunks) < 1:
+        raise situation.specs.too_small(situation.chunks)
+    for row in rows:
+        paper = situation.specs.paper_chunking(situation.chunks)
+        yield from situation.specs.named(row.name, situation.chunks, [paper])
+
+
+def _few_peers(situation: Situation) -> Iterator[CandidateSpec]:
+    """Where load counts more than latency server rings first, as time may end after the first."""
+    specs = situation.specs
+    heavy = specs.bandwidth_latency_ratio >= specs.policy.ratio_load_counts
+    return _fixed_routes(situation, registry.with_few_peers(load_first=heavy))
+
+
+def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
+    """A ring, or where chunks have to be relayed all with few peers; then what takes any cluster."""
+    specs, rows = situation.specs, registry.with_few_peers(fallback=True)
+    relayed = specs.personalized and specs.topology.ranks > specs.request.policy.compile.many_ranks
+    return _fixed_routes(situation, [row for row in rows if relayed or row.fallback or row.name == "ring"])
+
+
+def _server_rings(situation: Situation) -> Iterator[CandidateSpec]:
+    """Server rings with every number of chunks."""
+    for chunks in _counts_keeping_time(situation):
+        paper = situation.specs.paper_chunking(chunks)
+        yield from situation.specs.named("server-rings", chunks, [paper])
+
+
+def _keeping_time(situation: Situation) -> Iterator[CandidateSpec]:
+    """What keeps its time as a program, with every number of chunks; rings with all capacities."""
+    for chunks in _counts_keeping_time(situation):
+        chunkings = situation.specs.chunkings(chunks)
+        for row in registry.keeping_time():
+            yield from situation.specs.named(row.name, chunks, chunkings if row.name == "ring" else chunkings[:1])
+
+
+def _counts_keeping_time(situation: Situation) -> Iterator[int]:
+    """Numbers of chunks with which programs keep the time of their schedules."""
+    specs, policy = situation.specs, situation.specs.policy
+    for chunks in specs.counts():
+        number, rule = specs.transfers(chunks), f"programs that keep their time, c={chunks}"
+        if number > policy.max_transfers_keeping_time:
+            most = policy.max_transfers_keeping_time
+            situation.decisions.note(rule, "skipped", f"{number:,} transfers are more than {most:,}")
+        elif chunks > policy.max_chunks_keeping_time:
+            most = policy.max_chunks_keeping_time
+            situation.decisions.note(rule, "skipped", f"{chunks} chunks per rank are more than {most}")
+        elif specs.chunk_bytes(chunks) >= 1:
+            yield chunks
+
+
+def _baselines(situation: Situation) -> Iterator[CandidateSpec]:
+    """What libraries do, but for strategies that have a rule of their own."""
+    for row in registry.ROWS:
+        if row.library and row.candidate and not row.placed:
+            yield from situation.specs.named(row.name, situation.chunks, situation.chunkings[:1])
+
+
+def _unplaced(situation: Situation) -> Iterator[CandidateSpec]:
+    """The candidates of the registry that no rule names."""
+    for row in registry.ROWS:
+        if not row.candidate or row.library or row.placed:
+            continue
+        reason = _past_row(situation, row)
+        if reason is not None:
+            situation.decisions.note(row.name, "skipped", reason)
+        elif row.objective == "time":
+            yield from situation.specs.timed(row, situation.chunks, situation.chunkings)
+        else:
+            yield from situation.specs.named(row.name, situation.chunks, situation.chunkings)
+
+
+def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
+    """The strategy that the user names."""
+    specs, request = situation.specs, situation.specs.request
+    row = registry.row_of(request.strategy)
+    if row.objective == "steps" or request.rings:
+        yield from specs.each(strategy_of(request, specs.topology), situation.chunks, situation.chunkings)
+        return
+    reason = _past_row(situation, row)
+    if reason is None:
+        yield from specs.timed(row, situation.chunks, situation.chunkings)
+    else:
+        situation.decisions.note(row.name, "skipped", reason)
+
+
+# ---- the chains
+
+_KEEPING_TIME: tuple[Condition, ...] = (
+    _stated, _no_programs, _personalized, _below(lambda p: p.ratio_load_counts), _independent,
+)  # fmt: skip
+_TREES_FIRST: tuple[Condition, ...] = (_stated, _personalized, _not_above(lambda p: p.ratio_trees_first))
+
+OPENING: tuple[Rule, ...] = (
+    Rule("server rings", _KEEPING_TIME, _server_rings),
+    Rule("few peers", (_stated, _few_transfers), _few_peers),
+    Rule("tree packing first", (*_TREES_FIRST, _independent), _packed),
+    Rule(
+        "negotiated loads first",
+        (*_TREES_FIRST, _sharing, _one_chunking, _too_large_for("negotiated")),
+        _seconds("negotiated", lambda p: p.share_negotiated),
+    ),
+    Rule("earliest arrival first", (*_TREES_FIRST, _sharing, _too_large_for("timed")), _first(_seconds("timed"))),
+    Rule("greedy rounds first", (*_TREES_FIRST, _sharing), _paper("greedy")),
+    Rule("programs that keep their time", _KEEPING_TIME, _keeping_time),
+)
+EVERY_COUNT: tuple[Rule, ...] = (
+    Rule("balanced paths", (_not_personalized,), _seconds("exchange")),
+    Rule(
+        "negotiated loads, links alone",
+        (
+            _personalized, _below(lambda p: p.ratio_load_counts), _sharing, _one_chunking,
+            _too_large_for("negotiated"),
+        ),
+        _seconds("negotiated", lambda p: p.share_negotiated),
+    ),
+    Rule("earliest arrival", (_misled, _too_large_for("timed")), _seconds("timed")),
+    Rule("ring", (_personalized, _more_transfers(lambda p: p.max_transfers_fixed_routes)), _steps("ring")),
+    Rule("tree packing", (_personalized, _not_above(lambda p: p.ratio_load_counts)), _packed),
+    Rule(
+        "negotiated loads, links that share",
+        (
+            _personalized, _below(lambda p: p.ratio_load_counts), _from(lambda p: p.ratio_arrival_misleads),
+            _independent, _too_large_for("negotiated"),
+        ),
+        _seconds("negotiated"),
+    ),
+    Rule("greedy rounds", (), _steps("greedy")),
+    Rule(
+        "balanced trees in seconds",
+        (_personalized, _more_transfers(lambda p: p.max_transfers_balanced_trees), _one_chunking),
+        _seconds("timed-trees"),
+    ),
+    Rule(
+        "balanced trees",
+        (_personalized, _more_transfers(lambda p: p.max_transfers_balanced_trees)),
+        _steps("trees"),
+    ),
+    Rule(
+        "ring, each chunk for one rank",
+        (_not_personalized, _more_transfers(lambda p: p.max_transfers_fixed_routes)),
+        _paper("ring"),
+    ),
+    Rule("baselines", (_more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
+    Rule(
+        "direct exchange",
+        (_not_alltoall, _many_chunks, _more_transfers(lambda p: p.max_transfers_fixed_routes)),
+        _paper("direct"),
+    ),
+    Rule("earliest arrival last", (_guided, _many_chunks, _too_large_for("timed")), _seconds("timed")),
+    Rule("other strategies", (), _unplaced),
+)  # fmt: skip
+OUT_OF_TIME: tuple[Rule, ...] = (
+    Rule(
+        "fixed routes",
+        (_stated, _more_transfers(lambda p: p.max_transfers_fixed_routes), _empty_chunks),
+        _last_resort,
+    ),
+)
+STATED: tuple[Rule, ...] = (Rule("stated strategy", (), _stated_strategy),)

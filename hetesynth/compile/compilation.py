@@ -1,0 +1,33 @@
+"""One run of the compiler: what is asked for, what it may spend, and who is told.
+
+Made once for a command (for each root, where all are asked for) and handed down; the request itself is never
+replaced on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.request import Request
+from hetesynth.model.deadline import Cuts
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.synthesis.search import Progress, silent
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """``budget``: what this run may spend, with its own record of what the clock decided; that of the request is
+    for all runs of a command. ``timer``: seconds by phase. ``decisions``: what was tried and left out, and why."""
+
+    request: Request
+    budget: Budget
+    progress: Progress = silent
+    timer: PhaseTimer = field(default_factory=PhaseTimer)
+    decisions: Decisions = field(default_factory=Decisions)
+
+
+def compilation(request: Request, progress: Progress = silent, budget: Budget | None = None) -> Compilation:
+    """A run for ``request`` that may spend ``budget``, by default that of the request."""
+    return Compilation(request, replace(budget or request.budget, cuts=Cuts()), progress)

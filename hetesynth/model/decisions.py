@@ -1,0 +1,42 @@
+"""What a search or a tuning run decided, in order: each rule and candidate, what became of it, and why.
+
+The rules write here while they are applied, so the record says what happened and not what should have.
+Append-only. Holds no wall times: two runs that no clock cut short have equal records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Verdict = Literal["applied", "tried", "skipped", "refused", "chosen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``stage``: where it was made; ``what``: the rule or candidate; ``why``: the reason, or what came of it."""
+
+    stage: str
+    what: str
+    verdict: Verdict
+    why: str
+
+    def plain(self) -> dict[str, str]:
+        """For JSON."""
+        return {"stage": self.stage, "what": self.what, "verdict": self.verdict, "why": self.why}
+
+
+@dataclass
+class Decisions:
+    """The record, or with ``stage`` a part of it: parts write into the same list."""
+
+    stage: str = ""
+    entries: list[Decision] = field(default_factory=list)
+
+    def note(self, what: str, verdict: Verdict, why: str) -> None:
+        """Append one decision of this stage."""
+        self.entries.append(Decision(self.stage, what, verdict, why))
+
+    def inside(self, stage: str) -> Decisions:
+        """The part of the record for ``stage``."""
+        return Decisions(f"{self.stage}, {stage}" if self.stage else stage, self.entries)
