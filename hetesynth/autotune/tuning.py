@@ -181,11 +181,12 @@ class _TuningRun:
         for chunks in counts:
             if ended is None and self._late():
                 ended = self._why_late()
+            record = self.decisions.inside(f"chunks {chunks}")
             if ended is not None:
-                self.decisions.note(f"chunks {chunks}", "skipped", ended)
+                record.note("all candidates", "skipped", ended)
             elif chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
                 why = f"from {counts[0]} chunks towards it the last two numbers each made things worse"
-                self.decisions.note(f"chunks {chunks}", "skipped", why)
+                record.note("all candidates", "skipped", why)
             else:
                 ended = self._every(chunks)
 

@@ -12,6 +12,7 @@ from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
     buffer_sizes,
+    explain_option,
     json_option,
     request,
     schedule_only_option,
@@ -39,19 +40,21 @@ from hetesynth.cli.terminal import show
     "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
     help="A new or empty folder, or an older atlas, which is replaced.",
 )  # fmt: skip
+@explain_option
 @json_option
 def command(
     topology: Path, sizes: str, strategy: str, time_budget: float, seed: int, targets: tuple[str, ...],
-    single_root: bool, schedule_only: bool, output: Path, as_json: bool, **problem: Any,
+    single_root: bool, schedule_only: bool, output: Path, explain: bool, as_json: bool, **problem: Any,
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
     Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. The ranges tile all
     sizes: minBytes and maxBytes in the files let a runtime pick. Time is simulated. The folder appears whole or
-    not at all.
+    not at all. --explain prints how the schedules were chosen, with --json under "decisions".
     """
     wanted = buffer_sizes(sizes, "--sizes", factor=2)
     from hetesynth.cli.render.atlas import atlas_report
+    from hetesynth.cli.render.decisions import decision_lines, decision_values
     from hetesynth.commands.atlas import MARK, atlas, files, index
     from hetesynth.files.folders import check_replaceable, write_folder
 
@@ -65,7 +68,12 @@ def command(
     made = files(found)
     write_folder(output, made, MARK)
     summary = index(found)
+    decisions = found.compilation.decisions.entries if explain else None
     if as_json:
-        show(json.dumps({**summary, "directory": str(output), "files": sorted(made)}, indent=2))
+        printed = {**summary, "directory": str(output), "files": sorted(made)}
+        explained = {} if decisions is None else {"decisions": decision_values(decisions)}
+        show(json.dumps({**printed, **explained}, indent=2))
     else:
         show(atlas_report(summary, str(output), len(made)))
+        if decisions is not None:
+            show("\n".join(decision_lines(decisions)))

@@ -317,4 +317,8 @@ single_root_option = click.option(
     help="Promise that all calls have this root; demanded for runtimes that run the file for every root.",
 )  # fmt: skip
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
+explain_option = click.option(
+    "--explain", is_flag=True,
+    help="Also print each rule and candidate: tried with what result, or skipped and why.",
+)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

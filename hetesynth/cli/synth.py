@@ -15,6 +15,7 @@ from hetesynth.cli.options import (
     TOPOLOGY,
     Output,
     every_root_options,
+    explain_option,
     json_option,
     report_options,
     request,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     help="Ranks that a rank may send to, and receive from [default: none up to 64 ranks, then 48].",
 )  # fmt: skip
 @report_options
+@explain_option
 @json_option
 def command(
     topology: Path,
@@ -74,6 +76,7 @@ def command(
     max_peers: int | None,
     page: Path | None,
     trace: Path | None,
+    explain: bool,
     as_json: bool,
     **problem: Any,
 ) -> None:
@@ -83,7 +86,8 @@ def command(
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
     Ctrl-C and the time budget keep the best verified schedule so far. With --size the schedule is the quickest of
     many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
-    there are files for each root, NAME-root0.xml and so on, within one time budget.
+    there are files for each root, NAME-root0.xml and so on, within one time budget. --explain prints how the
+    schedule was chosen, with --json under "decisions".
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.commands.synth import synthesize
@@ -116,7 +120,7 @@ def command(
         check_reports(page, trace)
     _check_apart(named, suffixes(wanted), page, trace)
     if every:
-        _every_root(wanted, named, output, as_json=as_json)
+        _every_root(wanted, named, output, as_json=as_json, explain=explain)
         return
     with watching(quiet=as_json) as progress:
         made = synthesize(wanted, progress, warned)
@@ -133,12 +137,14 @@ def command(
                 exit_code=3,
             ) from error
     if as_json:
-        show(json.dumps(synthesis_summary(made, paths), indent=2))
+        show(json.dumps(synthesis_summary(made, paths, explain=explain), indent=2))
     else:
-        show(synthesis_report(made, paths))
+        show(synthesis_report(made, paths, explain=explain))
 
 
-def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
+def _every_root(
+    wanted: Request, named: Path | None, output: Path | None, *, as_json: bool, explain: bool
+) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
     from hetesynth.commands import every_root
@@ -147,9 +153,9 @@ def _every_root(wanted: Request, named: Path | None, output: Path | None, *, as_
         made = every_root.for_every_root(wanted, progress, warned)
     paths = every_root.write(made, named or (output or Path()) / _name(made[0]))
     if as_json:
-        show(json.dumps(every_root_summary(made, paths), indent=2))
+        show(json.dumps(every_root_summary(made, paths, explain=explain), indent=2))
     else:
-        show(every_root_report(made, paths))
+        show(every_root_report(made, paths, explain=explain))
 
 
 def _name(made: Synthesis) -> str:

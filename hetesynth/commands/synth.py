@@ -75,6 +75,8 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
             way_out = "raise --time-budget or --max-peers, or use --strategy auto"
             late = " in the time budget" if run.budget.cuts else ""
             raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
+    steps, bound = outcome.schedule.makespan, outcome.bound.steps
+    record.note(request.strategy, "chosen", f"its schedule has {steps} steps; the bound is {bound}")
     timer.phases["bound"] = outcome.bound_seconds
     timer.phases["search"] -= outcome.bound_seconds
     programs = ProgramSpec(request.targets)

@@ -82,7 +82,7 @@ def _schedule_found(search: Search) -> str | None:
     if search.best is None:
         return None
     if not _relays(search.problem):
-        return "there is a schedule, and ranks may send to all others"
+        return "there is a schedule, and most chunks need no relay"
     return _bound_met(search) or _out_of_time(search)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.cli.render.decisions import decision_lines, decision_values
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
@@ -24,8 +25,8 @@ EXACT = 6  # digits of a size that is one's own
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
 
 
-def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
-    """The object ``synth --json`` prints. Scripts depend on these names."""
+def synthesis_summary(made: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
+    """The object ``synth --json`` prints. Scripts depend on these names. ``explain``: with what was decided."""
     solution, worst = made.solution, made.chunking.worst_error()
     certificate = solution.certificate
     return {
@@ -65,6 +66,7 @@ def synthesis_summary(made: Synthesis, paths: Iterable[Path]) -> dict[str, Any]:
         "choice": _choice(made),
         "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
         "warnings": [warned.plain() for warned in made.warnings],
+        **({"decisions": decision_values(made.decisions)} if explain else {}),
     }
 
 
@@ -106,7 +108,7 @@ def program_figures(made: Synthesis, suffix: str) -> dict[str, Any]:
     }
 
 
-def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
+def synthesis_report(made: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> str:
     """The short report after ``synth``."""
     solution = made.solution
     certificate = solution.certificate
@@ -129,23 +131,28 @@ def synthesis_report(made: Synthesis, paths: Iterable[Path]) -> str:
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(made)),
         *warning_lines(made.warnings),
+        *(decision_lines(made.decisions) if explain else ()),
     ]
     return "\n".join(lines)
 
 
-def every_root_summary(made: Sequence[Synthesis], paths: Sequence[Path]) -> dict[str, Any]:
+def every_root_summary(
+    made: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False
+) -> dict[str, Any]:  # fmt: skip
     """The object ``synth --root all --json`` prints: in ``roots`` what ``synth --json`` prints of each."""
     each = len(paths) // len(made)
     return {
         "collective": made[0].request.collective,
         "ranks": made[0].topology.ranks,
         "cluster": made[0].topology.name,
-        "roots": [synthesis_summary(one, paths[i * each : (i + 1) * each]) for i, one in enumerate(made)],
+        "roots": [
+            synthesis_summary(one, paths[i * each : (i + 1) * each], explain=explain) for i, one in enumerate(made)
+        ],
         "outputs": [str(path) for path in paths],
     }
 
 
-def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path]) -> str:
+def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False) -> str:
     """The short report after ``synth --root all``: a line a root, then what holds for all."""
     first = made[0]
     lines = [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
@@ -164,7 +171,10 @@ def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path]) -> str:
     lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
     lines += [f"  wrote        {path}" for path in paths]
     lines += [f"  {line}" for line in _install(first)]
-    return "\n".join([*lines, *warning_lines(first.warnings)])
+    lines += warning_lines(first.warnings)
+    for one in made if explain else ():
+        lines += [f"root {one.problem.collective.root}", *decision_lines(one.decisions)]
+    return "\n".join(lines)
 
 
 def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:

@@ -1,0 +1,84 @@
+"""What a search of each strategy costs: CPU seconds on one core for each transfer of its schedule.
+
+    python tests/benchmarks/strategy_costs.py
+
+A line for each strategy and cluster, then the geometric mean of a strategy: the figure that its row of the registry
+has, rounded to one digit. Kernels are compiled before; strategies that count steps have a budget that does not bind.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.problem import ProblemFactory
+from hetesynth.compile.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.model.cost import costs
+from hetesynth.model.problem import Budget
+from hetesynth.synthesis.registry import ROWS, StrategyRow, strategy, timed_strategies
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.synthesis.timed.earliest_arrival import Rates
+from hetesynth.verify.schedule.judge import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+CLUSTERS = ("dgx1", "h20_4p8", "v100_4p8", "h20_16")
+CHUNKS = 4
+SECONDS = 60.0
+
+
+def strategies_of(row: StrategyRow, factory: ProblemFactory, chunk_bytes: int) -> list[Strategy]:
+    """The strategy of a row, or all its variants."""
+    if row.objective == "steps":
+        return [strategy(row.name)]
+    prices = costs(factory.topology)
+    rates = Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, chunk_bytes)
+    return [variant for _, variant in timed_strategies(row, rates)]
+
+
+def measured(row: StrategyRow, cluster: str) -> tuple[float, int] | None:
+    """CPU seconds of one search without its bound, and transfers; None where the strategy declines."""
+    path = EXAMPLES / cluster / "topo.dsl"
+    name = "allgather" if "allgather" in row.accepts else "alltoall"
+    topology, size = load_topology(path), 1 << 20
+    factory = ProblemFactory(topology, Request(path, name, CHUNKS))
+    problem = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=size)))
+    times = []
+    for search in strategies_of(row, factory, size):
+        for _ in range(2):  # the first loads and compiles
+            began = time.process_time()
+            try:
+                outcome = Solver(search, Budget(SECONDS), schedule_violations).solve(problem)
+            except HetesynthError:
+                return None
+            seconds = time.process_time() - began
+            if not isinstance(outcome, Solution):
+                return None
+        times.append((seconds, len(outcome.schedule.transfers)))
+    return sum(s for s, _ in times) / len(times), times[-1][1]
+
+
+def main() -> None:
+    """Print the table."""
+    each: dict[str, list[float]] = defaultdict(list)
+    for row in ROWS:
+        for cluster in CLUSTERS:
+            result = measured(row, cluster)
+            if result is None:
+                print(f"{row.name:14} {cluster:10} declines", flush=True)
+                continue
+            seconds, transfers = result
+            each[row.name].append(seconds / transfers)
+            print(f"{row.name:14} {cluster:10} {seconds:8.3f} s {transfers:6} transfers", flush=True)
+    for name, per_transfer in each.items():
+        mean = math.exp(sum(map(math.log, per_transfer)) / len(per_transfer))
+        print(f"{name:14} {mean:.1e} s a transfer, {1 / mean:,.0f} transfers a second")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What ``--explain`` tells: every rule and candidate, with its result or with the reason for leaving it out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.autotune import rules
+from hetesynth.autotune.tuning import tune
+from hetesynth.cli.main import run
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.frontend import load_topology
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.decisions import Decision, Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis import auto, registry
+from hetesynth.synthesis.greedy import greedy
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.solve import Solver
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.verify.schedule.judge import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FEW_COUNTS = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=(1, 2)))
+CLUSTERS = pytest.mark.parametrize(
+    ("cluster", "name"), [("fig10", "allgather"), ("ring8", "allreduce"), ("dgx1", "alltoall")]
+)
+
+
+def asked(cluster: str, name: CollectiveName, size: int | None = None) -> Request:
+    path = EXAMPLES / cluster / "topo.dsl"
+    return Request(path, name, budget=Budget(600.0), size=size, policy=FEW_COUNTS)
+
+
+def verdicts(decisions: tuple[Decision, ...] | list[Decision]) -> set[tuple[str, str]]:
+    return {(d.what, d.verdict) for d in decisions}
+
+
+@CLUSTERS
+def test_a_tuning_run_tells_all_it_tried(cluster: str, name: CollectiveName) -> None:
+    """All candidates with their times; all others, and all rules, with a reason; twice the same."""
+    request = asked(cluster, name, 1 << 20)
+    records = [Decisions(), Decisions()]
+    runs = [tune(load_topology(request.topology), request, 1 << 20, decisions=record) for record in records]
+    entries = records[0].entries
+    times = {d.what: d.why for d in entries if d.verdict == "tried"}
+    assert {label: f"{seconds * 1e6:,.4g} us" for label, seconds in runs[0].tried}.items() <= times.items()
+    assert all(d.why and d.stage for d in entries)
+    considered = {d.what for d in entries}
+    assert {rule.name for rule in rules.OPENING} <= considered
+    assert {rule.name for rule in rules.EVERY_COUNT} <= considered or runs[0].ending == "bound"
+    assert entries == records[1].entries
+
+
+@CLUSTERS
+def test_a_search_by_steps_tells_every_rule(cluster: str, name: CollectiveName) -> None:
+    first, second = (synthesize(asked(cluster, name)).decisions for _ in range(2))
+    told = {d.what for d in first}
+    assert {rule.name for rule in auto.RULES} <= told
+    assert ("greedy", "tried") in verdicts(first) or ("direct", "tried") in verdicts(first)
+    assert all(d.why for d in first) and first == second
+    assert first[-1].verdict == "chosen" and str(synthesize(asked(cluster, name)).solution.schedule.makespan) in (
+        first[-1].why
+    )
+
+
+def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
+    def novel(search: Search) -> None:
+        greedy.improve(search, rounds=1)
+
+    refusing = auto.Rule("refusing", (lambda search: "left out in this test",), lambda search: None)
+    chain = (auto.Rule("novel", (), novel), refusing)
+    record = Decisions("steps")
+    request = asked("fig10", "allgather")
+    from hetesynth.compile.phases import PhaseTimer
+    from hetesynth.compile.problem import load_problem
+
+    problem = load_problem(request, PhaseTimer())[1]
+    Solver(Strategy("auto", auto.applying(chain)), Budget(), schedule_violations, decisions=record).solve(problem)
+    assert [(d.what, d.verdict) for d in record.entries] == [("novel", "tried"), ("refusing", "skipped")]
+    assert record.entries[0].why.startswith("steps: ") and record.entries[1].why == "left out in this test"
+
+
+def test_a_rule_by_time_is_told_once_it_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    resting = rules.Rule("resting", (lambda situation: "left out in this test",), lambda situation: ())
+    shortest = rules.Rule("paths first", (), lambda s: s.specs.named("sph", s.chunks, s.chunkings[:1]))
+    monkeypatch.setattr(rules, "OPENING", (resting, shortest))
+    request, record = asked("fig10", "allgather", 1 << 20), Decisions()
+    tune(load_topology(request.topology), request, 1 << 20, decisions=record)
+    assert record.entries[0] == Decision("opening", "resting", "skipped", "left out in this test")
+    assert record.entries[1].what == "paths first" and record.entries[2].what.startswith("sph, c=")
+    assert record.entries[2].verdict == "tried"
+
+
+def test_reasons_name_the_thresholds_of_the_policy() -> None:
+    """A threshold that is replaced in the request changes what is tried, and the reason."""
+    small = replace(DEFAULT.autotune, chunk_counts=(1,), max_transfers_fixed_routes=10, ratio_trees_first=1e9)
+    request = replace(asked("dgx1", "allgather", 1 << 20), policy=replace(DEFAULT, autotune=small))
+    record = Decisions()
+    tune(load_topology(request.topology), request, 1 << 20, decisions=record)
+    told = {(d.stage, d.what): d for d in record.entries}
+    assert told["opening", "few peers"].verdict == "applied"
+    assert told["chunks 1", "baselines"].why == "56 transfers are more than 10"
+    assert told["opening", "tree packing first"].why.endswith("is not above 1e+09")
+    steps = replace(DEFAULT, steps=replace(DEFAULT.steps, max_sends=0, few_sends=10**9))
+    without_bound = replace(asked("dgx1", "allreduce"), chunks=2, policy=steps)
+    by_rule = {d.what: d.why for d in synthesize(without_bound).decisions}
+    assert by_rule["cegis"].endswith("are more than 0") or "is met" in by_rule["cegis"]
+    assert "not more than 1,000,000,000" in by_rule["lns"] or "is met" in by_rule["lns"]
+
+
+def test_programs_and_files_are_told_of() -> None:
+    decisions = synthesize(asked("ring8", "allgather", 1 << 20)).decisions
+    stages = {d.stage for d in decisions}
+    assert {"opening", "programs", "files"} <= stages
+    assert [d.verdict for d in decisions if d.stage == "files"] == ["chosen"]
+
+
+def test_the_command_prints_it_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fixed = ["--coll", "allgather", "--chunks", "1"]
+    synth = ["synth", str(EXAMPLES / "ring8" / "topo.dsl"), *fixed, "-o", "out"]
+    assert run([*synth, "--size", "1MB", "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert "\ndecisions\n  opening\n" in text and ": skipped: " in text and ": tried: " in text
+    assert run([*synth, "--json"]) == 0
+    assert "decisions" not in json.loads(capsys.readouterr().out)
+    assert run([*synth, "--json", "--explain"]) == 0
+    assert {"stage", "what", "verdict", "why"} == set(json.loads(capsys.readouterr().out)["decisions"][0])
+    atlas = ["atlas", str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "allgather", "--sizes", "1KB,1MB"]
+    assert run([*atlas, "--strategy", "ring", "-o", "atlas", "--json", "--explain"]) == 0
+    stages = {d["stage"] for d in json.loads(capsys.readouterr().out)["decisions"]}
+    assert "ranges" in stages and any(stage.startswith("1000000 bytes, chunks ") for stage in stages)
+
+
+def test_all_roots_have_their_decisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        str(EXAMPLES / "fig10" / "topo.dsl"),
+        "--coll",
+        "broadcast",
+        "--root",
+        "all",
+        "--target",
+        "mscclpp",
+    ]
+    assert run(["synth", *arguments, "--json", "--explain"]) == 0
+    roots = json.loads(capsys.readouterr().out)["roots"]
+    assert len(roots) > 1 and all(root["decisions"] for root in roots)
+
+
+def test_rows_say_what_rules_need() -> None:
+    assert [row.name for row in registry.keeping_time()] == ["server-rings", "ring", "double-tree"]
+    few = ["hierarchical", "doubling", "server-rings", "ring"]
+    assert [row.name for row in registry.with_few_peers(fallback=True)] == [*few, "sph"]
+    assert registry.with_few_peers(load_first=True)[0].name == "server-rings"
