@@ -52,28 +52,28 @@ def command(
     sizes: minBytes and maxBytes in the files let a runtime pick. Time is simulated. The folder appears whole or
     not at all. --explain prints how the schedules were chosen, with --json under "decisions".
     """
-    wanted = buffer_sizes(sizes, "--sizes", factor=2)
+    buffers = buffer_sizes(sizes, "--sizes", factor=2)
     from hetesynth.cli.render.atlas import atlas_report
     from hetesynth.cli.render.decisions import decision_lines, decision_values
     from hetesynth.commands.atlas import MARK, atlas, files, index
     from hetesynth.files.folders import check_replaceable, write_folder
 
     check_replaceable(output, MARK)
-    asked = request(
+    stated = request(
         topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only,
         targets=targets_of(targets), single_root=single_root, **problem,
     )  # fmt: skip
     with watching(quiet=as_json) as progress:
-        found = atlas(asked, wanted, progress)
-    made = files(found)
-    write_folder(output, made, MARK)
-    summary = index(found)
-    decisions = found.compilation.decisions.entries if explain else None
+        result = atlas(stated, buffers, progress)
+    contents = files(result)
+    write_folder(output, contents, MARK)
+    summary = index(result)
+    decisions = result.compilation.decisions.entries if explain else None
     if as_json:
-        printed = {**summary, "directory": str(output), "files": sorted(made)}
+        printed = {**summary, "directory": str(output), "files": sorted(contents)}
         explained = {} if decisions is None else {"decisions": decision_values(decisions)}
         show(json.dumps({**printed, **explained}, indent=2))
     else:
-        show(atlas_report(summary, str(output), len(made)))
+        show(atlas_report(summary, str(output), len(contents)))
         if decisions is not None:
             show("\n".join(decision_lines(decisions)))

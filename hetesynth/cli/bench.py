@@ -54,14 +54,14 @@ def command(
     from hetesynth.files.atomic import write_atomically
 
     if times:
-        return _times(patterns, _target(output, wanted=not patterns or write, page="benchmarks_time.md"), examples)
+        return _times(patterns, _target(output, write=not patterns or write, page="benchmarks_time.md"), examples)
     cases = chosen(quick=quick, patterns=patterns)
     if not cases:
         raise HetesynthError(
             "no case has such a name", code="HS902", help="try --only paper, --only h20_64 or --only broadcast"
         )
     whole = not quick and not patterns
-    target = _target(output, wanted=write or output is not None or whole)
+    target = _target(output, write=write or output is not None or whole)
     with _watching(quiet=as_json) as progress, _interruptible():
         runner = Runner(
             examples or ROOT / "examples", progress=progress, deadline=QUICK_SECONDS if quick else None
@@ -97,9 +97,9 @@ def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None
     return int(any([*(r.error for r in rows), *(r.error for r in rings), *(r.error for r in speeds)]))
 
 
-def _target(output: Path | None, *, wanted: bool, page: str = "benchmarks.md") -> Path | None:
+def _target(output: Path | None, *, write: bool, page: str = "benchmarks.md") -> Path | None:
     """Where the page goes, checked before the run rather than after it."""
-    if not wanted:
+    if not write:
         return None
     target = output or ROOT / "docs" / page
     if not target.parent.is_dir():

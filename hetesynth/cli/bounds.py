@@ -22,11 +22,11 @@ def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
     from hetesynth.cli.render.synth import bounds_report, bounds_summary
     from hetesynth.compile.problem import bounds, recheck_bound
 
-    wanted = request(topology, **problem)
-    asked, found = bounds(wanted)
-    rechecks = [recheck_bound(asked, bound) for bound in found] if check else None
+    stated = request(topology, **problem)
+    goal, all_bounds = bounds(stated)
+    rechecks = [recheck_bound(goal, bound) for bound in all_bounds] if check else None
     if as_json:
-        show(json.dumps(bounds_summary(asked, found, rechecks), indent=2))
+        show(json.dumps(bounds_summary(goal, all_bounds, rechecks), indent=2))
     else:
-        show(bounds_report(asked, found, rechecks))
+        show(bounds_report(goal, all_bounds, rechecks))
     return int(any(recheck.violations for recheck in rechecks or ()))

@@ -44,25 +44,25 @@ def command(
     Every strategy is given the chunks per rank that suit it best at each size, unless --chunks says how many. Time
     is simulated, not measured; ring and double-tree model what NCCL does.
     """
-    wanted = buffer_sizes(sizes, "--sizes")
+    buffers = buffer_sizes(sizes, "--sizes")
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     if not names:
         raise click.BadParameter("name at least one", param_hint="--strategies")
     from hetesynth.cli.render.compare import comparison_report
     from hetesynth.commands.compare import compare, curves
 
-    asked = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
+    stated = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
     with watching(quiet=as_json) as progress:
-        found = compare(asked, wanted, names, progress)
+        comparison = compare(stated, buffers, names, progress)
     if plot is not None:
         from hetesynth.files.atomic import write_atomically
         from hetesynth.report.size_plot import size_plot
 
-        title = f"{found.topology.name}: {asked.collective}, {found.topology.ranks} GPUs"
-        write_atomically(plot, size_plot(title, curves(found)).encode())
+        title = f"{comparison.topology.name}: {stated.collective}, {comparison.topology.ranks} GPUs"
+        write_atomically(plot, size_plot(title, curves(comparison)).encode())
     if as_json:
-        show(json.dumps(found.figures(), indent=2))
+        show(json.dumps(comparison.figures(), indent=2))
     else:
-        show(comparison_report(found))
+        show(comparison_report(comparison))
         if plot is not None:
             show(f"  wrote {plot}")

@@ -66,14 +66,14 @@ def command(
         targets=targets_of(targets) if targets else (),
     )
     check_folder(output)
-    made = importing.import_file(request)
+    imported = importing.import_file(request)
     stem = (output or Path()) / f"{_bare(file)}-imported"
-    stem = named_stem(output, list(made.files)) or stem
-    paths = importing.write(made, stem)
+    stem = named_stem(output, list(imported.files)) or stem
+    paths = importing.write(imported, stem)
     if as_json:
-        show(json.dumps(import_summary(made, paths), indent=2))
+        show(json.dumps(import_summary(imported, paths), indent=2))
     else:
-        show(import_report(made, paths))
+        show(import_report(imported, paths))
 
 
 def _bare(file: Path) -> str:

@@ -26,13 +26,13 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
     """What ``_HELP`` says."""
     from hetesynth.cli.render.install import HintWarning, hint_text, install_hint
 
-    wanted = target(name)
+    runtime = target(name)
     warnings: list[HintWarning] = []
     if file is not None:
         from hetesynth.commands.verify import installed
 
-        for finding in installed(file, wanted):
+        for finding in installed(file, runtime):
             v = finding.violation
             warnings.append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
-    hint = install_hint(wanted, None if file is None else file.resolve(), warnings)
+    hint = install_hint(runtime, None if file is None else file.resolve(), warnings)
     show(json.dumps(hint, indent=2) if as_json else hint_text(hint))

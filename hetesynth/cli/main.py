@@ -90,26 +90,26 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (Exception, KeyboardInterrupt) as error:
-        wanted = set(itertools.takewhile(lambda argument: argument != "--", arguments))
-        return _fail(error, as_json="--json" in wanted, as_sarif="--sarif" in wanted)
+        options = set(itertools.takewhile(lambda argument: argument != "--", arguments))
+        return _fail(error, as_json="--json" in options, as_sarif="--sarif" in options)
 
 
 def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
     """Say what went wrong; the exit code."""
-    known = _known(error)
+    coded = _known(error)
     with suppress(OSError):  # a full disk behind standard error
         if isinstance(error, click.ClickException):
             show(_usage(error), err=True)
         elif isinstance(error, HetesynthError):
             show(error.render(), err=True)
         else:
-            show(_shown(known), err=True)
+            show(_shown(coded), err=True)
     if as_json or as_sarif:
         with suppress(OSError):
-            show(json.dumps(_document(known) if as_json else _sarif(known), indent=2))
-    if known.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
+            show(json.dumps(_document(coded) if as_json else _sarif(coded), indent=2))
+    if coded.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
         raise error
-    return known.exit_code
+    return coded.exit_code
 
 
 def _usage(error: click.ClickException) -> str:

@@ -240,7 +240,7 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
     """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
     from hetesynth.compile.predictors import sizes_between
 
-    found: list[int] = []
+    sizes: list[int] = []
     for part in text.split(",")[: MAX_SIZES + 1]:
         low, dots, high = part.partition("..")
         first = buffer_size(low, option)
@@ -251,10 +251,10 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
                 code="HS307",
                 help="write the smaller size first",
             )
-        found.extend(sizes_between(first, last, factor) if dots else (first,))
-    if len(found) > MAX_SIZES:
+        sizes.extend(sizes_between(first, last, factor) if dots else (first,))
+    if len(sizes) > MAX_SIZES:
         raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint=option)
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(sizes)))
 
 
 def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
@@ -263,11 +263,11 @@ def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
         return ()
     from hetesynth.frontend.nccl_graph import RingFile
 
-    found = []
+    files = []
     for value in named:
         instance, equals, path = value.partition("=")
-        found.append(RingFile(Path(path if equals else value), instance if equals else None))
-    return tuple(found)
+        files.append(RingFile(Path(path if equals else value), instance if equals else None))
+    return tuple(files)
 
 
 def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> ChunkingOptions:

@@ -49,7 +49,7 @@ def command(
     the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time,
     bus bandwidth that times the factor of the collective. Time is simulated, not measured.
     """
-    wanted = buffer_sizes(sizes, "--size")
+    buffers = buffer_sizes(sizes, "--size")
     from hetesynth.cli.render.simulate import simulation_report, simulation_summary
     from hetesynth.commands.simulate import simulate_file
     from hetesynth.compile.predictors import CostOptions
@@ -60,9 +60,9 @@ def command(
         from hetesynth.commands.report import check_reports, report_of_file, write_reports
 
         check_reports(page, trace)
-        written = write_reports(report_of_file(file, topology, wanted, CostOptions(**options)), page, trace)
-    found = simulate_file(file, topology, wanted, CostOptions(**options))
+        written = write_reports(report_of_file(file, topology, buffers, CostOptions(**options)), page, trace)
+    simulation = simulate_file(file, topology, buffers, CostOptions(**options))
     if as_json:
-        show(json.dumps(simulation_summary(found), indent=2))
+        show(json.dumps(simulation_summary(simulation), indent=2))
     else:
-        show("\n".join([simulation_report(found), *(f"  wrote {path}" for path in written)]))
+        show("\n".join([simulation_report(simulation), *(f"  wrote {path}" for path in written)]))

@@ -99,7 +99,7 @@ def command(
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
     if every:
         problem["root"] = None
-    wanted = request(
+    stated = request(
         topology,
         strategy=strategy,
         time_budget=time_budget,
@@ -113,22 +113,22 @@ def command(
         **problem,
     )
     check_folder(output)
-    named = named_stem(output, suffixes(wanted))
+    named = named_stem(output, suffixes(stated))
     if page is not None or trace is not None:
         from hetesynth.commands.report import check_reports, report_of_synthesis, write_reports
 
         check_reports(page, trace)
-    _check_apart(named, suffixes(wanted), page, trace)
+    _check_apart(named, suffixes(stated), page, trace)
     if every:
-        _every_root(wanted, named, output, as_json=as_json, explain=explain)
+        _every_root(stated, named, output, as_json=as_json, explain=explain)
         return
     with watching(quiet=as_json) as progress:
-        made = synthesize(wanted, progress, warned)
-    stem = named or (output or Path()) / _name(made)
-    paths = write(made, stem)
+        synthesis = synthesize(stated, progress, warned)
+    stem = named or (output or Path()) / _name(synthesis)
+    paths = write(synthesis, stem)
     if page is not None or trace is not None:
         try:
-            paths += write_reports(report_of_synthesis(made), page, trace)
+            paths += write_reports(report_of_synthesis(synthesis), page, trace)
         except KeyboardInterrupt as error:
             raise HetesynthError(
                 f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
@@ -137,30 +137,30 @@ def command(
                 exit_code=3,
             ) from error
     if as_json:
-        show(json.dumps(synthesis_summary(made, paths, explain=explain), indent=2))
+        show(json.dumps(synthesis_summary(synthesis, paths, explain=explain), indent=2))
     else:
-        show(synthesis_report(made, paths, explain=explain))
+        show(synthesis_report(synthesis, paths, explain=explain))
 
 
 def _every_root(
-    wanted: Request, named: Path | None, output: Path | None, *, as_json: bool, explain: bool
+    stated: Request, named: Path | None, output: Path | None, *, as_json: bool, explain: bool
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
     from hetesynth.commands import every_root
 
     with watching(quiet=as_json) as progress:
-        made = every_root.for_every_root(wanted, progress, warned)
-    paths = every_root.write(made, named or (output or Path()) / _name(made[0]))
+        syntheses = every_root.for_every_root(stated, progress, warned)
+    paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
-        show(json.dumps(every_root_summary(made, paths, explain=explain), indent=2))
+        show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))
     else:
-        show(every_root_report(made, paths, explain=explain))
+        show(every_root_report(syntheses, paths, explain=explain))
 
 
-def _name(made: Synthesis) -> str:
-    chunks = made.chunks
-    return f"{made.topology.name}-{made.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
+def _name(synthesis: Synthesis) -> str:
+    chunks = synthesis.chunks
+    return f"{synthesis.topology.name}-{synthesis.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
 
 
 def _check_apart(stem: Path | None, suffixes: Collection[str], page: Path | None, trace: Path | None) -> None:
@@ -207,16 +207,16 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
     ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
     """
     extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
-    known = sorted({*suffixes, *extensions}, key=len, reverse=True)
+    endings = sorted({*suffixes, *extensions}, key=len, reverse=True)
     nothing = ("", ".", "..", output.name)  # would be left of the name
-    ending = next((end for end in known if output.name.removesuffix(end) not in nothing), "")
+    ending = next((end for end in endings if output.name.removesuffix(end) not in nothing), "")
     stem = output.with_name(output.name[: -len(ending)]) if ending else output
     if stem.suffix in (".xml", ".json", ".inplace", ".schedule") and stem.suffix != stem.name:
         while stem.suffix in (".xml", ".json", ".inplace", ".schedule"):
             stem = stem.with_suffix("")
-        made = ", ".join(stem.name + suffix for suffix in suffixes)
+        names = ", ".join(stem.name + suffix for suffix in suffixes)
         raise HetesynthError(
-            f"{output.name!r} is not a file that this makes: it would be {made}",
+            f"{output.name!r} is not a file that this makes: it would be {names}",
             code="HS512",
             help=f"use -o {stem} for all of them",
         )

@@ -108,18 +108,18 @@ def import_file(request: ImportRequest) -> Imported:
     if kind in NOT_IMPORTED:
         why, help_ = NOT_IMPORTED[kind]
         raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
-    found = IMPORTERS[kind](request, data, chunking)
-    for wanted in request.targets:
-        demand_collective(wanted, found.problem.collective.name)
-    demand_single_root(request.targets, found.problem.collective.name, promised=request.single_root)
+    imported = IMPORTERS[kind](request, data, chunking)
+    for target in request.targets:
+        demand_collective(target, imported.problem.collective.name)
+    demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
     from hetesynth.verify.schedule.judge import schedule_violations
 
-    refused = schedule_violations(found.problem, found.schedule)
+    refused = schedule_violations(imported.problem, imported.schedule)
     if refused:
         raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
-    found = replace(found, certificate=_certificate(found), programs=_programs(found))
-    files = {suffix: made.data for suffix, made in found.programs.items()}
-    return replace(found, files={**files, SCHEDULE_SUFFIX: _schedule_json(found)})
+    imported = replace(imported, certificate=_certificate(imported), programs=_programs(imported))
+    files = {suffix: program.data for suffix, program in imported.programs.items()}
+    return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
 
 
 def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<schedule>") -> tuple[
@@ -134,17 +134,17 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     from hetesynth.files.schedule_json import read_schedule_json
 
     document = read_schedule_json(data, filename)
-    wanted = asked_collective(document, filename)
+    goal = asked_collective(document, filename)
     if on is not None:
         _demand_links(document, on, filename)
-        return replace(on, collective=wanted), document.schedule, document.header
+        return replace(on, collective=goal), document.schedule, document.header
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
     schedule = Schedule.of(
         (replace(t, link=number[t.link]) for t in document.schedule.transfers), document.schedule.makespan
     )
     busiest = _busiest(schedule)
     arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
-    return Problem(document.ranks, document.ranks, (), arcs, (), wanted), schedule, document.header
+    return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
 
 
 def _demand_links(document: ScheduleDocument, on: Problem, filename: str) -> None:
@@ -191,17 +191,17 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-def _graph(request: ImportRequest, chunking: Chunking | None, wanted: Collective) -> Problem | None:
+def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
     """The problem on the topology, if there is one."""
     if chunking is None:
         return None
-    if chunking.topology.ranks != wanted.ranks:
+    if chunking.topology.ranks != goal.ranks:
         raise HetesynthError(
-            f"{request.path} is for {wanted.ranks} GPUs, the topology has {chunking.topology.ranks}",
+            f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}",
             code="HS706",
             help="give the cluster that the file was made for",
         )
-    return chunking.problem(wanted)
+    return chunking.problem(goal)
 
 
 # -- programs
@@ -217,8 +217,8 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     program, root = _right(read, request)
     size = shape(program)
     name: CollectiveName = program.collective
-    wanted = collective(name, program.ranks, size.chunks_per_rank, root)
-    lifted = lift(program, wanted, size.pieces, _graph(request, chunking, wanted), request.policy.lifting)
+    goal = collective(name, program.ranks, size.chunks_per_rank, root)
+    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
     title = _name(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
@@ -237,9 +237,9 @@ def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | No
         root = None
     elif root is None:
         return program, _found_root(read, program, request)
-    found = program_violations(read, root=root)
-    if found:
-        raise _refused(request, found)
+    violations = program_violations(read, root=root)
+    if violations:
+        raise _refused(request, violations)
     return program, root
 
 
@@ -254,10 +254,10 @@ def _found_root(read: ReadResult, program: Program, request: ImportRequest) -> R
     raise _refused(request, program_violations(read))
 
 
-def _refused(request: ImportRequest, found: list[Violation]) -> HetesynthError:
-    line = f":{found[0].line}" if found and found[0].line is not None else ""
-    what = f"{found[0].kind}: {found[0].message}" if found else "it cannot be read"
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
+    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
+    what = f"{violations[0].kind}: {violations[0].message}" if violations else "it cannot be read"
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     return HetesynthError(
         f"{request.path}{line}: not imported, for it is wrong: {what}{more}",
         code="HS702",
@@ -275,23 +275,23 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     from hetesynth.verify.schedule.judge import schedule_violations
 
     problem, schedule, header = read_schedule(data, filename=str(request.path))
-    found = schedule_violations(problem, schedule)
-    if found:
-        raise _refused(request, found)
+    violations = schedule_violations(problem, schedule)
+    if violations:
+        raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
     title = _name(str(header.get("name") or stem))
-    made = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
+    imported = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
     on = _graph(request, chunking, problem.collective)
     if on is None:
-        return made
+        return imported
     try:
         _, as_written, _ = read_schedule(data, on, str(request.path))
         if not schedule_violations(on, as_written):
-            return replace(made, problem=on, schedule=as_written)
+            return replace(imported, problem=on, schedule=as_written)
     except HetesynthError:
         pass
-    lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
-    return replace(made, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
+    lifted = relaid(problem, schedule, on)
+    return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 
 IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
@@ -310,61 +310,61 @@ NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
 # -- what is made of it
 
 
-def _certificate(found: Imported) -> Certificate | None:
+def _certificate(imported: Imported) -> Certificate | None:
     """The steps against the best lower bound; only on a topology do the capacities mean anything."""
     from hetesynth.synthesis.solve import bounds_of
 
-    if found.chunking is None:
+    if imported.chunking is None:
         return None
-    bound = bounds_of(found.problem)[0]
-    wrong = recheck_bound(found.problem, bound).violations
-    if wrong or bound.steps > found.schedule.makespan:
+    bound = bounds_of(imported.problem)[0]
+    wrong = recheck_bound(imported.problem, bound).violations
+    if wrong or bound.steps > imported.schedule.makespan:
         raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
-    return Certificate(found.schedule.makespan, bound)
+    return Certificate(imported.schedule.makespan, bound)
 
 
-def _programs(found: Imported) -> dict[str, Emitted]:
+def _programs(imported: Imported) -> dict[str, Emitted]:
     """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
     from hetesynth.compile.fused_receives import emitted
     from hetesynth.compile.time_optimality import implied_size
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
-    for wanted, in_place, suffix in variants(found.request.targets, found.problem.collective.name):
-        backend = FORMATS[wanted.format]
-        servers = () if found.chunking is None else found.chunking.topology.servers
-        options = LoweringOptions(found.name, in_place, not in_place, profile=wanted, servers=servers)
-        if found.chunking is None:
-            made = backend.emit(found.problem, found.schedule, options)
+    for target, in_place, suffix in variants(imported.request.targets, imported.problem.collective.name):
+        backend = FORMATS[target.format]
+        servers = () if imported.chunking is None else imported.chunking.topology.servers
+        options = LoweringOptions(imported.name, in_place, not in_place, profile=target, servers=servers)
+        if imported.chunking is None:
+            program = backend.emit(imported.problem, imported.schedule, options)
         else:
-            size = implied_size(found.problem, found.chunking.chunk_bytes)
-            made = emitted(found.chunking.topology, found.problem, found.schedule, size, options)
-        wrong = backend.judge(made.data, found.name, found.problem, wanted, servers)
+            size = implied_size(imported.problem, imported.chunking.chunk_bytes)
+            program = emitted(imported.chunking.topology, imported.problem, imported.schedule, size, options)
+        wrong = backend.judge(program.data, imported.name, imported.problem, target, servers)
         if wrong:
-            raise InternalError(f"the program {found.name}{suffix} does not verify: {wrong[0].message}")
-        programs[suffix] = made
+            raise InternalError(f"the program {imported.name}{suffix} does not verify: {wrong[0].message}")
+        programs[suffix] = program
     return programs
 
 
-def _schedule_json(found: Imported) -> bytes:
+def _schedule_json(imported: Imported) -> bytes:
     from hetesynth.files.schedule_json import write_schedule_json
 
     header: dict[str, JsonValue] = {
-        "name": found.name,
+        "name": imported.name,
         "generator": f"hetesynth {__version__}",
-        "imported_from": found.request.path.name,
+        "imported_from": imported.request.path.name,
     }
-    if found.chunking is not None:
-        header["cluster"] = found.chunking.topology.name
-        header["chunk_bytes"] = found.chunking.chunk_bytes
-        header["tau_ref_us"] = float(found.chunking.tau_ref * 1_000_000)
-        header["rounding"] = found.chunking.options.rounding
-    if found.certificate is not None:
-        header["lower_bound"] = found.certificate.bound.steps
-        header["bound_method"] = found.certificate.bound.method
-        header["bound_proof"] = found.certificate.bound.proof
-        header["proven_optimal"] = found.certificate.proven_optimal
-    return write_schedule_json(found.problem, found.schedule, header)
+    if imported.chunking is not None:
+        header["cluster"] = imported.chunking.topology.name
+        header["chunk_bytes"] = imported.chunking.chunk_bytes
+        header["tau_ref_us"] = float(imported.chunking.tau_ref * 1_000_000)
+        header["rounding"] = imported.chunking.options.rounding
+    if imported.certificate is not None:
+        header["lower_bound"] = imported.certificate.bound.steps
+        header["bound_method"] = imported.certificate.bound.method
+        header["bound_proof"] = imported.certificate.bound.proof
+        header["proven_optimal"] = imported.certificate.proven_optimal
+    return write_schedule_json(imported.problem, imported.schedule, header)
 
 
 def _name(text: str) -> str:

@@ -21,6 +21,8 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
@@ -52,42 +54,44 @@ class _Subject:
     notes: tuple[str, ...]
     capacities: bool
     derived: bool = False  # the schedule is read off the program, only to be drawn
+    policy: CompilePolicy = DEFAULT.compile
 
 
-def report_of_synthesis(made: Synthesis) -> Report:
-    """The report of ``made``, for the size it was made for or, without one, that which its chunks make.
+def report_of_synthesis(synthesis: Synthesis) -> Report:
+    """The report of ``synthesis``, for the size it was made for or, without one, that which its chunks make.
 
     Raises HetesynthError HS573 for more transfers than can be drawn.
     """
-    problem, solution, options = made.problem, made.solution, CostOptions()
-    shown = made.request.size or implied_size(problem, made.chunking.chunk_bytes)
+    problem, solution, options = synthesis.problem, synthesis.solution, CostOptions()
+    shown = synthesis.request.size or implied_size(problem, synthesis.chunking.chunk_bytes)
     asked = problem.collective
     facts: tuple[tuple[str, str], ...] = (
         ("Steps", str(solution.certificate.steps)),
         ("Lower bound", counted(solution.certificate.bound.steps, "step")),
         ("Transfers", f"{len(solution.schedule.transfers):,}"),
-        ("Strategy", made.strategy),
-        ("Step (tau_ref)", f"{float(made.chunking.tau_ref) * 1e6:.4g} us"),
+        ("Strategy", synthesis.strategy),
+        ("Step (tau_ref)", f"{float(synthesis.chunking.tau_ref) * 1e6:.4g} us"),
     )
-    if made.choice is not None:
-        facts += (("Chosen", made.choice.label),)
-    program = first_predictor(made.topology, made.programs, options)
-    notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in made.warnings)
+    if synthesis.choice is not None:
+        facts += (("Chosen", synthesis.choice.label),)
+    program = first_predictor(synthesis.topology, synthesis.programs, options)
+    notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in synthesis.warnings)
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
         _Subject(
-            title=f"{made.topology.name}: {asked.name}",
-            topology=made.topology,
+            title=f"{synthesis.topology.name}: {asked.name}",
+            topology=synthesis.topology,
             size=shown,
             sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
             options=options,
             problem=problem,
-            schedule=SchedulePredictor(made.topology, problem, solution.schedule, options),
+            schedule=SchedulePredictor(synthesis.topology, problem, solution.schedule, options),
             program=program,
             facts=facts,
-            certificate=_certificate(made),
+            certificate=_certificate(synthesis),
             notes=notes,
             capacities=True,
+            policy=synthesis.request.policy.compile,
         )
     )
 
@@ -101,9 +105,9 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
-    clock = file_predictor(path, cluster, options)
-    schedule, program, notes = _parts(clock, cluster, options)
-    wanted = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
+    predictor = file_predictor(path, cluster, options)
+    schedule, program, notes = _parts(predictor, cluster, options)
+    goal = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
     return _report(
         _Subject(
             title=f"{cluster.name}: {path.name}",
@@ -111,10 +115,10 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
             size=max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
             sizes=tuple(sizes),
             options=options,
-            problem=wanted,
+            problem=goal,
             schedule=schedule,
             program=program,
-            facts=((clock.kind.capitalize(), path.name),)
+            facts=((predictor.kind.capitalize(), path.name),)
             + (() if schedule is None else _counts(schedule.schedule)),
             certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
             notes=notes,
@@ -125,15 +129,15 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
 
 
 def _parts(
-    clock: SchedulePredictor | ProgramPredictor | PlanPredictor, topology: Topology, options: CostOptions
+    predictor: SchedulePredictor | ProgramPredictor | PlanPredictor, topology: Topology, options: CostOptions
 ) -> tuple[SchedulePredictor | None, ProgramPredictor | PlanPredictor | None, tuple[str, ...]]:
     """What is drawn of a file as a schedule, what as thread blocks, and what is not."""
-    if isinstance(clock, SchedulePredictor):
-        return clock, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
-    if isinstance(clock, ProgramPredictor):
-        schedule, notes = _lifted(clock.program, topology, options)
-        return schedule, clock, notes
-    return None, clock, ("The plan is not shown as steps: it moves data without messages to read them off.",)
+    if isinstance(predictor, SchedulePredictor):
+        return predictor, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
+    if isinstance(predictor, ProgramPredictor):
+        schedule, notes = _lifted(predictor.program, topology, options)
+        return schedule, predictor, notes
+    return None, predictor, ("The plan is not shown as steps: it moves data without messages to read them off.",)
 
 
 def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
@@ -238,22 +242,22 @@ def _report(subject: _Subject) -> Report:
 def _schedule_run(subject: _Subject) -> ScheduleRun | None:
     from hetesynth.report.contents import ScheduleRun
 
-    clock = subject.schedule
-    if clock is None:
+    predictor = subject.schedule
+    if predictor is None:
         return None
-    return ScheduleRun(clock.problem, clock.schedule, clock.timeline(subject.size), subject.capacities)
+    return ScheduleRun(predictor.problem, predictor.schedule, predictor.timeline(subject.size), subject.capacities)
 
 
 def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]:
     """The loops of the program that are shown, and a note where they are not all."""
     from hetesynth.commands.report_blocks import plan_run, program_run
 
-    clock = subject.program
-    if clock is None:
+    predictor = subject.program
+    if predictor is None:
         return None, ()
-    if isinstance(clock, PlanPredictor):
-        return plan_run(clock, subject.size, _collective(subject)), ()
-    run = program_run(clock, subject.size)
+    if isinstance(predictor, PlanPredictor):
+        return plan_run(predictor, subject.size, _collective(subject)), ()
+    run = program_run(predictor, subject.size)
     if run.shown >= run.loops:
         return run, ()
     return run, (f"The program loops {run.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
@@ -297,9 +301,9 @@ def _timelines(run: ScheduleRun | None, program: ProgramRun | None) -> list[tupl
     return schedule if program is None else [*schedule, ("program", program.timeline)]
 
 
-def _certificate(made: Synthesis) -> tuple[str, ...]:
+def _certificate(synthesis: Synthesis) -> tuple[str, ...]:
     """What is proved of the number of steps, and who checked it."""
-    solution, certificate = made.solution, made.solution.certificate
+    solution, certificate = synthesis.solution, synthesis.solution.certificate
     bound = certificate.bound
     said = [
         f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
@@ -311,8 +315,8 @@ def _certificate(made: Synthesis) -> tuple[str, ...]:
     if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
         said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
     checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
-    said.append(f"{checked}, but for {made.recheck.open}." if made.recheck.open else f"{checked}.")
-    programs = ", and every program read back and executed" if made.programs else ""
+    said.append(f"{checked}, but for {synthesis.recheck.open}." if synthesis.recheck.open else f"{checked}.")
+    programs = ", and every program read back and executed" if synthesis.programs else ""
     said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
     return tuple(said)
 
@@ -357,7 +361,7 @@ def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
 
     if subject.problem is None:
         return [], ()
-    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options)
+    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options, subject.policy)
 
 
 # -- programs
@@ -373,11 +377,11 @@ def _lifted(
 
     try:
         size = shape(program)
-        wanted = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
         room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
         arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
-        graph = Problem(topology.ranks, topology.ranks, (), arcs, (), wanted)
-        lifted = lift(program, wanted, size.pieces, graph)
+        graph = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
+        lifted = lift(program, goal, size.pieces, graph)
         return SchedulePredictor(topology, lifted.problem, lifted.schedule, options), (
             "Steps are those in which the transfers of the program depend on each other; the times of wires and "
             "links are those of a schedule with these steps, not of the program.",

@@ -1,6 +1,6 @@
 """What the thread blocks of a program or plan did, as a report shows it.
 
-In: a clock and a size. Out: a ``ProgramRun``: rows, steps in words, times, and which chunks they move.
+In: a predictor and a size. Out: a ``ProgramRun``: rows, steps in words, times, and which chunks they move.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ PLAN_OPERATIONS: dict[PlanOp, str] = {
 }  # fmt: skip
 
 
-def program_run(clock: ProgramPredictor, size: int) -> ProgramRun:
+def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
     """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
-    program, tasks, timeline = clock.program, clock.tasks(size), clock.timeline(size)
+    program, tasks, timeline = predictor.program, predictor.tasks(size), predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
     for g, gpu in enumerate(program.gpus):
@@ -80,13 +80,13 @@ def _since(steps: list[StepRow], timeline: Timeline) -> Floats:
     """When the thread block of each task got to it: the end of the one before, 0 for the first."""
     import numpy as np
 
-    found = np.zeros(timeline.graph.tasks)
+    begins = np.zeros(timeline.graph.tasks)
     ends: dict[int, float] = {}
     for task, end in enumerate(timeline.end.tolist()):
         block = steps[task % len(steps)].block
-        found[task] = ends.get(block, 0.0)
+        begins[task] = ends.get(block, 0.0)
         ends[block] = end
-    return found
+    return begins
 
 
 def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iterator[tuple[int, int]]:
@@ -112,19 +112,19 @@ def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iter
 # -- MSCCL++
 
 
-def plan_run(clock: PlanPredictor, size: int, asked: Collective | None) -> ProgramRun:
+def plan_run(predictor: PlanPredictor, size: int, asked: Collective | None) -> ProgramRun:
     """The operations of a plan for a buffer of ``size`` bytes; ``asked``: what it carries out, where known."""
     import numpy as np
 
-    plan, timeline = clock.plan, clock.timeline(size)
+    plan, timeline = predictor.plan, predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []
     for g, gpu in enumerate(plan.gpus):
         for b, block in enumerate(gpu.blocks):
             number[g, b] = len(rows)
             rows.append(BlockRow(gpu.rank, block.id, _plan_label(block, gpu.memory_peers, gpu.port_peers)))
-    places = clock.tasks.places
-    moved = chunks_of_tasks(clock, asked) if asked is not None else ((),) * len(places)
+    places = predictor.tasks.places
+    moved = chunks_of_tasks(predictor, asked) if asked is not None else ((),) * len(places)
     steps = []
     for p, chunks in zip(places, moved, strict=True):
         op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
@@ -136,7 +136,7 @@ def plan_run(clock: PlanPredictor, size: int, asked: Collective | None) -> Progr
         )
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
-    return ProgramRun(tuple(rows), tuple(steps), timeline, since, clock.tasks.messages)
+    return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
 
 
 def _plan_label(block: PlanBlock, memory: tuple[Rank, ...], port: tuple[Rank, ...]) -> str:

@@ -1,7 +1,7 @@
 """Time against size: a result beside the baselines and the bound.
 
-In: a cluster, what is to be compared as clocks, sizes. Out: curves, and in words which are missing. Baselines are
-strategies of the registry, synthesized here for the same problem; those that come to the same times share a curve.
+In: a cluster, predictors of what is to be compared, sizes. Out: curves, and in words which are missing. Baselines
+are strategies of the registry, synthesized here for the same problem; those of equal times share a curve.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.contents import Curve
 
 BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
-MAX_DELIVERIES = 10_000  # of a problem that baselines are computed for
-CHANNELS = 4  # chunks per rank of a baseline at least: as many rings and trees, as libraries have channels
 
 
 def own_curves(
     sizes: tuple[int, ...], schedule: SchedulePredictor | None, program: ProgramPredictor | PlanPredictor | None
 ) -> list[Curve]:
     """The result itself."""
-    found = []
+    curves = []
     if schedule is not None:
-        found.append(Curve("this schedule", "schedule", tuple(schedule.predict(s).seconds for s in sizes)))
+        curves.append(Curve("this schedule", "schedule", tuple(schedule.predict(s).seconds for s in sizes)))
     if program is not None:
-        found.append(Curve("this program", "program", tuple(program.predict(s).seconds for s in sizes)))
-    return found
+        curves.append(Curve("this program", "program", tuple(program.predict(s).seconds for s in sizes)))
+    return curves
 
 
 def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...]) -> list[Curve]:
@@ -41,7 +41,11 @@ def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...]) -> list[C
 
 
 def baseline_curves(
-    topology: Topology, problem: Problem, sizes: tuple[int, ...], options: CostOptions
+    topology: Topology,
+    problem: Problem,
+    sizes: tuple[int, ...],
+    options: CostOptions,
+    policy: CompilePolicy = DEFAULT.compile,
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.collectives.library import collective
@@ -49,17 +53,17 @@ def baseline_curves(
     from hetesynth.synthesis.solve import Solution, Solver
     from hetesynth.verify.schedule.judge import schedule_violations
 
-    found: dict[tuple[float, ...], list[str]] = {}
+    by_times: dict[tuple[float, ...], list[str]] = {}
     missing: list[str] = []
     problem = replace(problem, max_peers=None)
-    asked = problem.collective
-    for chunks in (max(CHANNELS, asked.chunks_per_rank), asked.chunks_per_rank, 1):
-        problem = replace(problem, collective=collective(asked.name, asked.ranks, chunks, asked.root))
-        if _deliveries(problem) <= MAX_DELIVERIES:
+    goal = problem.collective
+    for chunks in (max(policy.baseline_chunks, goal.chunks_per_rank), goal.chunks_per_rank, 1):
+        problem = replace(problem, collective=collective(goal.name, goal.ranks, chunks, goal.root))
+        if _deliveries(problem) <= policy.max_baseline_deliveries:
             break
     else:
-        return [], (f"Baselines are left out: there are more than {MAX_DELIVERIES:,} deliveries.",)
-    if problem.collective.chunks_per_rank != asked.chunks_per_rank:
+        return [], (f"Baselines are left out: there are more than {policy.max_baseline_deliveries:,} deliveries.",)
+    if problem.collective.chunks_per_rank != goal.chunks_per_rank:
         missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
         try:
@@ -69,9 +73,9 @@ def baseline_curves(
             missing.append(f"Baseline {name} does not apply: {reason}.")
             continue
         if isinstance(outcome, Solution):
-            clock = SchedulePredictor(topology, problem, outcome.schedule, options)
-            found.setdefault(tuple(clock.predict(s).seconds for s in sizes), []).append(name)
-    curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in found.items()]
+            predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
+            by_times.setdefault(tuple(predictor.predict(s).seconds for s in sizes), []).append(name)
+    curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in by_times.items()]
     return curves, tuple(missing)
 
 

@@ -111,13 +111,15 @@ def _prepare_plan(request: Request) -> tuple[Job, list[Part]]:
     return plan_job(plan, wishes), list(plan.gpus)
 
 
-def _refuse(request: Request, found: Sequence[Violation]) -> None:
-    if found:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+def _refuse(request: Request, violations: Sequence[Violation]) -> None:
+    if violations:
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         raise HetesynthError(
-            f"{request.path} is refused: {found[0].kind}: {found[0].message}{more}", code="HS809", exit_code=1,
+            f"{request.path} is refused: {violations[0].kind}: {violations[0].message}{more}",
+            code="HS809",
+            exit_code=1,
             help=f"hetesynth verify {request.path} says more; --unchecked runs it all the same",
-        )  # fmt: skip
+        )
 
 
 def _with_root(wishes: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:

@@ -49,17 +49,17 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
 
     began = time.monotonic()
     cluster = load_topology(topology)
-    clock = file_predictor(path, cluster, options)
+    predictor = file_predictor(path, cluster, options)
     ready = time.monotonic()
-    found = tuple(clock.predict(size) for size in sizes)
+    predictions = tuple(predictor.predict(size) for size in sizes)
     spent = {"read": ready - began, "simulate": time.monotonic() - ready}
-    return FilePredictions(path, clock.kind, cluster, options, found, spent)
+    return FilePredictions(path, predictor.kind, cluster, options, predictions, spent)
 
 
 def file_predictor(
     path: Path, topology: Topology, options: CostOptions
 ) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
-    """The clock of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
+    """The predictor of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
     from hetesynth.compile.formats import demand_one_run, format_of, kind_of
     from hetesynth.files.schedule_json import MAX_BYTES
 
@@ -72,7 +72,7 @@ def file_predictor(
 
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
-    """The clock of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
+    """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
     from hetesynth.compile.schedule_sizes import asked_collective
     from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
     from hetesynth.verify.schedule.judge import schedule_violations
@@ -104,7 +104,7 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
 
 
 def program_predictor(path: Path, topology: Topology, options: CostOptions) -> ProgramPredictor:
-    """The clock of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
+    """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.compile.formats import demand_algorithm
     from hetesynth.verify.msccl.judge import program_violations
     from hetesynth.verify.msccl.reader import load_program
@@ -143,7 +143,7 @@ def _contents(path: Path, most: int) -> bytes:
 
 
 def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:
-    """The clock of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
+    """The predictor of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.verify.mscclpp.judge import plan_violations
     from hetesynth.verify.mscclpp.reader import load_plan
 

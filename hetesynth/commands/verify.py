@@ -97,7 +97,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
     HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
     """
     check_format(path, target)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     with suppress(HetesynthError):
         if target.format == "msccl-xml":
             from hetesynth.verify.msccl.lint_calls import call_warnings
@@ -106,13 +106,16 @@ def installed(path: Path, target: Target) -> list[Finding]:
 
             read = load_program(path)
             if read.algo_line is not None:
-                found += [*metadata(read.algo, read.program, read.algo_line, target), *call_warnings(read, target)]
+                violations += [
+                    *metadata(read.algo, read.program, read.algo_line, target),
+                    *call_warnings(read, target),
+                ]
         else:
             from hetesynth.verify.mscclpp.calls import plan_warnings
             from hetesynth.verify.mscclpp.reader import load_plan
 
-            found += plan_warnings(load_plan(path))
-    return [Finding("warning", violation, (target.name,)) for violation in found]
+            violations += plan_warnings(load_plan(path))
+    return [Finding("warning", violation, (target.name,)) for violation in violations]
 
 
 def check_format(path: Path, target: Target) -> None:
@@ -151,8 +154,8 @@ def _judge_xml(path: Path, question: Question) -> Judged:
     calls = _merged(((t.name, call_warnings(read, t)) for t in question.targets), "warning")
     warnings = [*(Finding("warning", v) for v in read.warnings), *calls]
     warnings += [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
-    found = (*findings, *warnings, *_notes(notes(read)))
-    return Judged(found, acceptance, read.algo_line is not None)
+    judged = (*findings, *warnings, *_notes(notes(read)))
+    return Judged(judged, acceptance, read.algo_line is not None)
 
 
 def _size_warnings(read: ReadResult, findings: list[Finding], question: Question) -> list[Finding]:
@@ -172,21 +175,21 @@ def _network(read: ReadResult, question: Question, cluster: Topology | None) -> 
 
     if read.program is None:
         return []
-    found = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
-    return [Finding("note" if cluster is None else "warning", v) for v in found]
+    violations = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
+    return [Finding("note" if cluster is None else "warning", v) for v in violations]
 
 
-def _notes(found: Iterable[Violation]) -> list[Finding]:
-    return [Finding("note", v) for v in found]
+def _notes(violations: Iterable[Violation]) -> list[Finding]:
+    return [Finding("note", v) for v in violations]
 
 
-def _merged(found: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
+def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
     """The same finding for several targets is one."""
-    known: dict[Violation, list[str]] = {}
-    for target, violations in found:
+    targets_of: dict[Violation, list[str]] = {}
+    for target, violations in by_target:
         for violation in violations:
-            known.setdefault(violation, []).append(target)
-    return [Finding(level, violation, tuple(targets)) for violation, targets in known.items()]
+            targets_of.setdefault(violation, []).append(target)
+    return [Finding(level, violation, tuple(targets)) for violation, targets in targets_of.items()]
 
 
 def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
@@ -201,7 +204,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
 
     plan = load_plan(path)
     cluster = question.cluster(path, len(plan.gpus))
-    found = plan_violations(
+    violations = plan_violations(
         plan,
         root=question.root,
         links=_pairs(cluster),
@@ -213,7 +216,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     calls = plan_warnings(plan, question.root) if names else []
     return Judged(
         (
-            *(Finding("error", v, names) for v in found),
+            *(Finding("error", v, names) for v in violations),
             *(Finding(large, v, names) for v in open_range_violations(plan)),
             *(Finding("warning", v, names) for v in calls),
         )
@@ -235,10 +238,10 @@ def sarif(path: Path, judged: Judged) -> dict[str, Any]:
         "error": "error", "portability": "warning", "warning": "warning", "note": "note",
     }  # fmt: skip
     named = sorted({_rule_id(f.violation) for f in judged.findings})
-    known = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
+    rules_of = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
     rules = [
-        SarifRule(name, known[name].name, known[name].summary, known[name].help)
-        if name in known
+        SarifRule(name, rules_of[name].name, rules_of[name].summary, rules_of[name].help)
+        if name in rules_of
         else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
         for name in named
     ]

@@ -30,16 +30,16 @@ def demand_addressable(request: Request, size: int) -> None:
         raise too_large(size)
 
 
-def demand_carried(made: Synthesis, size: int) -> None:
+def demand_carried(synthesis: Synthesis, size: int) -> None:
     """Every program must be of use for a buffer of ``size`` bytes."""
     from hetesynth.lowering.mscclpp.sizes import too_large
 
-    call = runtime_bytes(made.problem.collective.name, made.problem.ranks, size)
-    limit = carried(made)
+    call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
+    limit = carried(synthesis)
     if limit is not None and call > limit:
-        raise too_large(size, limit if call == size else limit * made.problem.ranks)
+        raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
 
 
-def carried(made: Synthesis) -> int | None:
+def carried(synthesis: Synthesis) -> int | None:
     """The largest call, as runtimes count, for which all programs are of use; None: any."""
-    return min((p.carries for p in made.programs.values() if p.carries is not None), default=None)
+    return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)

@@ -73,7 +73,7 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
     from hetesynth.verify.msccl.lint_network import network_violations
 
     lowered = lower_with_notes(problem, schedule, options)
-    found = network_violations(lowered.program, [options.profile], options.servers) if options.servers else []
+    violations = network_violations(lowered.program, [options.profile], options.servers) if options.servers else []
     return Emitted(
         options.profile,
         options.in_place,
@@ -81,7 +81,7 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
         program_summary(lowered.program),
         lowered.notes,
         lowered.savings,
-        over_nics=found[0].message if found else "",
+        over_nics=violations[0].message if violations else "",
     )
 
 
@@ -95,8 +95,8 @@ def _judge_xml(
 
     read = read_program(data, f"{name}.xml")
     links = {(arc.src, arc.dst) for arc in problem.arcs}
-    found = lint(read, target, links=links, root=problem.collective.root)
-    return [*found, *profile_violations(read)] if target.name == "portable" else found
+    violations = lint(read, target, links=links, root=problem.collective.root)
+    return [*violations, *profile_violations(read)] if target.name == "portable" else violations
 
 
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
@@ -106,8 +106,8 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
     from hetesynth.lowering.mscclpp.summary import plan_summary
 
     servers = options.servers or ("",) * problem.ranks
-    wanted = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
-    plan = lower_plan(problem, schedule, wanted, servers)
+    form = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    plan = lower_plan(problem, schedule, form, servers)
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)
     figures = plan_summary(plan)
@@ -123,8 +123,8 @@ def _judge_plan(
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     plan = read_plan_json(data, f"{name}.json")
     root = problem.collective.root
-    found = plan_violations(plan, root=root, links=links, servers=servers or None, sms=target.multiprocessors)
-    return [*found, *open_range_violations(plan)]
+    violations = plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    return [*violations, *open_range_violations(plan)]
 
 
 FORMATS: dict[Format, Backend] = {
@@ -198,20 +198,20 @@ def demand_algorithm(read: ReadResult, path: Path) -> None:
         )
 
 
-def forms(wanted: Target, collective: CollectiveName) -> tuple[bool, ...]:
-    """In place or not: the forms of ``collective`` that programs for ``wanted`` have, out of place first."""
+def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
+    """In place or not: the forms of ``collective`` that programs for ``target`` have, out of place first."""
     from hetesynth.lowering.layout import in_place_supported
 
-    both = in_place_supported(collective) and collective not in wanted.out_of_place_only
+    both = in_place_supported(collective) and collective not in target.out_of_place_only
     return (False, True) if both else (False,)
 
 
-def demand_collective(wanted: Target, collective: CollectiveName) -> None:
-    """HetesynthError HS513 when ``wanted`` does not know ``collective``, naming the targets that do."""
-    if collective not in wanted.collectives:
+def demand_collective(target: Target, collective: CollectiveName) -> None:
+    """HetesynthError HS513 when ``target`` does not know ``collective``, naming the targets that do."""
+    if collective not in target.collectives:
         others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
         raise HetesynthError(
-            f"target {wanted.name} ({wanted.runtime}) has no {collective}",
+            f"target {target.name} ({target.runtime}) has no {collective}",
             code="HS513",
             help=f"targets with a {collective}: {others}",
         )
@@ -228,7 +228,7 @@ def suffixes(request: Request) -> list[str]:
 
 def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
     """(target, in place, suffix) of every program that the collective can have."""
-    for wanted in targets:
-        for in_place in forms(wanted, collective):
-            backend = FORMATS[wanted.format]
-            yield wanted, in_place, backend.suffix(wanted, in_place=in_place, several=len(targets) > 1)
+    for target in targets:
+        for in_place in forms(target, collective):
+            backend = FORMATS[target.format]
+            yield target, in_place, backend.suffix(target, in_place=in_place, several=len(targets) > 1)

@@ -13,9 +13,9 @@ from hetesynth.compile.roots import Warned
 
 def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
     """At most one: of several programs and their targets the first says between which ranks."""
-    found = [p for p in programs if p.over_nics]
-    if not found:
+    hanging = [p for p in programs if p.over_nics]
+    if not hanging:
         return ()
-    targets = tuple(dict.fromkeys(p.target.name for p in found))
+    targets = tuple(dict.fromkeys(p.target.name for p in hanging))
     way_out = "use it inside one server, or write LL for Simple into it and verify it again (docs/targets.md)"
-    return (Warned(targets, found[0].over_nics, way_out),)
+    return (Warned(targets, hanging[0].over_nics, way_out),)

@@ -66,7 +66,7 @@ class PlanPredictor:
 def first_predictor(
     topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
 ) -> ProgramPredictor | PlanPredictor | None:
-    """The clock of the first of ``programs``, as a reader reads its bytes; None where there is none."""
+    """The predictor of the first of ``programs``, as a reader reads its bytes; None where there is none."""
     from hetesynth.verify.msccl.reader import read_program
     from hetesynth.verify.mscclpp.reader import read_plan_json
 
@@ -78,23 +78,23 @@ def first_predictor(
     return None
 
 
-def chunks_of_tasks(clock: PlanPredictor, asked: Collective) -> tuple[tuple[int, ...], ...]:
-    """The chunks of ``asked`` that each task moves, followed from the input through all buffers."""
+def chunks_of_tasks(predictor: PlanPredictor, collective: Collective) -> tuple[tuple[int, ...], ...]:
+    """The chunks of ``collective`` that each task moves, followed from the input through all buffers."""
     from hetesynth.lifting.buffers import Buffers
 
-    buffers = Buffers(asked, 1, in_place=clock.plan.in_place)
-    held: dict[Cell, int] = {(rank, *cell): chunk for (rank, cell), chunk in buffers.at_start().items()}
-    found: list[tuple[int, ...]] = []
-    for place in clock.tasks.places:
+    buffers = Buffers(collective, 1, in_place=predictor.plan.in_place)
+    contents: dict[Cell, int] = {(rank, *cell): chunk for (rank, cell), chunk in buffers.at_start().items()}
+    by_task: list[tuple[int, ...]] = []
+    for place in predictor.tasks.places:
         moved: dict[int, None] = {}
         if place.src is not None and place.dst is not None:
             for k in range(place.count):
                 src, dst = _cell(buffers, place.src, k), _cell(buffers, place.dst, k)
-                if src in held:
-                    held[dst] = held[src]
-                    moved[held[src]] = None
-        found.append(tuple(moved))
-    return tuple(found)
+                if src in contents:
+                    contents[dst] = contents[src]
+                    moved[contents[src]] = None
+        by_task.append(tuple(moved))
+    return tuple(by_task)
 
 
 def _cell(buffers: Buffers, first: Cell, k: int) -> Cell:

@@ -133,8 +133,8 @@ class ProgramPredictor:
     def predict(self, size: int) -> Prediction:
         """The prediction for a buffer of ``size`` bytes."""
         timeline, unsteady = self._run(size)
-        found = prediction(self.program.collective, self.program.ranks, size, timeline)
-        return replace(found, unsteady=unsteady)
+        predicted = prediction(self.program.collective, self.program.ranks, size, timeline)
+        return replace(predicted, unsteady=unsteady)
 
 
 def _misfit(error: ValueError) -> HetesynthError:
@@ -156,9 +156,9 @@ def predict(
 
 def sizes_between(low: int, high: int, factor: int = 4) -> tuple[int, ...]:
     """``low``, ``low`` x ``factor``, ... and ``high`` itself."""
-    found = []
+    sizes = []
     at = low
     while at < high:
-        found.append(at)
+        sizes.append(at)
         at *= factor
-    return (*found, high)
+    return (*sizes, high)

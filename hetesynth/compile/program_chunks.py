@@ -24,20 +24,20 @@ def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
     sent = _sent(program)
     sends: dict[Connection, list[tuple[int, ...]]] = defaultdict(list)
     takes: dict[Connection, list[Place]] = defaultdict(list)
-    found: dict[Place, tuple[int, ...]] = {}
+    by_place: dict[Place, tuple[int, ...]] = {}
     for g, gpu in enumerate(program.gpus):
         for b, block in enumerate(gpu.thread_blocks):
             for step, x in enumerate(block.instructions):
                 moved = sent.get((gpu.rank, block.id, step), ())
                 if x.op in SENDS and block.send_peer is not None:
-                    found[g, b, step] = moved
+                    by_place[g, b, step] = moved
                     sends[gpu.rank, block.send_peer, block.channel].append(moved)
                 if x.op in RECEIVES and block.recv_peer is not None:
                     takes[block.recv_peer, gpu.rank, block.channel].append((g, b, step))
     for connection, places in takes.items():
         for place, moved in zip(places, sends[connection], strict=False):
-            found[place] = tuple(dict.fromkeys((*moved, *found.get(place, ()))))
-    return found
+            by_place[place] = tuple(dict.fromkeys((*moved, *by_place.get(place, ()))))
+    return by_place
 
 
 def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
@@ -46,16 +46,16 @@ def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
     from hetesynth.lifting.buffers import Buffers, shape
     from hetesynth.lifting.dataflow import flow_of
 
-    found: dict[Place, list[int]] = defaultdict(list)
+    by_place: dict[Place, list[int]] = defaultdict(list)
     try:
         size = shape(program)
-        wanted = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
-        buffers = Buffers(wanted, size.pieces, in_place=program.in_place and not program.out_of_place)
+        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        buffers = Buffers(goal, size.pieces, in_place=program.in_place and not program.out_of_place)
         flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
     except (HetesynthError, ValueError):
         return {}
     for crossing in flow.crossings:
         place = _PLACE.fullmatch(crossing.place)
         if place is not None:
-            found[int(place[1]), int(place[2]), int(place[3])].append(crossing.value.chunk)
-    return {place: tuple(dict.fromkeys(chunks)) for place, chunks in found.items()}
+            by_place[int(place[1]), int(place[2]), int(place[3])].append(crossing.value.chunk)
+    return {place: tuple(dict.fromkeys(chunks)) for place, chunks in by_place.items()}

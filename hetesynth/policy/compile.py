@@ -88,4 +88,12 @@ class CompilePolicy:
     max_compared_ranks: int = threshold(
         64, "ranks", "Up to here steps of several lengths are compared by what they lose. Not measured."
     )
+    max_baseline_deliveries: int = threshold(
+        10_000, "deliveries", "Of a problem for which a report computes baselines. Not measured."
+    )
+    baseline_chunks: int = threshold(
+        4,
+        "chunks per rank",
+        "Of a baseline at least: as many rings and trees, as libraries have channels. Not measured.",
+    )
     prices: PhasePrices = field(default_factory=PhasePrices)

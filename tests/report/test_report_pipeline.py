@@ -19,6 +19,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.program_chunks import chunks_moved
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.policy import DEFAULT
 from hetesynth.report.contents import Report
 from hetesynth.verify.msccl.reader import read_program
 
@@ -161,16 +162,15 @@ def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch
         report_of_synthesis(made("h20_4p8"))
 
 
-def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out() -> None:
     problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
-    monkeypatch.setattr("hetesynth.commands.report_curves.MAX_DELIVERIES", 131)
-    curves, notes = baseline_curves(topology, problem, (1000,), CostOptions())
+    fewer = replace(DEFAULT.compile, max_baseline_deliveries=131)
+    curves, notes = baseline_curves(topology, problem, (1000,), CostOptions(), fewer)
     assert curves == [] and "left out" in notes[0]
-    monkeypatch.setattr("hetesynth.commands.report_curves.MAX_DELIVERIES", 132)
+    enough = replace(DEFAULT.compile, max_baseline_deliveries=132)
     finer = replace(problem, collective=collective("allgather", 12, 2))
-    curves, notes = baseline_curves(topology, finer, (1000,), CostOptions())
+    curves, notes = baseline_curves(topology, finer, (1000,), CostOptions(), enough)
     assert curves and notes[0] == "Baselines have 1 chunk per rank."
-    monkeypatch.undo()
     _, notes = baseline_curves(topology, problem, (1000,), CostOptions())
     assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _COLUMNS = ("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")
 
 
-def comparison_report(found: Comparison) -> str:
+def comparison_report(comparison: Comparison) -> str:
     """A title and a table."""
     lines = [
-        f"{found.topology.name}: {found.request.collective}, {found.topology.ranks} ranks",
+        f"{comparison.topology.name}: {comparison.request.collective}, {comparison.topology.ranks} ranks",
         "  simulated, not measured; of bound: the least possible time / this time",
     ]
-    rows = [_COLUMNS, *(_row(entry) for entry in found.entries)]
+    rows = [_COLUMNS, *(_row(entry) for entry in comparison.entries)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     for row in rows:
         cells = [
@@ -29,10 +29,10 @@ def comparison_report(found: Comparison) -> str:
             for i, (cell, w) in enumerate(zip(row[:-1], widths, strict=True))
         ]
         lines.append("  " + "  ".join([*cells, row[-1]]).rstrip())
-    if found.cut_short:
+    if comparison.cut_short:
         lines.append("  cut short: more time may find quicker ones")
-    if found.decided_by_clock:
-        lines.append(f"  {clock_line(found.decided_by_clock)}")
+    if comparison.decided_by_clock:
+        lines.append(f"  {clock_line(comparison.decided_by_clock)}")
     return "\n".join(lines)
 
 

@@ -59,4 +59,4 @@ def _filled(text: str, file: Path | None) -> str:
     if file is None:
         return text
     words = {"FILE": str(file), "DIRECTORY": str(file.parent / ALONE)}
-    return _PLACES.sub(lambda found: words[found[0]], text)
+    return _PLACES.sub(lambda place: words[place[0]], text)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 _COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")
 
 
-def simulation_summary(found: FilePredictions) -> dict[str, Any]:
+def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
     """The object ``simulate --json`` prints. Scripts depend on these names."""
     return {
-        "file": str(found.path),
-        "kind": found.kind,
-        "cluster": found.topology.name,
-        "collective": found.predictions[0].collective,
-        "ranks": found.topology.ranks,
-        "calibration": found.options.calibration,
-        "alpha": found.options.alpha,
-        "steps": found.options.steps if found.kind == "schedule" else None,
-        "results": [prediction_summary(p) for p in found.predictions],
-        "seconds_by_phase": {name: round(value, 3) for name, value in found.spent.items()},
+        "file": str(simulation.path),
+        "kind": simulation.kind,
+        "cluster": simulation.topology.name,
+        "collective": simulation.predictions[0].collective,
+        "ranks": simulation.topology.ranks,
+        "calibration": simulation.options.calibration,
+        "alpha": simulation.options.alpha,
+        "steps": simulation.options.steps if simulation.kind == "schedule" else None,
+        "results": [prediction_summary(p) for p in simulation.predictions],
+        "seconds_by_phase": {name: round(value, 3) for name, value in simulation.spent.items()},
     }
 
 
@@ -46,18 +46,19 @@ def prediction_summary(p: Prediction) -> dict[str, Any]:
     }
 
 
-def simulation_report(found: FilePredictions) -> str:
+def simulation_report(simulation: FilePredictions) -> str:
     """A title and a table."""
-    first, options = found.predictions[0], found.options
-    title = f"{found.topology.name}: {first.collective}, {first.ranks} ranks, {found.kind} {found.path.name}"
-    steps = f", steps {options.steps}" if found.kind == "schedule" else ""
+    first, options = simulation.predictions[0], simulation.options
+    file = f"{simulation.kind} {simulation.path.name}"
+    title = f"{simulation.topology.name}: {first.collective}, {first.ranks} ranks, {file}"
+    steps = f", steps {options.steps}" if simulation.kind == "schedule" else ""
     lines = [title, f"  simulated, calibration {options.calibration}, alpha {options.alpha}{steps}"]
-    rows = [_COLUMNS, *(_row(p) for p in found.predictions)]
+    rows = [_COLUMNS, *(_row(p) for p in simulation.predictions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=True)]
         lines.append("  " + "  ".join([*cells, row[-1]]))
-    unsteady = max(p.unsteady for p in found.predictions)
+    unsteady = max(p.unsteady for p in simulation.predictions)
     if unsteady > 0.001:
         lines.append(f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}")
     return "\n".join(lines)

@@ -25,72 +25,76 @@ EXACT = 6  # digits of a size that is one's own
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
 
 
-def synthesis_summary(made: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
+def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
     """The object ``synth --json`` prints. Scripts depend on these names. ``explain``: with what was decided."""
-    solution, worst = made.solution, made.chunking.worst_error()
+    solution, worst = synthesis.solution, synthesis.chunking.worst_error()
     certificate = solution.certificate
     return {
-        "collective": made.request.collective,
-        "ranks": made.topology.ranks,
-        "chunks": made.chunks,
-        "strategy": made.strategy,
+        "collective": synthesis.request.collective,
+        "ranks": synthesis.topology.ranks,
+        "chunks": synthesis.chunks,
+        "strategy": synthesis.strategy,
         "steps": certificate.steps,
         "lower_bound": certificate.bound.steps,
         "proven_optimal": certificate.proven_optimal,
-        "seconds": round(made.timer.total, 3),
+        "seconds": round(synthesis.timer.total, 3),
         "outputs": [str(path) for path in paths],
-        "cluster": made.topology.name,
-        "root": made.problem.collective.root,
-        "seed": made.budget.seed,
+        "cluster": synthesis.topology.name,
+        "root": synthesis.problem.collective.root,
+        "seed": synthesis.budget.seed,
         "gap": certificate.gap,
         "bound_method": certificate.bound.method,
         "bound_proof": certificate.bound.proof,
-        "bound_rechecked": made.recheck.complete,
+        "bound_rechecked": synthesis.recheck.complete,
         "bound_within_composition": solution.within,
-        "cut_short": made.cut_short,
-        "ended_by": made.ending,
-        "decided_by_clock": list(made.decided_by_clock),
+        "cut_short": synthesis.cut_short,
+        "ended_by": synthesis.ending,
+        "decided_by_clock": list(synthesis.decided_by_clock),
         "transfers": len(solution.schedule.transfers),
-        "hops": hops(solution.schedule, made.topology.links),
-        "chunk_bytes": made.chunking.chunk_bytes,
-        "tau_ref_us": float(made.chunking.tau_ref * 1_000_000),
+        "hops": hops(solution.schedule, synthesis.topology.links),
+        "chunk_bytes": synthesis.chunking.chunk_bytes,
+        "tau_ref_us": float(synthesis.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
-        "least_seconds": round(made.timer.least.seconds, 1) if made.timer.least else None,
-        "least_seconds_by_phase": {k: round(v, 1) for k, v in made.timer.least.phases} if made.timer.least else {},
-        "beyond_budget_seconds": round(made.timer.beyond(made.budget), 3),
-        "seconds_by_phase": {name: round(value, 3) for name, value in made.timer.phases.items()},
-        **made.time_optimality.figures(),
-        "program_predicted_us": None if made.program_seconds is None else made.program_seconds * 1e6,
-        "size_asked": made.request.size,
-        "choice": _choice(made),
-        "programs": {program_label(made, suffix): program_figures(made, suffix) for suffix in made.programs},
-        "warnings": [warned.plain() for warned in made.warnings],
-        **({"decisions": decision_values(made.decisions)} if explain else {}),
+        "least_seconds": round(synthesis.timer.least.seconds, 1) if synthesis.timer.least else None,
+        "least_seconds_by_phase": {k: round(v, 1) for k, v in synthesis.timer.least.phases}
+        if synthesis.timer.least
+        else {},
+        "beyond_budget_seconds": round(synthesis.timer.beyond(synthesis.budget), 3),
+        "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
+        **synthesis.time_optimality.figures(),
+        "program_predicted_us": None if synthesis.program_seconds is None else synthesis.program_seconds * 1e6,
+        "size_asked": synthesis.request.size,
+        "choice": _choice(synthesis),
+        "programs": {
+            program_label(synthesis, suffix): program_figures(synthesis, suffix) for suffix in synthesis.programs
+        },
+        "warnings": [warned.plain() for warned in synthesis.warnings],
+        **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
     }
 
 
-def _choice(made: Synthesis) -> dict[str, Any] | None:
-    chosen = made.choice
+def _choice(synthesis: Synthesis) -> dict[str, Any] | None:
+    chosen = synthesis.choice
     if chosen is None:
         return None
     unfit = [{"candidate": label, "predicted_us": s * 1e6, "reason": why} for label, s, why in chosen.unfit]
     return {"candidate": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
 
 
-def program_label(made: Synthesis, suffix: str) -> str:
+def program_label(synthesis: Synthesis, suffix: str) -> str:
     """``outofplace`` and ``inplace``; with several targets ``rccl-6`` and ``rccl-6.inplace``."""
-    program = made.programs[suffix]
-    if len(made.targets) == 1:
+    program = synthesis.programs[suffix]
+    if len(synthesis.targets) == 1:
         return "inplace" if program.in_place else "outofplace"
     return program.target.name + (".inplace" if program.in_place else "")
 
 
-def program_figures(made: Synthesis, suffix: str) -> dict[str, Any]:
+def program_figures(synthesis: Synthesis, suffix: str) -> dict[str, Any]:
     """Thread blocks, steps and channels of one program, and what each pass of the lowering saved."""
     from dataclasses import asdict
 
-    program = made.programs[suffix]
+    program = synthesis.programs[suffix]
     figures = program.figures
     counts = {name: value for name, value in asdict(figures).items() if name not in _LISTED}
     return {
@@ -108,72 +112,71 @@ def program_figures(made: Synthesis, suffix: str) -> dict[str, Any]:
     }
 
 
-def synthesis_report(made: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> str:
+def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> str:
     """The short report after ``synth``."""
-    solution = made.solution
+    solution = synthesis.solution
     certificate = solution.certificate
-    chunks = counted(made.chunks, "chunk")
+    chunks = counted(synthesis.chunks, "chunk")
+    topology, root = synthesis.topology, synthesis.problem.collective.root
+    executed = ", every program executed" if synthesis.programs else ""
     lines = [
-        f"{made.topology.name}: {made.request.collective}, {made.topology.ranks} ranks, {chunks} per rank"
-        + (f", root {made.problem.collective.root}" if made.problem.collective.root is not None else ""),
+        f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
+        + (f", root {root}" if root is not None else ""),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
-        f"{counted(hops(solution.schedule, made.topology.links), 'hop')} at most, "
-        f"strategy {made.strategy})",
+        f"{counted(hops(solution.schedule, topology.links), 'hop')} at most, "
+        f"strategy {synthesis.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
-        f"  quality      {_quality(made)}",
-        *(f"  {line}" for line in time_optimality_lines(made)),
-        f"  capacities   {_capacities(made)}",
-        *(f"  {line}" for line in _programs(made)),
-        f"  seconds      {made.timer.total:.2f}  ({_phases(made)})",
-        *_beyond(made),
-        f"  verified     schedule replayed{', every program executed' if made.programs else ''}, {_recheck(made)}",
-        *([f"  clock        {clock_line(made.decided_by_clock)}"] if made.decided_by_clock else []),
+        f"  quality      {_quality(synthesis)}",
+        *(f"  {line}" for line in time_optimality_lines(synthesis)),
+        f"  capacities   {_capacities(synthesis)}",
+        *(f"  {line}" for line in _programs(synthesis)),
+        f"  seconds      {synthesis.timer.total:.2f}  ({_phases(synthesis)})",
+        *_beyond(synthesis),
+        f"  verified     schedule replayed{executed}, {_recheck(synthesis)}",
+        *([f"  clock        {clock_line(synthesis.decided_by_clock)}"] if synthesis.decided_by_clock else []),
         *(f"  wrote        {path}" for path in paths),
-        *(f"  {line}" for line in _install(made)),
-        *warning_lines(made.warnings),
-        *(decision_lines(made.decisions) if explain else ()),
+        *(f"  {line}" for line in _install(synthesis)),
+        *warning_lines(synthesis.warnings),
+        *(decision_lines(synthesis.decisions) if explain else ()),
     ]
     return "\n".join(lines)
 
 
 def every_root_summary(
-    made: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False
+    syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False
 ) -> dict[str, Any]:  # fmt: skip
     """The object ``synth --root all --json`` prints: in ``roots`` what ``synth --json`` prints of each."""
-    each = len(paths) // len(made)
+    each = len(paths) // len(syntheses)
     return {
-        "collective": made[0].request.collective,
-        "ranks": made[0].topology.ranks,
-        "cluster": made[0].topology.name,
+        "collective": syntheses[0].request.collective,
+        "ranks": syntheses[0].topology.ranks,
+        "cluster": syntheses[0].topology.name,
         "roots": [
-            synthesis_summary(one, paths[i * each : (i + 1) * each], explain=explain) for i, one in enumerate(made)
+            synthesis_summary(synthesis, paths[i * each : (i + 1) * each], explain=explain)
+            for i, synthesis in enumerate(syntheses)
         ],
         "outputs": [str(path) for path in paths],
     }
 
 
-def every_root_report(made: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False) -> str:
+def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False) -> str:
     """The short report after ``synth --root all``: a line a root, then what holds for all."""
-    first = made[0]
+    first = syntheses[0]
     lines = [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
-    for one in made:
-        seconds = one.time_optimality.seconds
-        time = (
-            "" if seconds is None else f", {size_text(one.time_optimality.size, EXACT)} in {seconds * 1e6:,.2f} us"
-        )
-        lines.append(
-            f"  root {one.problem.collective.root:<7} {counted(one.solution.certificate.steps, 'step')}{time}, "
-            f"{_quality(one)}"
-        )
+    for synthesis in syntheses:
+        size, seconds = synthesis.time_optimality.size, synthesis.time_optimality.seconds
+        time = "" if seconds is None else f", {size_text(size, EXACT)} in {seconds * 1e6:,.2f} us"
+        root, steps = synthesis.problem.collective.root, synthesis.solution.certificate.steps
+        lines.append(f"  root {root:<7} {counted(steps, 'step')}{time}, {_quality(synthesis)}")
     programs = ", every program executed" if first.programs else ""
-    unproved = sum(not one.recheck.complete for one in made)
+    unproved = sum(not synthesis.recheck.complete for synthesis in syntheses)
     bounds = f"bounds rechecked but for {counted(unproved, 'root')}" if unproved else "bounds rechecked"
     lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
     lines += [f"  wrote        {path}" for path in paths]
     lines += [f"  {line}" for line in _install(first)]
     lines += warning_lines(first.warnings)
-    for one in made if explain else ():
-        lines += [f"root {one.problem.collective.root}", *decision_lines(one.decisions)]
+    for synthesis in syntheses if explain else ():
+        lines += [f"root {synthesis.problem.collective.root}", *decision_lines(synthesis.decisions)]
     return "\n".join(lines)
 
 
@@ -184,9 +187,9 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
         yield f"               {warned.help}"
 
 
-def _recheck(made: Synthesis) -> str:
+def _recheck(synthesis: Synthesis) -> str:
     """How far the certificate was rechecked."""
-    return "bound rechecked" + (f" but for {made.recheck.open}" if made.recheck.open else "")
+    return "bound rechecked" + (f" but for {synthesis.recheck.open}" if synthesis.recheck.open else "")
 
 
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
@@ -198,8 +201,8 @@ _ENDINGS: dict[Ending, str] = {  # why the search did not go on
 }
 
 
-def _quality(made: Synthesis) -> str:
-    solution = made.solution
+def _quality(synthesis: Synthesis) -> str:
+    solution = synthesis.solution
     certificate = solution.certificate
     if certificate.proven_optimal:
         return "proven optimal"
@@ -217,9 +220,9 @@ _BOUND_WORDS = {
 }
 
 
-def time_optimality_lines(made: Synthesis) -> Iterable[str]:
+def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
     """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
-    optimality = made.time_optimality
+    optimality = synthesis.time_optimality
     figures = optimality.figures()
     if optimality.seconds is None or optimality.bound is None:
         size = size_text(optimality.size, EXACT)
@@ -234,13 +237,13 @@ def time_optimality_lines(made: Synthesis) -> Iterable[str]:
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
         f"{figures['percent_of_bound']:.1f} % of the bound"
     )
-    if made.program_seconds is not None:
-        told = f"{made.program_seconds * 1e6:,.2f} us as a program"
+    if synthesis.program_seconds is not None:
+        told = f"{synthesis.program_seconds * 1e6:,.2f} us as a program"
         yield f"             {told}, whose thread blocks keep the order of its steps in part"
-    elif made.programs:
+    elif synthesis.programs:
         yield "             as a program: `hetesynth simulate` tells"
     yield f"             {bound}"
-    chosen = made.choice
+    chosen = synthesis.choice
     if chosen is None:
         return
     short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
@@ -250,15 +253,15 @@ def time_optimality_lines(made: Synthesis) -> Iterable[str]:
         yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
 
-def _capacities(made: Synthesis) -> str:
-    chunking = made.chunking
+def _capacities(synthesis: Synthesis) -> str:
+    chunking = synthesis.chunking
     worst = chunking.worst_error()
     size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
     if worst is None or worst.error == 0:
         return f"{size} ({chunking.reference}), exact"
     flag = (
         "; LARGE: steps tell little of time, --size chooses by time"
-        if abs(worst.error) > made.request.policy.compile.large_rounding_error
+        if abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
         else ""
     )
     return (
@@ -267,9 +270,9 @@ def _capacities(made: Synthesis) -> str:
     )
 
 
-def _programs(made: Synthesis) -> Iterable[str]:
-    several = len(made.targets) > 1
-    for program in made.programs.values():
+def _programs(synthesis: Synthesis) -> Iterable[str]:
+    several = len(synthesis.targets) > 1
+    for program in synthesis.programs.values():
         figures = program.figures
         label = "in place    " if program.in_place else "out of place"
         low, high = figures.min_channels_per_link, figures.max_channels_per_link
@@ -285,35 +288,35 @@ def _programs(made: Synthesis) -> Iterable[str]:
         yield from (f"             {note}" for note in program.notes)
 
 
-def _install(made: Synthesis) -> Iterable[str]:
+def _install(synthesis: Synthesis) -> Iterable[str]:
     """One line a target: the variables that make its runtime take the file."""
-    for wanted in made.targets if made.programs else ():
-        variables = " ".join(f"{name}={value}" for name, value in wanted.environment)
+    for target in synthesis.targets if synthesis.programs else ():
+        variables = " ".join(f"{name}={value}" for name, value in target.environment)
         how = variables or "as the runtime asks"
-        yield f"install      {wanted.name}: {how}  (hetesynth install-hint {wanted.name})"
+        yield f"install      {target.name}: {how}  (hetesynth install-hint {target.name})"
 
 
-def _beyond(made: Synthesis) -> Iterable[str]:
+def _beyond(synthesis: Synthesis) -> Iterable[str]:
     """What was spent beyond the budget, and on what most."""
-    beyond = made.timer.beyond(made.budget)
-    if beyond >= made.request.policy.compile.beyond_budget_worth_telling and made.timer.least:
-        longest = sorted(made.timer.phases.items(), key=lambda phase: -phase[1])[:3]
+    beyond = synthesis.timer.beyond(synthesis.budget)
+    if beyond >= synthesis.request.policy.compile.beyond_budget_worth_telling and synthesis.timer.least:
+        longest = sorted(synthesis.timer.phases.items(), key=lambda phase: -phase[1])[:3]
         most = ", ".join(f"{name} {value:.1f}" for name, value in longest)
-        least = f"{made.timer.least.seconds:.1f} s were expected at least"
+        least = f"{synthesis.timer.least.seconds:.1f} s were expected at least"
         yield f"               {beyond:.1f} beyond the budget; most went into {most}; {least}"
 
 
-def _phases(made: Synthesis) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in made.timer.phases.items())
+def _phases(synthesis: Synthesis) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
 
 
-def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
+def bounds_report(problem: Problem, bounds: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
     """The lines ``bounds`` prints: the best bound first, then what is wrong with any."""
     collective = problem.collective
     chunks = counted(collective.chunks_per_rank, "chunk")
     lines = [f"{collective.name}, {collective.ranks} ranks, {chunks} per rank"]
-    lines.append(f"  lower bound {counted(found[0].steps, 'step')}")
-    lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in found]
+    lines.append(f"  lower bound {counted(bounds[0].steps, 'step')}")
+    lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in bounds]
     if rechecks is not None:
         wrong = [violation.message for recheck in rechecks for violation in recheck.violations]
         lines += [f"  error: {message}" for message in wrong] or [
@@ -323,17 +326,17 @@ def bounds_report(problem: Problem, found: list[LowerBound], rechecks: list[Rech
 
 
 def bounds_summary(
-    problem: Problem, found: list[LowerBound], rechecks: list[Recheck] | None = None
+    problem: Problem, bounds: list[LowerBound], rechecks: list[Recheck] | None = None
 ) -> dict[str, Any]:
     """The object ``bounds --json`` prints. ``rechecked`` is null where nobody asked for it."""
     from dataclasses import asdict
 
-    checked: list[Recheck | None] = [None] * len(found) if rechecks is None else [*rechecks]
+    checked: list[Recheck | None] = [None] * len(bounds) if rechecks is None else [*rechecks]
     return {
         "collective": problem.collective.name,
         "ranks": problem.ranks,
         "chunks": problem.collective.chunks_per_rank,
-        "lower_bound": found[0].steps,
+        "lower_bound": bounds[0].steps,
         "bounds": [
             {
                 "steps": bound.steps,
@@ -344,6 +347,6 @@ def bounds_summary(
                 "rechecked": None if recheck is None else recheck.complete,
                 "violations": [violation.message for violation in recheck.violations] if recheck else [],
             }
-            for bound, recheck in zip(found, checked, strict=True)
+            for bound, recheck in zip(bounds, checked, strict=True)
         ],
     }

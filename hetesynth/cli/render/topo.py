@@ -71,16 +71,18 @@ def _table(capacities: Sequence[Capacity], name: Callable[[int], str], every: bo
 def _alike(capacities: Sequence[Capacity]) -> Iterator[tuple[Capacity, array[int]]]:
     """The capacities that differ in more than their name, each with the places where it stands."""
     places: dict[tuple[str, int, int, Fraction, Fraction], array[int]] = {}
-    known: dict[int, array[int]] = {}  # by identity: very many links share few values, and hashing these is slow
+    by_identity: dict[
+        int, array[int]
+    ] = {}  # by identity: very many links share few values, and hashing these is slow
     first: list[Capacity] = []
     for i, c in enumerate(capacities):
-        which = known.get(id(c))
+        which = by_identity.get(id(c))
         if which is None:
             key = (c.kind, c.chunks, c.lanes, c.tau, c.error)
             if key not in places:
                 places[key] = array("q")
                 first.append(c)
-            which = known[id(c)] = places[key]
+            which = by_identity[id(c)] = places[key]
         which.append(i)
     return zip(first, places.values(), strict=True)
 
