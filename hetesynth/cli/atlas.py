@@ -20,7 +20,6 @@ from hetesynth.cli.options import (
     single_root_option,
     sized_problem_options,
     sizes_option,
-    targets_of,
     targets_option,
 )
 from hetesynth.cli.progress import watching
@@ -43,8 +42,7 @@ from hetesynth.cli.terminal import show
 @explain_option
 @json_option
 def command(
-    topology: Path, sizes: str, strategy: str, time_budget: float, seed: int, targets: tuple[str, ...],
-    single_root: bool, schedule_only: bool, output: Path, explain: bool, as_json: bool, **problem: Any,
+    topology: Path, sizes: str, output: Path, explain: bool, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
@@ -59,10 +57,7 @@ def command(
     from hetesynth.files.folders import check_replaceable, write_folder
 
     check_replaceable(output, MARK)
-    stated = request(
-        topology, strategy=strategy, time_budget=time_budget, seed=seed, schedule_only=schedule_only,
-        targets=targets_of(targets), single_root=single_root, **problem,
-    )  # fmt: skip
+    stated = request(topology, **options)
     with watching(quiet=as_json) as progress:
         result = atlas(stated, buffers, progress)
     contents = files(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,10 +43,8 @@ def command(
     targets: tuple[str, ...],
     single_root: bool,
     output: Path | None,
-    chunk_size: str | None,
-    tau_ref: str,
-    rounding: str,
     as_json: bool,
+    **chunking: Any,
 ) -> None:
     """Read FILE, an MSCCL XML or a schedule JSON, and write what it moves as a schedule.
 
@@ -62,7 +61,7 @@ def command(
         topology=topology,
         root=root,
         single_root=single_root,
-        chunking=chunking_options(chunk_size, tau_ref, rounding),
+        chunking=chunking_options(**chunking),
         targets=targets_of(targets) if targets else (),
     )
     check_folder(output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -177,47 +178,52 @@ _PROBLEM = [
 ]
 
 
-def request(
-    topology: Path,
-    name: str,
-    chunks: int,
-    root: int | None,
-    chunk_size: str | None,
-    tau_ref: str,
-    rounding: str,
-    exclusion: str,
-    *,
-    strategy: str = "auto",
-    time_budget: float | None = None,
-    seed: int = 0,
-    schedule_only: bool = False,
-    max_peers: int | None = None,
-    targets: tuple[Target, ...] = (PORTABLE,),
-    single_root: bool = False,
-    size: str | None = None,
-    rings: tuple[str, ...] = (),
-) -> Request:
-    """The request that the options state."""
-    if size is not None and chunk_size is not None:
+@dataclass(frozen=True, kw_only=True)
+class _RequestOptions:
+    """The options that a request is made of, by the names that click gives them."""
+
+    name: str
+    chunks: int
+    root: int | None
+    chunk_size: str | None
+    tau_ref: str
+    rounding: str
+    exclusion: str
+    strategy: str = "auto"
+    time_budget: float | None = None
+    seed: int = 0
+    schedule_only: bool = False
+    max_peers: int | None = None
+    targets: tuple[str, ...] = ()
+    single_root: bool = False
+    size: str | None = None
+    rings: tuple[str, ...] = ()
+
+
+def request(topology: Path, **options: Any) -> Request:
+    """The request that ``options``, those of ``_RequestOptions``, state."""
+    stated = _RequestOptions(**options)
+    targets = targets_of(stated.targets)
+    if stated.size is not None and stated.chunk_size is not None:
         raise HetesynthError(
             "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
         )
     return Request(
         topology=topology,
-        collective=cast("CollectiveName", name),
-        chunks=chunks,
-        root=root,
-        strategy=strategy,
-        budget=Budget(time_budget, seed),
-        chunking=chunking_options(chunk_size, tau_ref, rounding),
-        exclusion=cast("Exclusion", exclusion),
-        schedule_only=schedule_only,
-        max_peers=max_peers,
+        collective=cast("CollectiveName", stated.name),
+        chunks=stated.chunks,
+        root=stated.root,
+        strategy=stated.strategy,
+        budget=Budget(stated.time_budget, stated.seed),
+        chunking=chunking_options(stated.chunk_size, stated.tau_ref, stated.rounding),
+        exclusion=cast("Exclusion", stated.exclusion),
+        schedule_only=stated.schedule_only,
+        max_peers=stated.max_peers,
         targets=targets,
-        single_root=single_root,
-        size=None if size is None else buffer_size(size, "--size"),
+        single_root=stated.single_root,
+        size=None if stated.size is None else buffer_size(stated.size, "--size"),
         chunks_stated=_stated("chunks"),
-        rings=ring_files(rings),
+        rings=ring_files(stated.rings),
     )
 
 

@@ -36,12 +36,10 @@ def command(
     file: Path,
     topology: Path,
     sizes: str,
-    calibration: str,
-    alpha: str,
-    steps: str,
     page: Path | None,
     trace: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Predict what FILE, a schedule JSON, MSCCL XML or MSCCL++ plan, takes on the cluster in TOPOLOGY.
 
@@ -54,7 +52,6 @@ def command(
     from hetesynth.commands.simulate import simulate_file
     from hetesynth.compile.predictors import CostOptions
 
-    options: Any = {"calibration": calibration, "alpha": alpha, "steps": steps}
     written: list[Path] = []
     if page is not None or trace is not None:
         from hetesynth.commands.report import check_reports, report_of_file, write_reports

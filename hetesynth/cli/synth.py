@@ -25,7 +25,6 @@ from hetesynth.cli.options import (
     single_root_option,
     size_option,
     strategy_help,
-    targets_of,
     targets_option,
 )
 from hetesynth.cli.progress import warned, watching
@@ -64,21 +63,12 @@ if TYPE_CHECKING:
 @json_option
 def command(
     topology: Path,
-    size: str | None,
-    rings: tuple[str, ...],
-    strategy: str,
-    time_budget: float,
-    seed: int,
-    targets: tuple[str, ...],
-    single_root: bool,
     output: Path | None,
-    schedule_only: bool,
-    max_peers: int | None,
     page: Path | None,
     trace: Path | None,
     explain: bool,
     as_json: bool,
-    **problem: Any,
+    **options: Any,
 ) -> None:
     """Synthesize a schedule for the cluster in TOPOLOGY.
 
@@ -94,24 +84,12 @@ def command(
     from hetesynth.compile.artifacts import write
     from hetesynth.compile.formats import suffixes
 
-    every = problem["root"] == ALL_ROOTS
-    if every and (single_root or page is not None or trace is not None):
+    every = options["root"] == ALL_ROOTS
+    if every and (options["single_root"] or page is not None or trace is not None):
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
     if every:
-        problem["root"] = None
-    stated = request(
-        topology,
-        strategy=strategy,
-        time_budget=time_budget,
-        seed=seed,
-        schedule_only=schedule_only,
-        max_peers=max_peers,
-        targets=targets_of(targets),
-        single_root=single_root,
-        size=size,
-        rings=rings,
-        **problem,
-    )
+        options["root"] = None
+    stated = request(topology, **options)
     check_folder(output)
     named = named_stem(output, suffixes(stated))
     if page is not None or trace is not None:

@@ -27,29 +27,15 @@ TO_EVERYBODY = tuple(name for name in COLLECTIVE_NAMES if name not in PERSONALIZ
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What a search costs: seconds on one core, about ``seconds`` for ``transfers`` transfers and one candidate.
-
-    Measured on the clusters and the machine that docs/strategies.md names; an order of magnitude elsewhere.
-    """
-
-    seconds: float
-    transfers: int
-
-    @property
-    def transfers_per_second(self) -> float:
-        """The rate at which a search gets through a problem."""
-        return self.transfers / self.seconds
-
-
-@dataclass(frozen=True, slots=True)
 class StrategyRow:
     """One strategy.
 
     ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
     ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. ``cost``: of its search.
+    several. ``library``: whether it models what communication libraries do. ``cost``: seconds of its search for each
+    transfer of the schedule, on one core; docs/strategies.md says of which machine and clusters, so it is an order
+    of magnitude.
 
     For tuning runs: ``candidate``: whether it is tried where a size is given. ``placed``: whether a rule says when
     (``autotune/rules.py``); what is not placed, and no library's, comes last. ``max_transfers``: of a candidate.
@@ -68,7 +54,7 @@ class StrategyRow:
     accepts: tuple[CollectiveName, ...] = COLLECTIVE_NAMES
     library: bool = False
     candidate: bool = True
-    cost: Cost | None = None
+    cost: float | None = None
     placed: bool = False
     prices: Callable[[AutotunePolicy], tuple[float, ...]] | None = None
     max_transfers: Callable[[AutotunePolicy], int] | None = None
@@ -82,86 +68,86 @@ class StrategyRow:
 ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
         "auto", "direct, greedy, then tree packing, neighbourhood search and cegis where they can help",
-        "hetesynth", "hetesynth.synthesis.auto:AUTO", candidate=False,
+        "hetesynth", "hetesynth.synthesis.auto:AUTO", candidate=False, cost=2e-4,
     ),
     StrategyRow(
         "greedy", "rounds of list scheduling under prices on resources", "HeteCCL appendix H; PathFinder",
-        "hetesynth.synthesis.greedy.greedy:STRATEGY", placed=True,
+        "hetesynth.synthesis.greedy.greedy:STRATEGY", placed=True, cost=2e-4,
     ),
     StrategyRow(
         "trees", "balanced trees, list-scheduled", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True,
+        "hetesynth.synthesis.trees.balanced_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True, cost=1e-4,
     ),
     StrategyRow(
         "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
-        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True,
+        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True, cost=1e-4,
     ),
     StrategyRow(
         "direct", "one link per chunk, a linear program per step", "hetesynth",
-        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, placed=True,
+        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, placed=True, cost=5e-4,
     ),
     StrategyRow(
         "cegis", "one greedy round, then Z3 with laws learned from counterexamples", "HeteCCL 5.2, algorithm 1",
-        "hetesynth.synthesis.auto:CEGIS", candidate=False,
+        "hetesynth.synthesis.auto:CEGIS", candidate=False, cost=6e-4,
     ),
     StrategyRow(
         "lns", "large-neighbourhood search: Z3 on the part of a schedule around a bottleneck", "HeteCCL 5.2",
-        "hetesynth.synthesis.auto:LNS", candidate=False,
+        "hetesynth.synthesis.auto:LNS", candidate=False, cost=6e-4,
     ),
     StrategyRow(
         "monolithic", "the monolithic model: every law at once", "SCCL section 3",
-        "hetesynth.synthesis.auto:MONOLITHIC", candidate=False,
+        "hetesynth.synthesis.auto:MONOLITHIC", candidate=False, cost=4e-3,
     ),
     StrategyRow(
         "ring", "rings, one a channel", "NCCL",
         "hetesynth.synthesis.baselines.table:RING", library=True, placed=True,
-        keeps_time=2, few_peers=4,
+        keeps_time=2, few_peers=4, cost=1e-5,
     ),
     StrategyRow(
         "double-tree", "double binary trees", "NCCL",
-        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True, keeps_time=3,
+        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True, keeps_time=3, cost=1e-5,
     ),
     StrategyRow(
         "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, fallback=True,
+        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, fallback=True, cost=1e-5,
     ),
     StrategyRow(
         "all-pairs", "everything straight to its receiver", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:ALL_PAIRS", library=True,
+        "hetesynth.synthesis.baselines.table:ALL_PAIRS", library=True, cost=2e-5,
     ),
     StrategyRow(
         "doubling", "recursive doubling and halving", "Thakur et al. 2005",
-        "hetesynth.synthesis.baselines.table:DOUBLING", library=True, few_peers=2,
+        "hetesynth.synthesis.baselines.table:DOUBLING", library=True, few_peers=2, cost=2e-5,
     ),
     StrategyRow(
         "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
         "hetesynth.synthesis.baselines.table:SERVER_RINGS", library=True,
-        keeps_time=1, few_peers=3, load_first=True,
+        keeps_time=1, few_peers=3, load_first=True, cost=4e-5,
     ),
     StrategyRow(
         "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:HIERARCHICAL", library=True, few_peers=1,
+        "hetesynth.synthesis.baselines.table:HIERARCHICAL", library=True, few_peers=1, cost=1e-5,
     ),
     StrategyRow(
         "timed", "earliest arrival first, with prices on load", "TACOS; PathFinder",
         "hetesynth.synthesis.timed.earliest_arrival:timed_strategy", "time",
         placed=True, prices=lambda policy: policy.arrival_prices,
-        max_transfers=lambda policy: policy.max_transfers_arrival,
+        max_transfers=lambda policy: policy.max_transfers_arrival, cost=6e-5,
     ),
     StrategyRow(
         "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
         "hetesynth.synthesis.timed.balanced_paths:exchange_strategy", "time",
-        accepts=PERSONALIZED, placed=True, every_chunking=True,
+        accepts=PERSONALIZED, placed=True, every_chunking=True, cost=6e-4,
     ),
     StrategyRow(
         "timed-trees", "balanced trees, listed in seconds", "Aspnes et al. 1997; Graham 1966",
         "hetesynth.synthesis.timed.timed_trees:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
-        placed=True,
+        placed=True, cost=3e-4,
     ),
     StrategyRow(
         "negotiated", "earliest arrival with negotiated loads, listed anew", "PathFinder; Graham 1966",
         "hetesynth.synthesis.timed.negotiated_load:negotiated_strategy", "time", placed=True,
-        max_transfers=lambda policy: policy.max_transfers_arrival,
+        max_transfers=lambda policy: policy.max_transfers_arrival, cost=2e-4,
     ),
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What a search of each strategy costs: CPU seconds on one core for each transfer of its schedule.
 
-    python tests/benchmarks/strategy_costs.py
+    python tests/benchmarks/strategy_costs.py [STRATEGY ...]
 
 A line for each strategy and cluster, then the geometric mean of a strategy: the figure that its row of the
 registry has, rounded to one digit. Kernels are compiled before.
@@ -9,6 +9,7 @@ registry has, rounded to one digit. Kernels are compiled before.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -28,7 +29,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("dgx1", "h20_4p8", "v100_4p8", "h20_16")
-CHUNKS = 4
+CHUNKS = (4, 1)  # per rank; fewer where a strategy declines
 SECONDS = 10.0  # of the budget: what it ends counts with all transfers, so such a figure is too low
 
 
@@ -41,12 +42,12 @@ def strategies_of(row: StrategyRow, factory: ProblemFactory, chunk_bytes: int) -
     return [variant for _, variant in timed_strategies(row, rates)]
 
 
-def measured(row: StrategyRow, cluster: str) -> tuple[float, int] | None:
+def measured(row: StrategyRow, cluster: str, chunks: int) -> tuple[float, int] | None:
     """CPU seconds of one search without its bound, and transfers; None where the strategy declines."""
     path = EXAMPLES / cluster / "topo.dsl"
     name = "allgather" if "allgather" in row.accepts else "alltoall"
     topology, size = load_topology(path), 1 << 20
-    factory = ProblemFactory(topology, Request(path, name, CHUNKS))
+    factory = ProblemFactory(topology, Request(path, name, chunks))
     problem = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=size)))
     times = []
     for search in strategies_of(row, factory, size):
@@ -66,9 +67,10 @@ def measured(row: StrategyRow, cluster: str) -> tuple[float, int] | None:
 def main() -> None:
     """Print the table."""
     each: dict[str, list[float]] = defaultdict(list)
-    for row in ROWS:
+    for row in (row for row in ROWS if row.name in (sys.argv[1:] or [row.name])):
         for cluster in CLUSTERS:
-            result = measured(row, cluster)
+            results = (measured(row, cluster, chunks) for chunks in CHUNKS)
+            result = next((entry for entry in results if entry is not None), None)
             if result is None:
                 print(f"{row.name:14} {cluster:10} declines", flush=True)
                 continue
