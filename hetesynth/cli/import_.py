@@ -24,10 +24,10 @@ from hetesynth.cli.terminal import show
 
 @click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--topo", "topology", type=TOPOLOGY, help="Lay the transfers on the links of this cluster.")
+@click.option("--topo", "topology", type=TOPOLOGY, help="Map the transfers to the links of this cluster.")
 @click.option("--chunk-size", metavar="SIZE", help="With --topo: for example 4MB [default: the topology's].")
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
-@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
+@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
 @root_option
 @targets_option("Runtime to write programs for as well [default: none]")
 @single_root_option

@@ -45,7 +45,7 @@ def every_root_options(function: F) -> F:
 
 def sized_problem_options(function: F) -> F:
     """The same for commands that choose the chunks per rank by size, where they are not stated."""
-    return _all([_PROBLEM[0], _chunks("as suits each size"), root_of_problem(), *_PROBLEM[1:]], function)
+    return _all([_PROBLEM[0], _chunks("chosen for each size"), root_of_problem(), *_PROBLEM[1:]], function)
 
 
 def report_options(function: F) -> F:
@@ -79,7 +79,7 @@ def strategy_help() -> str:
     searches = ", ".join(row.name for row in by_steps if not row.library)
     libraries = ", ".join(row.name for row in by_steps if row.library)
     timed = ", ".join(names("time"))
-    return f"{searches}; or what libraries do: {libraries}; with --size also {timed}. See hetesynth strategies."
+    return f"{searches}; baselines: {libraries}; with --size also {timed}. See hetesynth strategies."
 
 
 def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
@@ -101,7 +101,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: float) ->
 
 
 def _chunks(shown: bool | str) -> Callable[[F], F]:
-    text = "Chunks per rank's block."
+    text = "Chunks per rank."
     return click.option("--chunks", type=click.IntRange(1, 4096), default=1, show_default=shown, help=text)
 
 
@@ -167,7 +167,13 @@ _PROBLEM = [
         show_default=True,
         help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
     ),
-    click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1."),
+    click.option(
+        "--rounding",
+        type=click.Choice(ROUNDINGS),
+        default="ceil",
+        show_default=True,
+        help="How capacities become chunks per step (eq. 1).",
+    ),
     click.option(
         "--exclusion",
         type=click.Choice(["auto", "step", "program"]),
@@ -309,7 +315,7 @@ class Output(NewPath):
 
 size_option = click.option(
     "--size", metavar="SIZE",
-    help="Of the collective's buffer, such as 64MB: choose chunks, capacities and strategy by predicted time.",
+    help="Size of the collective's buffer, such as 64MB: chunks, capacities and strategy by predicted time.",
 )  # fmt: skip
 rings_option = click.option(
     "--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml",

@@ -15,7 +15,8 @@ from hetesynth.cli.terminal import show
 def command(as_json: bool) -> None:
     """List the strategies: what each counts, the collectives it takes, whether auto tries it, and its source.
 
-    Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself.
+    Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself. s/transfer:
+    what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
     """
     from hetesynth.cli.render.strategies import strategies_document, strategies_report
     from hetesynth.synthesis.registry import ROWS

@@ -20,7 +20,7 @@ def command() -> None:
 @click.argument("topology", type=TOPOLOGY)
 @click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB].")
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
-@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="Of eq. 1.")
+@click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
 @click.option("--all", "every", is_flag=True, help="Every link, not one line per kind.")
 @json_option
 def show(topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, every: bool, as_json: bool) -> None:

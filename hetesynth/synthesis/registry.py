@@ -33,9 +33,9 @@ class StrategyRow:
     ``summary``: what it does; ``source``: who described it; ``accepts``: the collectives that it may solve.
     ``code``: ``module:attribute``. The attribute is a ``Strategy`` where steps are counted, else a function from
     ``Rates`` to a ``Strategy``; ``prices``: the second arguments with which that function is called, if there are
-    several. ``library``: whether it models what communication libraries do. ``cost``: seconds of its search for each
-    transfer of the schedule, on one core; docs/strategies.md says of which machine and clusters, so it is an order
-    of magnitude.
+    several. ``library``: whether it models what communication libraries do. ``cost``: seconds of its search for
+    each transfer of the schedule, on one core; docs/strategies.md says of which machine and clusters, so it is an
+    order of magnitude.
 
     For tuning runs: ``candidate``: whether it is tried where a size is given. ``placed``: whether a rule says when
     (``autotune/rules.py``); what is not placed, and no library's, comes last. ``max_transfers``: of a candidate.
@@ -112,7 +112,7 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, fallback=True, cost=1e-5,
     ),
     StrategyRow(
-        "all-pairs", "everything straight to its receiver", "SCALE-CCL's evaluation",
+        "all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
         "hetesynth.synthesis.baselines.table:ALL_PAIRS", library=True, cost=2e-5,
     ),
     StrategyRow(
@@ -140,12 +140,12 @@ ROWS: tuple[StrategyRow, ...] = (
         accepts=PERSONALIZED, placed=True, every_chunking=True, cost=6e-4,
     ),
     StrategyRow(
-        "timed-trees", "balanced trees, listed in seconds", "Aspnes et al. 1997; Graham 1966",
+        "timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
         "hetesynth.synthesis.timed.timed_trees:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
         placed=True, cost=3e-4,
     ),
     StrategyRow(
-        "negotiated", "earliest arrival with negotiated loads, listed anew", "PathFinder; Graham 1966",
+        "negotiated", "earliest arrival with negotiated loads, then list scheduling", "PathFinder; Graham 1966",
         "hetesynth.synthesis.timed.negotiated_load:negotiated_strategy", "time", placed=True,
         max_transfers=lambda policy: policy.max_transfers_arrival, cost=2e-4,
     ),

@@ -85,7 +85,7 @@ class Jumping:
         return self.time
 
 
-def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 0.0)
 
 
@@ -109,7 +109,7 @@ def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatc
     assert not Budget().deadline().expired("z", ahead=1e12)
 
 
-def test_a_contender_that_was_cut_short_cuts_the_contest_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list is tried to its end; the search of one candidate was ended by its share of the budget."""
     ticks = itertools.count()
     monkeypatch.setattr(deadline, "source", lambda: next(ticks) * 1e-3)
@@ -121,7 +121,7 @@ def test_a_contender_that_was_cut_short_cuts_the_contest_short(monkeypatch: pyte
 
 
 def test_a_search_that_was_not_cut_short_ends_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    steady(monkeypatch)
+    frozen_clock(monkeypatch)
     made = synthesize(Request(FIG10, "allgather", budget=Budget(LONG)))
     assert (made.cut_short, made.ending, made.decided_by_clock) == (False, "bound", ())
 
@@ -141,7 +141,7 @@ def test_a_timeout_of_the_solver_is_told() -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in COMMANDS])
 def test_the_same_bytes_or_cut_short(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    steady(monkeypatch)
+    frozen_clock(monkeypatch)
     whole, short = COMMANDS[name](Budget(LONG))
     assert not short
     cut = 0
