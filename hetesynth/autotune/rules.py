@@ -11,44 +11,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpec, CandidateSpecs, strategy_of
-from hetesynth.chunking import Chunking
+from hetesynth.autotune.conditions import (
+    Condition,
+    Situation,
+    Threshold,
+    arrival_guides,
+    arrival_misleads,
+    at_least,
+    below,
+    empty_chunks,
+    few_transfers,
+    links_independent,
+    links_share,
+    many_chunks,
+    more_transfers,
+    no_programs,
+    not_above,
+    not_alltoall,
+    not_personalized,
+    one_chunking,
+    past_row,
+    personalized,
+    stated,
+    too_large_for,
+)
 from hetesynth.model.decisions import Decisions
-from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis import registry
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What the conditions look at: candidates with ``chunks`` chunks per rank.
-
-    ``closest``: with capacities that round less, which take seconds to find on large clusters. ``programs``:
-    whether programs are made of what wins.
-    """
-
-    specs: CandidateSpecs
-    chunks: int
-    decisions: Decisions
-    closest: bool = True
-    programs: bool = True
-
-    @cached_property
-    def chunkings(self) -> list[Chunking]:
-        """The capacities to try, the paper's first."""
-        return self.specs.chunkings(self.chunks, closest=self.closest)
-
-    @property
-    def transfers(self) -> int:
-        """Of a schedule, about."""
-        return self.specs.transfers(self.chunks)
-
-
-Condition = Callable[[Situation], str | None]
-"""Why a rule does not apply, or None."""
-Threshold = Callable[[AutotunePolicy], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,112 +86,6 @@ def of_count(
 def out_of_time(specs: CandidateSpecs, decisions: Decisions) -> Iterator[CandidateSpec]:
     """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
     yield from applied(OUT_OF_TIME, Situation(specs, min(specs.counts()), decisions.inside("out of time")))
-
-
-# ---- conditions
-
-
-def _stated(situation: Situation) -> str | None:
-    name = situation.specs.request.strategy
-    return None if name == "auto" else f"strategy {name} is stated"
-
-
-def _no_programs(situation: Situation) -> str | None:
-    return None if situation.programs else "no programs are made"
-
-
-def _personalized(situation: Situation) -> str | None:
-    return "every chunk is for one rank" if situation.specs.personalized else None
-
-
-def _not_personalized(situation: Situation) -> str | None:
-    return None if situation.specs.personalized else "chunks go to several ranks, or are added"
-
-
-def _not_alltoall(situation: Situation) -> str | None:
-    return None if situation.specs.request.collective == "alltoall" else "the collective is not alltoall"
-
-
-def _independent(situation: Situation) -> str | None:
-    return "links share nothing" if situation.specs.independent else None
-
-
-def _sharing(situation: Situation) -> str | None:
-    return None if situation.specs.independent else "links share resources"
-
-
-def _one_chunking(situation: Situation) -> str | None:
-    return None if len(situation.chunkings) > 1 else "no capacities round less than the paper's"
-
-
-def _empty_chunks(situation: Situation) -> str | None:
-    return None if situation.specs.chunk_bytes(situation.chunks) >= 1 else "a chunk would be less than a byte"
-
-
-def _ratio(words: str, outside: Callable[[float, float], bool], limit: Threshold) -> Condition:
-    def condition(situation: Situation) -> str | None:
-        ratio, border = situation.specs.bandwidth_latency_ratio, limit(situation.specs.policy)
-        return f"bandwidth-to-latency ratio {ratio:.3g} is {words} {border:g}" if outside(ratio, border) else None
-
-    return condition
-
-
-def _below(limit: Threshold) -> Condition:
-    """Applies from ``limit`` on."""
-    return _ratio("below", lambda ratio, border: ratio < border, limit)
-
-
-def _not_above(limit: Threshold) -> Condition:
-    """Applies above ``limit``."""
-    return _ratio("not above", lambda ratio, border: ratio <= border, limit)
-
-
-def _from(limit: Threshold) -> Condition:
-    """Applies below ``limit``."""
-    return _ratio("not below", lambda ratio, border: ratio >= border, limit)
-
-
-def _more_transfers(limit: Threshold) -> Condition:
-    def condition(situation: Situation) -> str | None:
-        most = limit(situation.specs.policy)
-        return f"{situation.transfers:,} transfers are more than {most:,}" if situation.transfers > most else None
-
-    return condition
-
-
-def _few_transfers(situation: Situation) -> str | None:
-    most = situation.specs.policy.max_transfers_fixed_routes
-    return None if situation.transfers > most else f"{situation.transfers:,} transfers are not more than {most:,}"
-
-
-def _many_chunks(situation: Situation) -> str | None:
-    most = situation.specs.policy.max_chunks_direct
-    return f"{situation.chunks} chunks per rank are more than {most}" if situation.chunks > most else None
-
-
-def _misled(situation: Situation) -> str | None:
-    """Whether earliest arrival is no guide: it then comes last."""
-    policy, personalized = situation.specs.policy, situation.specs.personalized
-    limit = policy.ratio_arrival_misleads_personalized if personalized else policy.ratio_arrival_misleads
-    ratio = situation.specs.bandwidth_latency_ratio
-    return f"bandwidth-to-latency ratio {ratio:.3g} is above {limit:g}" if ratio > limit else None
-
-
-def _guided(situation: Situation) -> str | None:
-    return None if _misled(situation) else "it was tried before"
-
-
-def _too_large_for(name: str) -> Condition:
-    """Whether a schedule has more transfers than the row of strategy ``name`` allows."""
-
-    def condition(situation: Situation) -> str | None:
-        return _past_row(situation, registry.row_of(name))
-
-    return condition
-
-
-def _past_row(situation: Situation, row: registry.StrategyRow) -> str | None:
-    return None if row.max_transfers is None else _more_transfers(row.max_transfers)(situation)
 
 
 # ---- specs
@@ -301,7 +186,7 @@ def _unplaced(situation: Situation) -> Iterator[CandidateSpec]:
     for row in registry.ROWS:
         if not row.candidate or row.library or row.placed:
             continue
-        reason = _past_row(situation, row)
+        reason = past_row(situation, row)
         if reason is not None:
             situation.decisions.note(row.name, "skipped", reason)
         elif row.objective == "time":
@@ -317,7 +202,7 @@ def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
     if row.objective == "steps" or request.rings:
         yield from specs.each(strategy_of(request, specs.topology), situation.chunks, situation.chunkings)
         return
-    reason = _past_row(situation, row)
+    reason = past_row(situation, row)
     if reason is None:
         yield from specs.timed(row, situation.chunks, situation.chunkings)
     else:
@@ -327,73 +212,75 @@ def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
 # ---- the chains
 
 _KEEPING_TIME: tuple[Condition, ...] = (
-    _stated, _no_programs, _personalized, _below(lambda p: p.ratio_load_counts), _independent,
+    stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent,
 )  # fmt: skip
-_TREES_FIRST: tuple[Condition, ...] = (_stated, _personalized, _not_above(lambda p: p.ratio_trees_first))
+_TREES_FIRST: tuple[Condition, ...] = (stated, personalized, not_above(lambda p: p.ratio_trees_first))
 
 OPENING: tuple[Rule, ...] = (
     Rule("server rings", _KEEPING_TIME, _server_rings),
-    Rule("few peers", (_stated, _few_transfers), _few_peers),
-    Rule("tree packing first", (*_TREES_FIRST, _independent), _packed),
+    Rule("few peers", (stated, few_transfers), _few_peers),
+    Rule("tree packing first", (*_TREES_FIRST, links_independent), _packed),
     Rule(
         "negotiated loads first",
-        (*_TREES_FIRST, _sharing, _one_chunking, _too_large_for("negotiated")),
+        (*_TREES_FIRST, links_share, one_chunking, too_large_for("negotiated")),
         _seconds("negotiated", lambda p: p.share_negotiated),
     ),
-    Rule("earliest arrival first", (*_TREES_FIRST, _sharing, _too_large_for("timed")), _first(_seconds("timed"))),
-    Rule("greedy rounds first", (*_TREES_FIRST, _sharing), _paper("greedy")),
+    Rule(
+        "earliest arrival first", (*_TREES_FIRST, links_share, too_large_for("timed")), _first(_seconds("timed"))
+    ),
+    Rule("greedy rounds first", (*_TREES_FIRST, links_share), _paper("greedy")),
     Rule("programs that keep their time", _KEEPING_TIME, _keeping_time),
 )
 EVERY_COUNT: tuple[Rule, ...] = (
-    Rule("balanced paths", (_not_personalized,), _seconds("exchange")),
+    Rule("balanced paths", (not_personalized,), _seconds("exchange")),
     Rule(
         "negotiated loads, links alone",
         (
-            _personalized, _below(lambda p: p.ratio_load_counts), _sharing, _one_chunking,
-            _too_large_for("negotiated"),
+            personalized, below(lambda p: p.ratio_load_counts), links_share, one_chunking,
+            too_large_for("negotiated"),
         ),
         _seconds("negotiated", lambda p: p.share_negotiated),
     ),
-    Rule("earliest arrival", (_misled, _too_large_for("timed")), _seconds("timed")),
-    Rule("ring", (_personalized, _more_transfers(lambda p: p.max_transfers_fixed_routes)), _steps("ring")),
-    Rule("tree packing", (_personalized, _not_above(lambda p: p.ratio_load_counts)), _packed),
+    Rule("earliest arrival", (arrival_misleads, too_large_for("timed")), _seconds("timed")),
+    Rule("ring", (personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)), _steps("ring")),
+    Rule("tree packing", (personalized, not_above(lambda p: p.ratio_load_counts)), _packed),
     Rule(
         "negotiated loads, links that share",
         (
-            _personalized, _below(lambda p: p.ratio_load_counts), _from(lambda p: p.ratio_arrival_misleads),
-            _independent, _too_large_for("negotiated"),
+            personalized, below(lambda p: p.ratio_load_counts), at_least(lambda p: p.ratio_arrival_misleads),
+            links_independent, too_large_for("negotiated"),
         ),
         _seconds("negotiated"),
     ),
     Rule("greedy rounds", (), _steps("greedy")),
     Rule(
         "balanced trees in seconds",
-        (_personalized, _more_transfers(lambda p: p.max_transfers_balanced_trees), _one_chunking),
+        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees), one_chunking),
         _seconds("timed-trees"),
     ),
     Rule(
         "balanced trees",
-        (_personalized, _more_transfers(lambda p: p.max_transfers_balanced_trees)),
+        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees)),
         _steps("trees"),
     ),
     Rule(
         "ring, each chunk for one rank",
-        (_not_personalized, _more_transfers(lambda p: p.max_transfers_fixed_routes)),
+        (not_personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)),
         _paper("ring"),
     ),
-    Rule("baselines", (_more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
+    Rule("baselines", (more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
     Rule(
         "direct exchange",
-        (_not_alltoall, _many_chunks, _more_transfers(lambda p: p.max_transfers_fixed_routes)),
+        (not_alltoall, many_chunks, more_transfers(lambda p: p.max_transfers_fixed_routes)),
         _paper("direct"),
     ),
-    Rule("earliest arrival last", (_guided, _many_chunks, _too_large_for("timed")), _seconds("timed")),
+    Rule("earliest arrival last", (arrival_guides, many_chunks, too_large_for("timed")), _seconds("timed")),
     Rule("other strategies", (), _unplaced),
 )  # fmt: skip
 OUT_OF_TIME: tuple[Rule, ...] = (
     Rule(
         "fixed routes",
-        (_stated, _more_transfers(lambda p: p.max_transfers_fixed_routes), _empty_chunks),
+        (stated, more_transfers(lambda p: p.max_transfers_fixed_routes), empty_chunks),
         _last_resort,
     ),
 )

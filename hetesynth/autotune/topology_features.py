@@ -65,9 +65,9 @@ def halves(topology: Topology, most: int) -> Iterator[tuple[Rank, ...]]:
             yield tuple(sorted((start + k) % n for k in range(n // 2)))
         return
     splits = [
-        tuple(r for server in chosen for r in server)
+        tuple(r for server in side for r in server)
         for k in range(1, len(servers))
-        for chosen in islice(combinations(servers, k), most)
+        for side in islice(combinations(servers, k), most)
     ]
     nearest = min(abs(n - 2 * len(part)) for part in splits)
     yield from islice((part for part in splits if abs(n - 2 * len(part)) == nearest), most)

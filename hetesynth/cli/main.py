@@ -147,14 +147,14 @@ def _known(error: BaseException) -> HetesynthError:
 
 def _document(error: HetesynthError) -> dict[str, Any]:
     """What ``--json`` prints of a failure; findings about an input text have their places."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "code": error.code,
         "message": error.message,
         "help": error.help,
         "exit_code": error.exit_code,
     }
     if isinstance(error, SourceError):
-        told["diagnostics"] = [
+        document["diagnostics"] = [
             {
                 "code": d.code,
                 "severity": d.severity,
@@ -167,7 +167,7 @@ def _document(error: HetesynthError) -> dict[str, Any]:
             }
             for d in error.diagnostics
         ]
-    return {"error": told}
+    return {"error": document}
 
 
 def _sarif(error: HetesynthError) -> dict[str, Any]:
@@ -175,13 +175,13 @@ def _sarif(error: HetesynthError) -> dict[str, Any]:
     from hetesynth.report.sarif import SarifNotification, sarif_failure
 
     if isinstance(error, SourceError):
-        told = [
+        notifications = [
             SarifNotification(d.code, d.message, d.span.file, d.span.line, d.span.column)
             for d in error.diagnostics
         ]
     else:
-        told = [SarifNotification(error.code, error.message)]
-    return sarif_failure(told, error.exit_code, __version__)
+        notifications = [SarifNotification(error.code, error.message)]
+    return sarif_failure(notifications, error.exit_code, __version__)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def command(
     check_folder(output)
     named = named_stem(output, suffixes(stated))
     if page is not None or trace is not None:
-        from hetesynth.commands.report import check_reports, report_of_synthesis, write_reports
+        from hetesynth.commands.report import check_reports
 
         check_reports(page, trace)
     _check_apart(named, suffixes(stated), page, trace)
@@ -104,20 +104,28 @@ def command(
         synthesis = synthesize(stated, progress, warned)
     stem = named or (output or Path()) / _name(synthesis)
     paths = write(synthesis, stem)
-    if page is not None or trace is not None:
-        try:
-            paths += write_reports(report_of_synthesis(synthesis), page, trace)
-        except KeyboardInterrupt as error:
-            raise HetesynthError(
-                f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
-                code="HS002",
-                help="hetesynth simulate --report makes one of the schedule",
-                exit_code=3,
-            ) from error
+    paths += _reports(synthesis, paths, page, trace)
     if as_json:
         show(json.dumps(synthesis_summary(synthesis, paths, explain=explain), indent=2))
     else:
         show(synthesis_report(synthesis, paths, explain=explain))
+
+
+def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: Path | None) -> list[Path]:
+    """The page and the trace that are asked for, written after ``paths``."""
+    if page is None and trace is None:
+        return []
+    from hetesynth.commands.report import report_of_synthesis, write_reports
+
+    try:
+        return write_reports(report_of_synthesis(synthesis), page, trace)
+    except KeyboardInterrupt as error:
+        raise HetesynthError(
+            f"interrupted: {', '.join(map(str, paths))} are written, the report is not",
+            code="HS002",
+            help="hetesynth simulate --report makes one of the schedule",
+            exit_code=3,
+        ) from error
 
 
 def _every_root(

@@ -26,5 +26,5 @@ def show(text: str, *, err: bool = False) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Print ``lines``, of which there may be millions, without holding all of them."""
     rest = iter(lines)
-    while some := list(islice(rest, LINES_AT_ONCE)):
-        show("\n".join(some))
+    while batch := list(islice(rest, LINES_AT_ONCE)):
+        show("\n".join(batch))

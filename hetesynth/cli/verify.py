@@ -59,8 +59,8 @@ def command(
 
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    asked = targets_of(targets) if targets else ()
-    judged = judging.judge_file(program, judging.Question(topology, root, asked, sms))
+    question = targets_of(targets) if targets else ()
+    judged = judging.judge_file(program, judging.Question(topology, root, question, sms))
     bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
     if as_sarif:
         show(json.dumps(judging.sarif(program, judged), indent=2))

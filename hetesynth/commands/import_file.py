@@ -90,11 +90,11 @@ class Imported:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Where the programs hang, and which calls run them that should not."""
-        asked = self.problem.collective
+        collective = self.problem.collective
         if not self.programs:
             return ()
         hangs = network_warnings(self.programs.values())
-        return call_warnings(self.request.targets, asked.name, asked.root) + hangs
+        return call_warnings(self.request.targets, collective.name, collective.root) + hangs
 
 
 def import_file(request: ImportRequest) -> Imported:

@@ -64,7 +64,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     """
     problem, solution, options = synthesis.problem, synthesis.solution, CostOptions()
     shown = synthesis.request.size or implied_size(problem, synthesis.chunking.chunk_bytes)
-    asked = problem.collective
+    collective = problem.collective
     facts: tuple[tuple[str, str], ...] = (
         ("Steps", str(solution.certificate.steps)),
         ("Lower bound", counted(solution.certificate.bound.steps, "step")),
@@ -79,7 +79,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
     return _report(
         _Subject(
-            title=f"{synthesis.topology.name}: {asked.name}",
+            title=f"{synthesis.topology.name}: {collective.name}",
             topology=synthesis.topology,
             size=shown,
             sizes=tuple(sorted({*sizes_between(SMALLEST, LARGEST), shown})),
@@ -352,8 +352,8 @@ def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
 
     if subject.problem is None:
         return ()
-    asked = subject.problem.collective
-    return time_bounds(subject.topology, asked.name, asked.root)
+    collective = subject.problem.collective
+    return time_bounds(subject.topology, collective.name, collective.root)
 
 
 def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:

@@ -112,8 +112,8 @@ def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iter
 # -- MSCCL++
 
 
-def plan_run(predictor: PlanPredictor, size: int, asked: Collective | None) -> ProgramRun:
-    """The operations of a plan for a buffer of ``size`` bytes; ``asked``: what it carries out, where known."""
+def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; ``collective``: its own, where known."""
     import numpy as np
 
     plan, timeline = predictor.plan, predictor.timeline(size)
@@ -124,7 +124,7 @@ def plan_run(predictor: PlanPredictor, size: int, asked: Collective | None) -> P
             number[g, b] = len(rows)
             rows.append(BlockRow(gpu.rank, block.id, _plan_label(block, gpu.memory_peers, gpu.port_peers)))
     places = predictor.tasks.places
-    moved = chunks_of_tasks(predictor, asked) if asked is not None else ((),) * len(places)
+    moved = chunks_of_tasks(predictor, collective) if collective is not None else ((),) * len(places)
     steps = []
     for p, chunks in zip(places, moved, strict=True):
         op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op

@@ -142,10 +142,10 @@ def _fits_here(job: Job, parts: Sequence[Part]) -> None:
 
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
     need = sum(job.memory_bytes(part) for part in parts)
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > here // 2:
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > available // 2:
         raise HetesynthError(
-            f"all ranks together need {need / 2**30:.1f} GiB; this machine has {here / 2**30:.1f}",
+            f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}",
             code="HS804", help="use a smaller --size",
         )  # fmt: skip
 
@@ -224,5 +224,5 @@ def _command(request: Request, job: Job) -> list[str]:
         "--pass-size": wishes.message_bytes, "--slots": wishes.slots, "--root": wishes.root,
         "--repeat": wishes.repeat, "--seed": wishes.seed, "--timeout": wishes.timeout,
     }  # fmt: skip
-    given = [text for name, value in options.items() if value is not None for text in (name, str(value))]
-    return [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked", *given]
+    arguments = [text for name, value in options.items() if value is not None for text in (name, str(value))]
+    return [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked", *arguments]

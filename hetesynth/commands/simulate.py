@@ -85,10 +85,10 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
             code="HS561",
             help="give the topology it was synthesized for",
         )
-    asked = asked_collective(document, str(path))
+    goal = asked_collective(document, str(path))
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
-    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), asked)
+    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
     wrong = schedule_violations(problem, document.schedule)
     if wrong:
         raise HetesynthError(

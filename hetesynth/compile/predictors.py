@@ -79,13 +79,15 @@ class SchedulePredictor:
         """When each transfer runs for a buffer of ``size`` bytes; task i is transfer i of the schedule."""
         from hetesynth.simulate.engine import simulate
 
-        asked = self.problem.collective
-        return simulate(self.tasks.graph(chunk_bytes(asked.name, asked.ranks, asked.chunks_per_rank, size)))
+        collective = self.problem.collective
+        return simulate(
+            self.tasks.graph(chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size))
+        )
 
     def predict(self, size: int) -> Prediction:
         """The prediction for a buffer of ``size`` bytes."""
-        asked = self.problem.collective
-        return prediction(asked.name, asked.ranks, size, self.timeline(size))
+        collective = self.problem.collective
+        return prediction(collective.name, collective.ranks, size, self.timeline(size))
 
 
 class ProgramPredictor:

@@ -90,8 +90,8 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
     """The buffer that chunks of ``bytes_of_chunk`` make."""
-    asked = problem.collective
-    whole = 1 / chunk_bytes(asked.name, asked.ranks, asked.chunks_per_rank, 1)  # chunks of a buffer
+    collective = problem.collective
+    whole = 1 / chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, 1)  # chunks of a buffer
     return bytes_of_chunk * round(whole)
 
 
@@ -100,11 +100,11 @@ def time_optimality(
     most: int = DEFAULT.compile.max_predicted_unasked,
 ) -> TimeOptimality:  # fmt: skip
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
-    asked = problem.collective
+    collective = problem.collective
     if len(schedule.transfers) > most:
-        return TimeOptimality(size, asked.name, asked.ranks, None, None)
+        return TimeOptimality(size, collective.name, collective.ranks, None, None)
     from hetesynth.compile.predictors import predict
 
-    bound = rechecked_bounds(topology, asked.name, asked.root).at(size)
+    bound = rechecked_bounds(topology, collective.name, collective.root).at(size)
     seconds = predict(topology, problem, schedule, size).seconds
-    return TimeOptimality(size, asked.name, asked.ranks, seconds, bound)
+    return TimeOptimality(size, collective.name, collective.ranks, seconds, bound)

@@ -15,6 +15,7 @@ from support.clusters import cluster, ring
 from hetesynth.autotune import rules
 from hetesynth.autotune import tuning as sizing
 from hetesynth.autotune.candidates import CandidateSpecs
+from hetesynth.autotune.conditions import Situation
 from hetesynth.autotune.tuning import tune
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.compile.problem import ProblemFactory
@@ -210,7 +211,7 @@ def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     for size in (64 * 10**6, 10**4):
         specs = CandidateSpecs(topology, Request(path, "allreduce", size=size), size, bounds)
         few_peers = next(rule for rule in rules.OPENING if rule.name == "few peers")
-        situation = rules.Situation(specs, specs.counts()[0], Decisions())
+        situation = Situation(specs, specs.counts()[0], Decisions())
         first[size] = [spec.name for spec in rules.applied([few_peers], situation)]
     assert first[64 * 10**6] == ["server-rings", "hierarchical", "doubling", "ring"]
     assert first[10**4] == ["hierarchical", "doubling", "server-rings", "ring"]

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
     """The object ``import --json`` prints. Scripts depend on these names; null: does not apply."""
-    asked, lifted, certificate = imported.problem.collective, imported.lifted, imported.certificate
+    collective, lifted, certificate = imported.problem.collective, imported.lifted, imported.certificate
     return {
         "file": str(imported.request.path),
         "kind": imported.kind,
         "name": imported.name,
-        "collective": asked.name,
-        "ranks": asked.ranks,
-        "chunks": asked.chunks_per_rank,
-        "root": asked.root,
+        "collective": collective.name,
+        "ranks": collective.ranks,
+        "chunks": collective.chunks_per_rank,
+        "root": collective.root,
         "steps": imported.schedule.makespan,
         "transfers": len(imported.schedule.transfers),
         "crossings": None if lifted is None else lifted.crossings,
@@ -49,11 +49,11 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
 
 def import_report(imported: Imported, paths: Iterable[Path]) -> str:
     """The short report after ``import``."""
-    asked = imported.problem.collective
-    root = "" if asked.root is None else f", root {asked.root}"
+    collective = imported.problem.collective
+    root = "" if collective.root is None else f", root {collective.root}"
     lines = [
-        f"{imported.request.path}: {asked.name}, {asked.ranks} ranks, "
-        f"{counted(asked.chunks_per_rank, 'chunk')} per rank{root}",
+        f"{imported.request.path}: {collective.name}, {collective.ranks} ranks, "
+        f"{counted(collective.chunks_per_rank, 'chunk')} per rank{root}",
         f"  steps        {imported.schedule.makespan}  ({counted(len(imported.schedule.transfers), 'transfer')})",
         *(f"  {line}" for line in _lifting(imported)),
         *(f"  {line}" for line in _graph(imported)),

@@ -75,11 +75,11 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
 
 
 def _choice(synthesis: Synthesis) -> dict[str, Any] | None:
-    chosen = synthesis.choice
-    if chosen is None:
+    choice = synthesis.choice
+    if choice is None:
         return None
-    unfit = [{"candidate": label, "predicted_us": s * 1e6, "reason": why} for label, s, why in chosen.unfit]
-    return {"candidate": chosen.label, "tried": chosen.tried, "cut_short": chosen.cut_short, "unfit": unfit}
+    unfit = [{"candidate": label, "predicted_us": s * 1e6, "reason": why} for label, s, why in choice.unfit]
+    return {"candidate": choice.label, "tried": choice.tried, "cut_short": choice.cut_short, "unfit": unfit}
 
 
 def program_label(synthesis: Synthesis, suffix: str) -> str:
@@ -238,17 +238,17 @@ def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
         f"{figures['percent_of_bound']:.1f} % of the bound"
     )
     if synthesis.program_seconds is not None:
-        told = f"{synthesis.program_seconds * 1e6:,.2f} us as a program"
-        yield f"             {told}, whose thread blocks keep the order of its steps in part"
+        program = f"{synthesis.program_seconds * 1e6:,.2f} us as a program"
+        yield f"             {program}, whose thread blocks keep the order of its steps in part"
     elif synthesis.programs:
         yield "             as a program: `hetesynth simulate` tells"
     yield f"             {bound}"
-    chosen = synthesis.choice
-    if chosen is None:
+    choice = synthesis.choice
+    if choice is None:
         return
-    short = "; cut short, more time may find a quicker one" if chosen.cut_short else ""
-    yield f"chosen       {chosen.label}: the quickest of {chosen.tried} for {size}{short}"
-    for label, seconds, why in chosen.unfit:
+    short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
+    yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"
+    for label, seconds, why in choice.unfit:
         lost = f"{optimality.seconds / seconds - 1:.1%}"
         yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
 
