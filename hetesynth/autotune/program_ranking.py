@@ -20,7 +20,7 @@ from hetesynth.compile.request import Request
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
 from hetesynth.model.deadline import Deadline, now
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
@@ -94,7 +94,8 @@ class ProgramRanking:
                 continue
             transfers_timed += transfers
             seconds = self.seconds(c, self.options)
-            self.decisions.note(c.label, "tried", "fits no program" if seconds is None else _us(seconds))
+            verdict: Verdict = "refused" if seconds is None else "tried"
+            self.decisions.note(c.label, verdict, "its program does not fit" if seconds is None else _us(seconds))
             if seconds is not None:
                 timed.append((seconds, place, None))
         timed.sort(key=lambda entry: entry[:2])

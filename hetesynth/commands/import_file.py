@@ -270,8 +270,8 @@ def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthEr
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
-    """As it is where its links are those of the topology, else laid on the topology's links."""
-    from hetesynth.lifting.lift import lift_schedule
+    """As it is where its links are those of the topology, else mapped to the links of the topology."""
+    from hetesynth.lifting.lift import relaid
     from hetesynth.verify.schedule.judge import schedule_violations
 
     problem, schedule, header = read_schedule(data, filename=str(request.path))
