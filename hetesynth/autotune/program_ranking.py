@@ -216,6 +216,6 @@ def ranked_programs(
     target = timed_target(request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options = LoweringOptions("timed", profile=target, servers=topology.servers)
+    options = LoweringOptions("timed", profile=target, servers=topology.servers, policy=request.policy.lowering)
     record = decisions.inside("programs")
     return ProgramRanking(topology, size, options, deadline, request.policy, record).of(candidates)

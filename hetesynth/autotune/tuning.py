@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune import rules
@@ -292,7 +293,8 @@ class _TuningRun:
         cuts = self.cuts.inside(spec.label)
         budget = Budget(seconds, self.seed, strict_deadline=bool(self.candidates), cuts=cuts)
         problem = self.factory.problem(spec.chunking, spec.chunks)
-        solver = Solver(spec.strategy, budget, schedule_violations, policy=self.factory.request.policy)
+        policy = self.factory.request.policy
+        solver = Solver(spec.strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
         try:
             outcome = solver.solve(problem)
         except HetesynthError as error:

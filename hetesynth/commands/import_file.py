@@ -114,7 +114,7 @@ def import_file(request: ImportRequest) -> Imported:
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
     from hetesynth.verify.schedule.judge import schedule_violations
 
-    refused = schedule_violations(imported.problem, imported.schedule)
+    refused = schedule_violations(imported.problem, imported.schedule, request.policy.verify)
     if refused:
         raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
     imported = replace(imported, certificate=_certificate(imported), programs=_programs(imported))
@@ -218,7 +218,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     size = shape(program)
     name: CollectiveName = program.collective
     goal = collective(name, program.ranks, size.chunks_per_rank, root)
-    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
+    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal), request.policy.lifting)
     title = _name(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
@@ -271,11 +271,11 @@ def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthEr
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
     """As it is where its links are those of the topology, else mapped to the links of the topology."""
-    from hetesynth.lifting.lift import relaid
+    from hetesynth.lifting.lift import lift_schedule
     from hetesynth.verify.schedule.judge import schedule_violations
 
     problem, schedule, header = read_schedule(data, filename=str(request.path))
-    violations = schedule_violations(problem, schedule)
+    violations = schedule_violations(problem, schedule, request.policy.verify)
     if violations:
         raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
@@ -286,11 +286,11 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
         return imported
     try:
         _, as_written, _ = read_schedule(data, on, str(request.path))
-        if not schedule_violations(on, as_written):
+        if not schedule_violations(on, as_written, request.policy.verify):
             return replace(imported, problem=on, schedule=as_written)
     except HetesynthError:
         pass
-    lifted = relaid(problem, schedule, on)
+    lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 

@@ -66,7 +66,8 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        solver = Solver(strategy, run.budget, schedule_violations, run.progress, request.policy, record)
+        oracle = partial(schedule_violations, policy=request.policy.verify)
+        solver = Solver(strategy, run.budget, oracle, run.progress, request.policy, record)
         outcome = solver.solve(problem)
     match outcome:
         case Infeasible(reason=reason):

@@ -25,7 +25,7 @@ from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
 from hetesynth.model.decisions import Decision
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.target import Target
+from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.search import Ending
@@ -159,7 +159,7 @@ def _verified(solved: SolvedRequest) -> Recheck:
     timer, request, problem, solution = _parts(solved)
     budget = solved.compilation.budget
     with timer.phase("verify"):
-        _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
+        _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
         seconds = min(request.policy.compile.recheck_seconds, budget.seconds or math.inf)
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.cuts)
         _demand_clean(list(rechecked.violations), "bound")
@@ -213,6 +213,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             options = LoweringOptions(
                 name, in_place, not in_place, profile=target, servers=topology.servers,
                 min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                policy=request.policy.lowering,
             )  # fmt: skip
             programs[suffix] = emitted(topology, problem, solution.schedule, size, options, request.policy.compile)
             if problem.ranks > request.policy.compile.many_ranks:
@@ -225,9 +226,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    """Name of the program; of a long name of the cluster the beginning, as runtimes keep 63 letters in all."""
-    from hetesynth.lowering.msccl.xml_writer import MAX_NAME
-
+    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
     collective = problem.collective
     root = "" if collective.root is None else f"root{collective.root}"
     parts = [collective.name, f"c{collective.chunks_per_rank}", root, kind]

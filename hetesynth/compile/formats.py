@@ -106,7 +106,7 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
     from hetesynth.lowering.mscclpp.summary import plan_summary
 
     servers = options.servers or ("",) * problem.ranks
-    form = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    form = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
     plan = lower_plan(problem, schedule, form, servers)
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)
@@ -123,7 +123,7 @@ def _judge_plan(
     links = {(arc.src, arc.dst) for arc in problem.arcs}
     plan = read_plan_json(data, f"{name}.json")
     root = problem.collective.root
-    violations = plan_violations(plan, root=root, links=links, servers=servers or None, sms=USUAL_SMS)
+    violations = plan_violations(plan, root=root, links=links, servers=servers or None, sms=target.multiprocessors)
     return [*violations, *open_range_violations(plan)]
 
 

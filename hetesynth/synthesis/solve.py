@@ -116,7 +116,7 @@ class Solver:
             return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
         with finishing() as interrupt:
-            bound = _known_bound(problem)
+            bound = _known_bound(problem, self.policy.bounds)
         interrupted |= interrupt.is_set()
         return Solution(
             schedule=schedule,

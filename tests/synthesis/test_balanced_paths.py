@@ -107,7 +107,7 @@ def test_dgx2_alltoall_is_at_its_bound(size: int, goal: float) -> None:
     topology = load_topology(EXAMPLES / "dgx2_x2" / "topo.dsl")
     exact = chunk_bytes("alltoall", topology.ranks, 1, size)
     request = Request(EXAMPLES / "dgx2_x2" / "topo.dsl", "alltoall")
-    wanted = ProblemFactory(topology, request).problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    instance = ProblemFactory(topology, request).problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
     search = Search(instance, 1, Budget(None, 0), schedule_violations)

@@ -134,7 +134,7 @@ def test_the_hetero_mesh_is_near_its_bound() -> None:
     topology, size = load_topology(path), 64 * 2**20
     exact = chunk_bytes("allgather", topology.ranks, 2, size)
     factory = ProblemFactory(topology, Request(path, "allgather", 2))
-    wanted = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    instance = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
     paid = costs(topology)
     rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
     search = Search(instance, 1, Budget(None, 0), schedule_violations)
