@@ -242,10 +242,11 @@ class _MemberTiming:
         if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
             return None
         options = LoweringOptions(
-            "timed", profile=self.target, servers=self.topology.servers, throttling=member.throttling
-        )
+            "timed", profile=self.target, servers=self.topology.servers, throttling=member.throttling,
+            policy=policy.lowering,
+        )  # fmt: skip
         schedule = candidate.solution.schedule
-        return program_predictor(self.topology, candidate.problem, schedule, size, options, policy.compile)
+        return program_predictor(self.topology, candidate.problem, schedule, size, options, policy)
 
 
 def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy = DEFAULT.autotune) -> list[int]:

@@ -157,7 +157,7 @@ class ProgramRanking:
 
     def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
         """What the program takes, with fused receives or without; None where the target cannot hold it."""
-        schedule, policy = candidate.solution.schedule, self.policy.compile
+        schedule, policy = candidate.solution.schedule, self.policy
         return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, policy)
 
 

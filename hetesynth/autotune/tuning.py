@@ -19,7 +19,7 @@ from hetesynth.chunking import Chunking, chunk
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.compile.compilation import Compilation
 from hetesynth.compile.least_time import least_time
-from hetesynth.compile.predictors import SchedulePredictor
+from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality, rechecked_bounds
@@ -101,7 +101,7 @@ def tune(
     factory = ProblemFactory(topology, request)
     root = factory.root
     _demand_paths(factory)
-    bounds = rechecked_bounds(topology, request.collective, root)
+    bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(factory, specs, bounds, budget.seed, progress, cuts, deadline, decisions or Decisions())
     try:
@@ -311,7 +311,8 @@ class _TuningRun:
 
     def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
         began = now()
-        predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule)
+        options = CostOptions(policy=self.factory.request.policy)
+        predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule, options)
         seconds = predictor.timeline(self.specs.size).makespan
         self.overhead += solution.bound_seconds + now() - began
         self.simulated += len(solution.schedule.transfers)

@@ -62,7 +62,8 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
     Raises HetesynthError HS573 for more transfers than can be drawn.
     """
-    problem, solution, options = synthesis.problem, synthesis.solution, CostOptions()
+    problem, solution = synthesis.problem, synthesis.solution
+    options = CostOptions(policy=synthesis.request.policy)
     shown = synthesis.request.size or implied_size(problem, synthesis.chunking.chunk_bytes)
     collective = problem.collective
     facts: tuple[tuple[str, str], ...] = (

@@ -173,7 +173,7 @@ def _implied_time(solved: SolvedRequest) -> TimeOptimality:
 
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
-    most = predicted_unasked(solved.compilation.budget.seconds, request.policy.compile)
+    most = predicted_unasked(solved.compilation.budget.seconds, request.policy)
     return time_optimality(solved.chunking.topology, problem, solution.schedule, size, most)
 
 
@@ -195,7 +195,9 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     most = policy.max_program_transfers if sized else policy.max_program_transfers_unasked
     if len(solved.solution.schedule.transfers) > most:
         return None
-    predictor = first_predictor(solved.chunking.topology, programs, CostOptions())
+    predictor = first_predictor(
+        solved.chunking.topology, programs, CostOptions(policy=solved.compilation.request.policy)
+    )
     return None if predictor is None else predictor.timeline(size).makespan
 
 
@@ -215,7 +217,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
                 policy=request.policy.lowering,
             )  # fmt: skip
-            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, request.policy.compile)
+            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, request.policy)
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hetesynth.compile.predictors import ProgramPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Problem
@@ -18,8 +18,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from hetesynth.compile.formats import Emitted
@@ -39,7 +38,7 @@ class LoweringVariant:
 
 def lowering_variants(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: CompilePolicy = DEFAULT.compile,
+    policy: Policy = DEFAULT,
 ) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
@@ -50,7 +49,7 @@ def lowering_variants(
     if not (options.profile.ops > PLAIN_OPS and options.passes.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, passes=replace(options.passes, fuse=False))
-    most = policy.max_both_receives
+    most = policy.compile.max_both_receives
     if len(schedule.transfers) > most:
         untimed = f"fused receives: past {most:,} transfers programs are not timed to choose"
         misfit = "no fused receives: with them the program does not fit"
@@ -63,7 +62,8 @@ def lowering_variants(
         return [LoweringVariant(options, None, note)]
     if not _fuses(fusing):
         return [LoweringVariant(options)]
-    predictors = [ProgramPredictor(topology, program, target=options.profile) for program in (fusing, separating)]
+    costs = CostOptions(policy=policy)
+    predictors = [ProgramPredictor(topology, program, costs, options.profile) for program in (fusing, separating)]
     fused, separate = (predictor.timeline(size).makespan for predictor in predictors)
     times = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
     if separate < fused * (1 - EQUAL):
@@ -73,7 +73,7 @@ def lowering_variants(
 
 def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: CompilePolicy = DEFAULT.compile,
+    policy: Policy = DEFAULT,
 ) -> Emitted:  # fmt: skip
     """The file for ``options.profile`` with whichever receives are better for ``size`` bytes.
 
@@ -95,7 +95,7 @@ def emitted(
 
 def seconds(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: CompilePolicy = DEFAULT.compile,
+    policy: Policy = DEFAULT,
 ) -> float | None:  # fmt: skip
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
     for variant in lowering_variants(topology, problem, schedule, size, options, policy):
@@ -103,19 +103,23 @@ def seconds(
             return variant.seconds
         program = _program(problem, schedule, variant.options)
         if program is not None:
-            return ProgramPredictor(topology, program, target=options.profile).timeline(size).makespan
+            return (
+                ProgramPredictor(topology, program, CostOptions(policy=policy), options.profile)
+                .timeline(size)
+                .makespan
+            )
     return None
 
 
 def program_predictor(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: CompilePolicy = DEFAULT.compile,
+    policy: Policy = DEFAULT,
 ) -> ProgramPredictor | None:  # fmt: skip
     """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
     for variant in lowering_variants(topology, problem, schedule, size, options, policy):
         program = _program(problem, schedule, variant.options)
         if program is not None:
-            return ProgramPredictor(topology, program, target=options.profile)
+            return ProgramPredictor(topology, program, CostOptions(policy=policy), options.profile)
     return None
 
 

@@ -3,7 +3,7 @@
 In: what is asked for and the number of ranks. Out: seconds by phase. The budget is for the search; before it the
 problem and its bound have to be there, with it comes at least one schedule, and after it stand the judges and the
 programs. Each of these grows with the transfers, of which there are about as many as there are deliveries.
-``PhasePrices`` of the policy holds all figures, and says what they were fitted to. Expect a factor of 1.5 either
+``LeastTimePolicy`` holds all figures, and says what they were fitted to. Expect a factor of 1.5 either
 way on such clusters. It may be several times as much where other work shares the cores, where
 links share many groups, where programs fit the target only after many drafts (few NICs, servers of different
 sizes), and with a size, for which several candidates may be tried.
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.model.collective import REDUCING, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from hetesynth.compile.request import Request
@@ -46,16 +45,14 @@ def least_time(
     """
     from hetesynth.compile.formats import variants
 
-    prices = request.policy.compile.prices
+    prices = request.policy.least_time
     number = transfers(request.collective, ranks, request.chunks)
     bare = request.schedule_only if schedule_only is None else schedule_only
     programs = 0.0 if bare else float(len([*variants(request.targets, request.collective)]))
     programs *= prices.adding if request.collective in REDUCING else 1.0
     problems = prices.composed if request.collective == "allreduce" else 1.0
     simulated = request.size is not None if sized is None else sized
-    simulated = simulated or number <= predicted_unasked(
-        (budget or request.budget).seconds, request.policy.compile
-    )
+    simulated = simulated or number <= predicted_unasked((budget or request.budget).seconds, request.policy)
     return LeastTime((
         ("parse", prices.start),
         ("bound", prices.problem * problems * ranks**2),
@@ -72,10 +69,10 @@ def of_all_roots(request: Request, ranks: int) -> LeastTime:
     return LeastTime(tuple((name, s if name == "parse" else ranks * s) for name, s in single.phases))
 
 
-def predicted_unasked(budget: float | None, policy: CompilePolicy = DEFAULT.compile) -> int:
+def predicted_unasked(budget: float | None, policy: Policy = DEFAULT) -> int:
     """Transfers up to which a schedule is simulated though nobody asked: that takes less than the budget."""
-    most = policy.max_predicted_unasked
-    return most if budget is None else min(most, int(max(budget, 1.0) / policy.prices.predict))
+    most = policy.compile.max_predicted_unasked
+    return most if budget is None else min(most, int(max(budget, 1.0) / policy.least_time.predict))
 
 
 def warning(

@@ -33,6 +33,7 @@ class PlanPredictor:
     def __init__(self, topology: Topology, plan: Plan, options: CostOptions) -> None:
         from hetesynth.simulate.plan import plan_tasks
 
+        self._machine_code = options.policy.machine_code
         self.plan = plan
         self.collective: CollectiveName = next(name for name in COLLECTIVE_NAMES if name == plan.collective)
         self._pieces = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
@@ -47,7 +48,7 @@ class PlanPredictor:
         """When each task runs for a buffer of ``size`` bytes."""
         from hetesynth.simulate.engine import simulate
 
-        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)))
+        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)), policy=self._machine_code)
 
     def predict(self, size: int) -> Prediction:
         """The prediction for a buffer of ``size`` bytes."""

@@ -20,6 +20,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import ResourceUse, Timeline
@@ -35,6 +36,7 @@ class CostOptions:
     calibration: CalibrationName = "spec"
     alpha: AlphaReading = "overlap"
     steps: StepReading = "order"
+    policy: Policy = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class SchedulePredictor:
     ) -> None:  # fmt: skip
         from hetesynth.simulate.schedule import schedule_tasks
 
+        self._machine_code = options.policy.machine_code
         self.problem = problem
         self.schedule = schedule
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
@@ -81,7 +84,8 @@ class SchedulePredictor:
 
         collective = self.problem.collective
         return simulate(
-            self.tasks.graph(chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size))
+            self.tasks.graph(chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)),
+            policy=self._machine_code,
         )
 
     def predict(self, size: int) -> Prediction:
@@ -104,11 +108,12 @@ class ProgramPredictor:
     ) -> None:  # fmt: skip
         from hetesynth.simulate.program import ProgramLoops
 
+        self._machine_code = options.policy.machine_code
         self.program = program
         self.collective = program.collective
         self.costs: Costs = costs(topology, options.calibration, options.alpha)
         try:
-            self._loops = ProgramLoops(program, self.costs, target=target)
+            self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
         except ValueError as error:
             raise _misfit(error) from error
 
@@ -126,7 +131,7 @@ class ProgramPredictor:
 
         tasks = self.tasks(size)
         try:
-            timeline = simulate(tasks.tasks.graph(1.0))
+            timeline = simulate(tasks.tasks.graph(1.0), policy=self._machine_code)
         except ValueError as error:
             raise _misfit(error) from error
         makespan, unsteady = tasks.whole(timeline)

@@ -19,6 +19,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT
+from hetesynth.policy.bounds import BoundsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,14 @@ class TimeOptimality:
 
 
 @lru_cache(maxsize=8)
-def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> Bounds:
+def rechecked_bounds(
+    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy = DEFAULT.bounds
+) -> Bounds:
     """Every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
     from hetesynth.bounds.throughput import time_bounds
     from hetesynth.verify.bounds.time_bounds import time_bound_violations
 
-    bounds = time_bounds(topology, name, root)
+    bounds = time_bounds(topology, name, root, policy)
     for bound in bounds:
         wrong = time_bound_violations(topology, name, root, bound)
         if wrong:

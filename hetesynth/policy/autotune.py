@@ -179,7 +179,7 @@ class AutotunePolicy:
     program_rate: float = threshold(
         5_000,
         "transfers per second",
-        "What is lowered and simulated, about, on one core. The run is not recorded.",
+        "What is lowered and simulated, about, on one core. Not measured anew.",
     )
     untimed_loss: float = threshold(
         1.5,

@@ -2,30 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hetesynth.policy.threshold import threshold
-
-
-@dataclass(frozen=True, slots=True)
-class PhasePrices:
-    """Seconds for each unit of work of the phases that no command can leave out.
-
-    Of one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of alltoall on 128 and 256 GPUs in
-    servers of 8 H20, and of allreduce and reduce-scatter on 64 and 128.
-    """
-
-    start: float = threshold(0.7, "seconds", "Imports and parsing. Fitted as above.")
-    problem: float = threshold(8.0e-5, "seconds per pair of ranks", "Capacities and bound. Fitted as above.")
-    schedule: float = threshold(3.0e-5, "seconds per transfer and 100 ranks", "One greedy round. Fitted as above.")
-    replay: float = threshold(1.0e-5, "seconds per transfer", "The judge of schedules. Fitted as above.")
-    lower: float = threshold(6.1e-5, "seconds per transfer", "Lowering one program. Fitted as above.")
-    judge: float = threshold(5.8e-5, "seconds per transfer", "Judging one program. Fitted as above.")
-    predict: float = threshold(1.9e-4, "seconds per transfer", "One simulation of the schedule. Fitted as above.")
-    adding: float = threshold(2.0, "factor", "Programs of collectives that add. Fitted as above.")
-    composed: float = threshold(
-        2.5, "factor", "The bound of allreduce, which is that of three problems. Fitted as above."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +75,3 @@ class CompilePolicy:
         "chunks per rank",
         "Of a baseline at least: as many rings and trees, as libraries have channels. Not measured.",
     )
-    prices: PhasePrices = field(default_factory=PhasePrices)

@@ -9,6 +9,7 @@ from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.greedy import GreedyPolicy
+from hetesynth.policy.least_time import LeastTimePolicy
 from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
@@ -32,6 +33,7 @@ class Policy:
     timed: TimedPolicy = field(default_factory=TimedPolicy)
     baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
+    least_time: LeastTimePolicy = field(default_factory=LeastTimePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)

@@ -14,8 +14,7 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Outcome
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.steps import StepsPolicy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.registry import strategy as registered
@@ -87,7 +86,7 @@ def _schedule_found(search: Search) -> str | None:
 
 
 def _tree_packing_refuses(search: Search) -> str | None:
-    return packed_trees.refuses(search.problem)
+    return packed_trees.refuses(search.problem, search.policy)
 
 
 def _model_small(search: Search) -> str | None:
@@ -101,7 +100,7 @@ def _model_large(search: Search) -> str | None:
 
 
 def _many_deliveries(search: Search) -> str | None:
-    return _too_many_deliveries(search.problem, search.policy.steps)
+    return _too_many_deliveries(search.problem, search.policy)
 
 
 def _direct(search: Search) -> LowerBound | None:
@@ -118,7 +117,7 @@ def _few_peers(search: Search) -> LowerBound | None:
     """A baseline that needs few peers; greedy rounds may run out of them."""
     for row in with_few_peers(fallback=True):
         strategy = registered(row.name)
-        reason = strategy.refuses(search.problem)
+        reason = strategy.refuses(search.problem, search.policy)
         if reason is None:
             search.decisions.note(row.name, "applied", "the first of those with few peers that takes the problem")
             strategy.improve(search)
@@ -176,17 +175,17 @@ def _sends(problem: Problem, steps: int) -> int:
     return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
 
 
-def _too_many_deliveries(problem: Problem, policy: StepsPolicy = DEFAULT.steps) -> str | None:
+def _too_many_deliveries(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large even for neighbourhood search, or None."""
     pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
     deliveries = sum(len(post - pre) for pre, post in pairs)
-    most = policy.max_deliveries
+    most = policy.steps.max_deliveries
     return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
 
-def _too_many_sends(problem: Problem, policy: StepsPolicy = DEFAULT.steps) -> str | None:
+def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large for a model of all steps that the user asks for, or None."""
-    sends, most = _sends(problem, _diameter(problem)), policy.max_sends_requested
+    sends, most = _sends(problem, _diameter(problem)), policy.steps.max_sends_requested
     return f"its model would have more than {most} variables ({sends})" if sends > most else None
 
 

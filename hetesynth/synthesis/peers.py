@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.server_groups import servers
 
@@ -42,6 +43,11 @@ def within_peers(problem: Problem) -> CopyProblem | None:
 def stranded(problem: Problem) -> str | None:
     """Why ``within_peers`` has no tables, or None."""
     return None if within_peers(problem) else f"{problem.max_peers} peers of a rank were not enough to join all"
+
+
+def without_peers(problem: Problem, policy: Policy) -> str | None:
+    """``stranded``, as a strategy that refuses nothing else; no threshold decides."""
+    return stranded(problem)
 
 
 def _useful_pairs(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pair]:

@@ -51,12 +51,12 @@ class Solution:
         return Certificate(self.schedule.makespan, self.bound)
 
 
-def bounds_of(problem: Problem) -> list[LowerBound]:
+def bounds_of(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[LowerBound]:
     """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
     if problem.collective.name in DUAL:
         dual, _ = invert(problem)
-        return [_of_the_dual(bound) for bound in all_bounds(dual)]
-    return all_bounds(problem)
+        return [_of_the_dual(bound) for bound in all_bounds(dual, policy)]
+    return all_bounds(problem, policy)
 
 
 @lru_cache(maxsize=16)
@@ -137,7 +137,7 @@ class Solver:
         if stranded is not None:
             chunk, rank = stranded
             return Infeasible(f"no path leads chunk {chunk} to rank {rank}")
-        refused = self.strategy.refuses(problem)
+        refused = self.strategy.refuses(problem, self.policy)
         if refused:
             raise HetesynthError(
                 f"strategy {self.strategy.name} does not take this problem: {refused}",

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.problem import Problem
+from hetesynth.policy import Policy
 from hetesynth.synthesis.search import Search
 
 Improve = Callable[[Search], LowerBound | None]
-Accepts = Callable[[Problem], str | None]
+Accepts = Callable[[Problem, Policy], str | None]
 
 
-def _anything(problem: Problem) -> str | None:
+def _anything(problem: Problem, policy: Policy) -> str | None:
     return None
 
 

@@ -45,7 +45,7 @@ ALLOWED = {
         """,
     "facts of runtimes, formats and operating systems": """
         hetesynth/bounds/throughput.py: INT62
-        hetesynth/bounds/wire_graph.py: INT32
+        hetesynth/bounds/maxflow.py: INT32
         hetesynth/compile/formats.py: HEAD
         hetesynth/execute/conductor.py: CONTROL MAX_TEXT
         hetesynth/execute/fifo.py: MESSAGE CREDIT
@@ -69,13 +69,16 @@ ALLOWED = {
     "tolerances and scales of arithmetic": """
         hetesynth/bench/time_tables.py: EXACT MIB KB MB GB
         hetesynth/bounds/exchange.py: GRAIN
+        hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN
+        hetesynth/synthesis/timed/earliest_arrival_kernel.py: ROUNDING
+        hetesynth/synthesis/timed/list_scheduling_kernel.py: ROUNDING
         hetesynth/synthesis/trees/step_lp.py: ROUND
         """,
     "what is drawn and how much is shown": """
-        hetesynth/cli/render/synth.py: EXACT LARGE_ERROR BEYOND
+        hetesynth/cli/render/synth.py: EXACT
         hetesynth/cli/render/topo.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE
@@ -113,7 +116,9 @@ ALLOWED = {
         hetesynth/lowering/msccl/placement.py: _START
         hetesynth/report/trace.py: _RESOURCES _PROGRAM_RESOURCES _GPUS
         hetesynth/simulate/fluid_kernel.py: DELAY FLOW AFTER ENDED LOST GAINED HEAP TOUCHED MEMBERS WAITING
-            FRESH TOLD
+            FRESH NEWLY_ENDED
+        hetesynth/synthesis/greedy/kernel.py: GIVEN_UP MADE MISSING STOPPED STUCK
+        hetesynth/synthesis/timed/list_scheduling.py: NEVER
         hetesynth/verify/bounds/laws.py: NEVER
         hetesynth/verify/contributions.py: BROKEN
         hetesynth/verify/msccl/linter.py: UNBOUNDED

@@ -33,6 +33,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]
+FEWER = replace(DEFAULT, compile=replace(DEFAULT.compile, max_both_receives=1))
 OPTIONS = LoweringOptions("x", profile=EXECUTOR)
 ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))
 CASES: list[tuple[str, CollectiveName]] = [
@@ -133,7 +134,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
-    made = emitted(topology, problem, schedule, size, OPTIONS, replace(DEFAULT.compile, max_both_receives=1))
+    made = emitted(topology, problem, schedule, size, OPTIONS, FEWER)
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
@@ -67,9 +67,9 @@ def baseline(name: str, router: Router) -> Strategy:
             latest[key] = tables, router(tables, policy)
         return latest[key]
 
-    def refuses(problem: Problem) -> str | None:
+    def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         try:
-            _, routes = routed(problem, DEFAULT.baselines)
+            _, routes = routed(problem, policy.baselines)
         except NoRoute as missing:
             return str(missing)
         return excess(problem, (a for route in routes for a in route))

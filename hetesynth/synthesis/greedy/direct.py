@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -25,7 +26,7 @@ Ints = NDArray[np.int64]
 LIMITED = 1  # scipy's status of a program that a limit ended
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is no direct exchange, or None."""
     return _obstacle(problem, _jobs(problem))
 

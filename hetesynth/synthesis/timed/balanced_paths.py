@@ -17,7 +17,6 @@ import numpy as np
 from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
@@ -29,13 +28,14 @@ from hetesynth.synthesis.timed.list_scheduling import by_path, by_start
 from hetesynth.synthesis.timed.list_scheduling_kernel import ScanRules
 
 
-def refuses(problem: Problem, policy: TimedPolicy = DEFAULT.timed) -> str | None:
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is no exchange, or None."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
         return "some chunk has several origins or targets"
-    most = policy.path_chunks if collective.chunks_per_rank > 1 else policy.path_single_chunks
+    timed = policy.timed
+    most = timed.path_chunks if collective.chunks_per_rank > 1 else timed.path_single_chunks
     if len(collective.chunks) > most:
         return "it is too large"
     return stranded(problem)
@@ -46,7 +46,7 @@ def exchange_strategy(rates: Rates) -> Strategy:
 
     def improve(search: Search) -> None:
         tables, policy = within_peers(search.problem), search.policy.timed
-        if tables is None or refuses(search.problem, policy) is not None:
+        if tables is None or refuses(search.problem, search.policy) is not None:
             return
         paths = Paths(tables, rates.link_times(tables), search.budget.seed, search.policy)
         for number, sharpness in enumerate(policy.path_sharpness):

@@ -22,7 +22,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
-from hetesynth.synthesis.peers import stranded, within_peers
+from hetesynth.synthesis.peers import within_peers, without_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival_kernel import Network, Round, run_round
@@ -219,4 +219,4 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
         best = min(routes, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", improve, stranded)
+    return Strategy("timed", improve, without_peers)

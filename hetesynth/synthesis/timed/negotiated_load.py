@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.peers import stranded, within_peers
+from hetesynth.synthesis.peers import within_peers, without_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival import (
@@ -40,7 +40,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         most = full_speed_transfers(tables, link_times) if apart else None
         search.offer(schedule_of(tables, best, most), "negotiated")
 
-    return Strategy("negotiated", improve, stranded)
+    return Strategy("negotiated", improve, without_peers)
 
 
 def _quickest(

@@ -24,7 +24,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
 
     def improve(search: Search) -> None:
         policy = search.policy
-        if refuses(search.problem, policy.trees) is not None:
+        if refuses(search.problem, policy) is not None:
             return
         tables = CopyProblem(search.problem)
         link_times = rates.link_times(tables)

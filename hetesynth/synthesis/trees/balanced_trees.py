@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.synthesis.peers import stranded, within_peers
@@ -27,15 +27,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def refuses(problem: Problem, policy: TreesPolicy = DEFAULT.trees) -> str | None:
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is not for trees to everybody, or None."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
         return "some chunk does not go from one rank to all others"
     deliveries = len(collective.chunks) * problem.ranks
-    many = deliveries > policy.max_deliveries or len(problem.arcs) > policy.max_arcs
-    if many or problem.ranks > policy.max_ranks:
+    trees = policy.trees
+    many = deliveries > trees.max_deliveries or len(problem.arcs) > trees.max_arcs
+    if many or problem.ranks > trees.max_ranks:
         return "it is too large"
     return stranded(problem)
 
@@ -46,7 +47,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
     ``rounds``: None: as many as the policy says.
     """
     policy = search.policy.trees
-    if refuses(search.problem, policy) is not None:
+    if refuses(search.problem, search.policy) is not None:
         return
     rng = np.random.default_rng(search.budget.seed)
     routing = TreeRouting(search.problem, max(1, search.target), rng, policy)

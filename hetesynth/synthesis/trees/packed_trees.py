@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
@@ -18,15 +19,15 @@ from hetesynth.synthesis.trees.step_lp import StepLp
 from hetesynth.synthesis.trees.tree_packing import packed
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is not for trees to everybody, or None."""
-    return trees.refuses(problem)
+    return trees.refuses(problem, policy)
 
 
 def improve(search: Search, forwarding_delay: int = 0) -> None:
     """Offer the schedule of packed trees, if they can be had in time; ``forwarding_delay``: see ``step_lp``."""
     policy = search.policy.trees
-    if trees.refuses(search.problem, policy) is not None:
+    if trees.refuses(search.problem, search.policy) is not None:
         return
     extension = 0.0 if search.budget.strict_deadline else policy.packing_extension
 

@@ -1,0 +1,38 @@
+"""Seconds for each unit of work of the phases that no command can leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.policy.threshold import threshold
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTimePolicy:
+    """What the phases of a command cost that cannot be left out.
+
+    Of one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of alltoall on 128 and 256 GPUs in
+    servers of 8 H20, and of allreduce and reduce-scatter on 64 and 128.
+    """
+
+    start: float = threshold(0.7, "seconds", "Imports and parsing. Fitted within a factor of 1.5.")
+    problem: float = threshold(
+        8.0e-5, "seconds per pair of ranks", "Capacities and bound. Fitted within a factor of 1.5."
+    )
+    schedule: float = threshold(
+        3.0e-5, "seconds per transfer and 100 ranks", "One greedy round. Fitted within a factor of 1.5."
+    )
+    replay: float = threshold(
+        1.0e-5, "seconds per transfer", "The judge of schedules. Fitted within a factor of 1.5."
+    )
+    lower: float = threshold(
+        6.1e-5, "seconds per transfer", "Lowering one program. Fitted within a factor of 1.5."
+    )
+    judge: float = threshold(5.8e-5, "seconds per transfer", "Judging one program. Fitted within a factor of 1.5.")
+    predict: float = threshold(
+        1.9e-4, "seconds per transfer", "One simulation of the schedule. Fitted within a factor of 1.5."
+    )
+    adding: float = threshold(2.0, "factor", "Programs of collectives that add. Fitted within a factor of 1.5.")
+    composed: float = threshold(
+        2.5, "factor", "The bound of allreduce, which is that of three problems. Fitted within a factor of 1.5."
+    )
