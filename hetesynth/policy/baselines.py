@@ -14,10 +14,10 @@ class BaselinesPolicy:
     max_channels: int = threshold(
         32, "rings or trees", "How many a schedule is spread over at most, as over NCCL's channels. Not measured."
     )
-    max_lanes: int = threshold(
-        8, "lanes", "How many rings of servers are tried, one after the other. Not measured."
+    max_rings_of_servers: int = threshold(
+        8, "rings", "How many rings of servers are tried, one after the other. Not measured."
     )
-    lane_gain: float = threshold(
+    ring_of_servers_gain: float = threshold(
         0.999,
         "share of the busiest resource's load",
         "One more ring of servers is taken only where the load comes down to less than this share. Not measured.",

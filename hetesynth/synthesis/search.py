@@ -121,16 +121,16 @@ class Search:
         """Seconds left, or None without a limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
-    def pause(self, interrupted: threading.Event) -> Callable[[], None]:
+    def stop_check(self, interrupted: threading.Event) -> Callable[[], None]:
         """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end."""
 
-        def look_up() -> None:
+        def check() -> None:
             if interrupted.is_set():
                 raise KeyboardInterrupt
             if self.out_of_time():
                 raise OutOfTime
 
-        return look_up
+        return check
 
     def out_of_time(self, seconds: float = 0.0) -> bool:
         """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""

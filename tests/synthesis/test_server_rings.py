@@ -60,7 +60,7 @@ def test_no_chunk_enters_a_server_twice() -> None:
     assert len(entered) == len(problem.collective.chunks) * 3
 
 
-def test_lanes_use_every_nic_alike() -> None:
+def test_rings_use_every_nic_alike() -> None:
     """80 chunks enter a server of 4 GPUs by four NICs, so 20 steps at least; a few more to fill."""
     _, _, found = solved("h20_4x2p8x2", "allgather", 4)
     assert found.bound.steps <= found.schedule.makespan <= found.bound.steps + 2

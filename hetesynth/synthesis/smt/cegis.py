@@ -29,7 +29,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
     units = search.policy.smt.cegis_rlimit if rlimit is None else rlimit
     with deferred() as interrupted:
         try:
-            model = StepModel(CopyProblem(search.problem), steps, search.pause(interrupted), interrupted)
+            model = StepModel(CopyProblem(search.problem), steps, search.stop_check(interrupted), interrupted)
             return _refine(search, model, units), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
@@ -40,7 +40,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
     steps = model.steps
     frozen = _seed(search.best, steps, model)
     while True:
-        search.pause(model.clauses.stop)()
+        search.stop_check(model.clauses.stop)()
         left = rlimit - model.spent
         if left <= 0:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())

@@ -27,14 +27,14 @@ def synthesize(
     units = policy.monolithic_rlimit if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
-        stop_point = search.pause(interrupted)
+        stop_check = search.stop_check(interrupted)
         try:
-            model = StepModel(tables, steps, stop_point, interrupted)
+            model = StepModel(tables, steps, stop_check, interrupted)
             for law in every_law(tables):
-                stop_point()
+                stop_check()
                 model.add(law)
             for exchange in exchanges(search.problem) if symmetry else ():
-                stop_point()
+                stop_check()
                 break_symmetry(model, exchange, policy.symmetry_depth)
             return _decided(search, model, model.check((), units, search.remaining())), model
         except OutOfTime:

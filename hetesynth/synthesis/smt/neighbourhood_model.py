@@ -35,7 +35,7 @@ class NeighbourhoodModel:
         placed: Mapping[Delivery, Place],
         free: set[Delivery],
         ready: Mapping[Delivery, int],
-        stop_point: Callable[[], None],
+        stop_check: Callable[[], None],
         stop: threading.Event,
     ) -> None:
         self.tables = tables
@@ -49,10 +49,10 @@ class NeighbourhoodModel:
         self._fixed: dict[Delivery, int] = {}  # only those that some law told so far speaks of
         self._ready = ready
         for delivery in sorted(free):
-            stop_point()
+            stop_check()
             self._declare(*delivery)
         for delivery in sorted(free):
-            stop_point()
+            stop_check()
             self._motion(*delivery)
         self._dependents_hold_in_time()
         self._sends_by_resource: dict[tuple[int, int], list[int]] = defaultdict(list)

@@ -38,10 +38,10 @@ def improve(search: Search, *, rlimit: int | None = None, share: float = 1.0) ->
     units = search.policy.smt.neighbourhood_rlimit if rlimit is None else rlimit
     until = None if left is None else search.elapsed() + share * left
     with deferred() as interrupted:
-        stop_point = search.pause(interrupted)
-        shared = _Shared(search, CopyProblem(search.problem), stop_point, interrupted, units, until)
+        stop_check = search.stop_check(interrupted)
+        shared = _Shared(search, CopyProblem(search.problem), stop_check, interrupted, units, until)
         try:
-            stop_point()
+            stop_check()
             while not search.done and shared.shorten():
                 pass
         except OutOfTime:
@@ -54,7 +54,7 @@ class _Shared:
 
     search: Search
     tables: CopyProblem
-    stop_point: Callable[[], None]
+    stop_check: Callable[[], None]
     stop: threading.Event
     rlimit: int
     until: float | None  # seconds of the search at which the share of time is used up
@@ -66,7 +66,7 @@ class _Shared:
 
     def _stop_if_due(self) -> None:
         """OutOfTime or KeyboardInterrupt when the search is to end."""
-        self.stop_point()
+        self.stop_check()
         if self.until is not None and self.search.elapsed() >= self.until:
             self.search.cuts.note("lns")
             raise OutOfTime

@@ -52,7 +52,7 @@ def size(tables: CopyProblem, steps: int) -> int:
 class StepModel:
     """Z3's view of one problem with ``steps`` steps.
 
-    ``stop_point`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
+    ``stop_check`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
     check. ``encoding``: of limits; ``options``: of the solver.
     """
 
@@ -60,7 +60,7 @@ class StepModel:
         self,
         tables: CopyProblem,
         steps: int,
-        stop_point: Callable[[], None] = lambda: None,
+        stop_check: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
         *,
         encoding: CardinalityEncoding = native,
@@ -78,7 +78,7 @@ class StepModel:
             for pre in tables.problem.collective.pre
         ]
         for k in range(len(tables.problem.collective.chunks)):
-            stop_point()
+            stop_check()
             self._declare(k)
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)

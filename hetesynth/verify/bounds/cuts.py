@@ -32,7 +32,7 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
     return quotient(needed, capacity)
 
 
-def landing_steps(problem: Problem, claim: LastStepWitness) -> int:
+def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
     """A cut of which the last step serves less: a chunk that nobody on the far side holds until then crosses to
     every rank there that wants it, and every other chunk crosses in a step before."""
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")

@@ -23,7 +23,7 @@ from hetesynth.model.bound import (
 )
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.bounds.cuts import cut_steps, flow_steps, landing_steps, volume_steps
+from hetesynth.verify.bounds.cuts import cut_steps, flow_steps, last_step_steps, volume_steps
 from hetesynth.verify.bounds.growth import growth_steps
 from hetesynth.verify.bounds.laws import NEVER, Refuted, demand, hops_from, turned_around
 from hetesynth.verify.bounds.prices import price_steps
@@ -83,7 +83,7 @@ def _proved_steps(problem: Problem, bound: LowerBound) -> int:
         case CutWitness():
             return cut_steps(view, witness)
         case LastStepWitness():
-            return landing_steps(view, witness)
+            return last_step_steps(view, witness)
         case FlowWitness():
             return flow_steps(view, witness)
         case GrowthWitness():
