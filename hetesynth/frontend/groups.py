@@ -63,8 +63,12 @@ def _groups_of(
         )
         return []
     full = scope.prefix + name
-    ways = [("", forward)] if not backward else [(".fwd", forward), (".rev", backward)]
-    return [SharedGroup(full + way, "shared", bandwidth, tuple(sorted(of)), lanes) for way, of in ways if of]
+    directions = [("", forward)] if not backward else [(".fwd", forward), (".rev", backward)]
+    return [
+        SharedGroup(full + direction, "shared", bandwidth, tuple(sorted(of)), lanes)
+        for direction, of in directions
+        if of
+    ]
 
 
 def _links_of(

@@ -54,7 +54,7 @@ class Wiring:
         """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
         members = next((p for p in element.properties if p.name == "members"), None)
         if members is not None and members.far:
-            ends = [f"{part.name}.{way}.{end}" for way in ("fwd", "rev") for end in ("in", "out")]
+            ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
             part.outlet, part.inlet = ends[1], ends[2]
         elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
             ends = [f"{part.name}.in", f"{part.name}.out"]

@@ -52,7 +52,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A way to send from one GPU to another without storing in a third: a path of wires.
+    """How to send from one GPU to another without storing in a third: a path of wires.
 
     ``bandwidth`` and ``lanes`` are those of the slowest wire, ``latency`` the sum along the path (alpha).
     Several links may join the same pair (NVLink and PCIe): the graph is a multigraph.

@@ -32,7 +32,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def _obstacle(problem: Problem, jobs: list[tuple[int, int]]) -> str | None:
-    """Why ``jobs`` are no way to solve the problem, or None."""
+    """Why ``jobs`` do not solve the problem, or None."""
     if not jobs:
         return "some chunk has several targets, or no link leads to its target"
     return excess(problem, (a for _, a in jobs))
@@ -69,10 +69,10 @@ def _jobs(problem: Problem) -> list[tuple[int, int]]:
         if len(pre) > 1 or len(targets) > 1:
             return []
         pair = (min(pre), min(targets))
-        ways = [a for a in arcs[pair] for _ in range(problem.arcs[a].capacity)]
-        if not ways:
+        links = [a for a in arcs[pair] for _ in range(problem.arcs[a].capacity)]
+        if not links:
             return []
-        jobs.append((k, ways[turn[pair] % len(ways)]))
+        jobs.append((k, links[turn[pair] % len(links)]))
         turn[pair] += 1
     return jobs
 

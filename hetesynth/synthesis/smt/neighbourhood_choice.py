@@ -87,16 +87,16 @@ class Neighbourhood:
         source, direct = problem.arcs[link].src, set(of[link])
         holders = problem.collective.post[k] | problem.collective.pre[k]  # at the end
         fullest = max(0, min((self.idle[r] for r in direct), default=problem.arcs[link].capacity))
-        ways: list[tuple[int, int]] = []
+        detours: list[tuple[int, int]] = []
         for middle in range(problem.ranks):
             first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
             if middle in holders or first is None or second is None:
                 continue
-            others = {*of[first], *of[second]} - direct  # what both ways use does not tell them apart
-            ways.append((min((self.idle[r] for r in others), default=fullest), middle))
+            others = {*of[first], *of[second]} - direct  # what both detours use does not tell them apart
+            detours.append((min((self.idle[r] for r in others), default=fullest), middle))
         return [
             (k, middle)
-            for room, middle in sorted(ways, reverse=True)[: self.policy.neighbourhood_relays]
+            for room, middle in sorted(detours, reverse=True)[: self.policy.neighbourhood_relays]
             if room > fullest
         ]
 
