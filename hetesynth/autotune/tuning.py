@@ -262,7 +262,8 @@ class _TuningRun:
         seconds = self.best_by.get(spec.kind, 0.0)
         if seconds <= times * self._best():
             return None
-        return f"{spec.kind} took {_us(seconds)} at best, more than {times:g} times {_us(self._best())}"
+        best = f"{_us(seconds)} at best with other numbers of chunks"
+        return f"{best}, more than {times:g} times {_us(self._best())}"
 
     def _seen(self, spec: CandidateSpec) -> str | None:
         return "it was tried before" if spec.label in self.seen else None

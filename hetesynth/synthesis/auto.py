@@ -85,6 +85,10 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
+def _direct_refuses(search: Search) -> str | None:
+    return direct.refuses(search.problem, search.policy)
+
+
 def _tree_packing_refuses(search: Search) -> str | None:
     return packed_trees.refuses(search.problem, search.policy)
 
@@ -153,7 +157,7 @@ def _exact(search: Search) -> LowerBound | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("direct", (), _direct),
+    Rule("direct", (_direct_refuses,), _direct),
     Rule("greedy", (_bound_met,), _greedy),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), _tree_packing),
