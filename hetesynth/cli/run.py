@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetesynth.cli.terminal import show
+from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
     from hetesynth.commands.run import Report
@@ -70,7 +71,6 @@ def command(
     one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
     from hetesynth.commands.run import Request, run_file
-    from hetesynth.errors import HetesynthError
     from hetesynth.execute.job import RunOptions
 
     request = Request(

@@ -8,6 +8,7 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
+from hetesynth.synthesis.registry import ROWS
 
 
 @click.command(name="strategies", short_help="List the strategies.")
@@ -19,6 +20,5 @@ def command(as_json: bool) -> None:
     what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
     """
     from hetesynth.cli.render.strategies import strategies_document, strategies_report
-    from hetesynth.synthesis.registry import ROWS
 
     show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))

@@ -30,6 +30,7 @@ from hetesynth.cli.options import (
 from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
+from hetesynth.compile.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
@@ -82,21 +83,18 @@ def command(
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.commands.synth import synthesize
     from hetesynth.compile.artifacts import write
-    from hetesynth.compile.formats import suffixes
 
     every = options["root"] == ALL_ROOTS
     if every and (options["single_root"] or page is not None or trace is not None):
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
-    if every:
-        options["root"] = None
-    stated = request(topology, **options)
+    stated = request(topology, **(options | {"root": None} if every else options))
     check_folder(output)
-    named = named_stem(output, suffixes(stated))
+    named = named_stem(output, file_suffixes(stated))
     if page is not None or trace is not None:
         from hetesynth.commands.report import check_reports
 
         check_reports(page, trace)
-    _check_apart(named, suffixes(stated), page, trace)
+    _check_apart(named, file_suffixes(stated), page, trace)
     if every:
         _every_root(stated, named, output, as_json=as_json, explain=explain)
         return

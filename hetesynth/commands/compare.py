@@ -19,6 +19,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import Cuts
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
+from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Ending, Progress, combined, silent
 
 INTERRUPTED = "interrupted before it was predicted"
@@ -80,8 +81,6 @@ def compare(
     Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
     can be done, KeyboardInterrupt where nothing is known.
     """
-    from hetesynth.synthesis.registry import demand_strategy
-
     names = tuple(dict.fromkeys(strategies))
     for name in names:
         demand_strategy(name, sized=True)

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetesynth.chunking import chunk
 from hetesynth.commands.simulate import file_predictor
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
 from hetesynth.compile.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
+from hetesynth.model.cost import bandwidths
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
@@ -102,7 +104,6 @@ def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: Co
 
     Raises HetesynthError for what cannot be simulated.
     """
-    from hetesynth.chunking import chunk
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
@@ -272,8 +273,6 @@ def _collective(subject: _Subject) -> Collective | None:
 
 
 def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
-    from hetesynth.model.cost import bandwidths
-
     topology, name_of = subject.topology, _collective_name(subject)
     facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
     for name, timeline in timed:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hetesynth.compile.plan_predictor import PlanPredictor, chunks_of_tasks
 from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.program_chunks import chunks_moved
@@ -78,8 +80,6 @@ def _slice(place: BufferSlice | None) -> str:
 
 def _since(steps: list[StepRow], timeline: Timeline) -> Floats:
     """When the thread block of each task got to it: the end of the one before, 0 for the first."""
-    import numpy as np
-
     begins = np.zeros(timeline.graph.tasks)
     ends: dict[int, float] = {}
     for task, end in enumerate(timeline.end.tolist()):
@@ -114,8 +114,6 @@ def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iter
 
 def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None) -> ProgramRun:
     """The operations of a plan for a buffer of ``size`` bytes; ``collective``: its own, where known."""
-    import numpy as np
-
     plan, timeline = predictor.plan, predictor.timeline(size)
     number: dict[tuple[int, int], int] = {}
     rows: list[BlockRow] = []

@@ -5,13 +5,11 @@ In: a path, a topology, sizes. Out: predictions, once the judge of its kind acce
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hetesynth.compile.formats import FileKind
+from hetesynth.compile.formats import FileKind, demand_algorithm, demand_one_run, format_of, kind_of
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import (
     CostOptions,
@@ -21,11 +19,9 @@ from hetesynth.compile.predictors import (
     _misfit,
 )
 from hetesynth.errors import HetesynthError
+from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.topology import Topology
-
-if TYPE_CHECKING:
-    from hetesynth.compile.plan_predictor import PlanPredictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +43,12 @@ def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: Cos
     """
     from hetesynth.frontend import load_topology
 
-    began = time.monotonic()
+    began = now()
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options)
-    ready = time.monotonic()
+    ready = now()
     predictions = tuple(predictor.predict(size) for size in sizes)
-    spent = {"read": ready - began, "simulate": time.monotonic() - ready}
+    spent = {"read": ready - began, "simulate": now() - ready}
     return FilePredictions(path, predictor.kind, cluster, options, predictions, spent)
 
 
@@ -60,7 +56,6 @@ def file_predictor(
     path: Path, topology: Topology, options: CostOptions
 ) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
     """The predictor of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
-    from hetesynth.compile.formats import demand_one_run, format_of, kind_of
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
@@ -105,7 +100,6 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
 
 def program_predictor(path: Path, topology: Topology, options: CostOptions) -> ProgramPredictor:
     """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.compile.formats import demand_algorithm
     from hetesynth.verify.msccl.judge import program_violations
     from hetesynth.verify.msccl.reader import load_program
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from hetesynth.autotune.candidates import strategy_of
 from hetesynth.autotune.program_ranking import (
     Ranked,
     program_deadline,
@@ -16,6 +17,7 @@ from hetesynth.autotune.program_ranking import (
     schedule_budget,
     timed_target,
 )
+from hetesynth.autotune.tuning import tune
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -35,7 +37,9 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, silent
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def synthesize(
@@ -46,8 +50,6 @@ def synthesize(
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
     ``budget``: by default that of the request.
     """
-    from hetesynth.synthesis.registry import demand_strategy
-
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request)
     run = compilation(request, progress, budget)
@@ -56,9 +58,7 @@ def synthesize(
 
 def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
     """The schedule of the fewest steps."""
-    from hetesynth.autotune.candidates import strategy_of
     from hetesynth.synthesis.solve import Solver
-    from hetesynth.verify.schedule.judge import schedule_violations
 
     request, timer = run.request, run.timer
     chunking, problem = load_problem(request, timer)
@@ -86,7 +86,6 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
 
 def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
-    from hetesynth.autotune.tuning import tune
     from hetesynth.synthesis.interrupts import finishing
 
     request, timer, started = run.request, run.timer, now()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hetesynth import __version__
 from hetesynth.compile.formats import demand_one_run, format_of
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -229,7 +230,6 @@ _KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL
 
 def sarif(path: Path, judged: Judged) -> dict[str, Any]:
     """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
-    from hetesynth import __version__
     from hetesynth.report.sarif import Level as SarifLevel
     from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
     from hetesynth.verify.mscclpp.rules import ALL_BY_ID

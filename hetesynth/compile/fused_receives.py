@@ -8,8 +8,8 @@ it sends has gone; plain instructions let the next message in meanwhile (docs/de
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from hetesynth.compile.formats import FORMATS, Emitted
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
@@ -19,9 +19,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
-
-if TYPE_CHECKING:
-    from hetesynth.compile.formats import Emitted
 
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
@@ -79,8 +76,6 @@ def emitted(
 
     Raises HetesynthError as lowering does, where no variant fits.
     """
-    from hetesynth.compile.formats import FORMATS
-
     backend = FORMATS[options.profile.format]
     if options.profile.format != "msccl-xml":
         return backend.emit(problem, schedule, options)

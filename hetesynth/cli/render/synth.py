@@ -6,6 +6,7 @@ In: results of a synthesis, by their attributes. Out: strings and dictionaries. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,6 @@ def program_label(synthesis: Synthesis, suffix: str) -> str:
 
 def program_figures(synthesis: Synthesis, suffix: str) -> dict[str, Any]:
     """Thread blocks, steps and channels of one program, and what each pass of the lowering saved."""
-    from dataclasses import asdict
-
     program = synthesis.programs[suffix]
     figures = program.figures
     counts = {name: value for name, value in asdict(figures).items() if name not in _LISTED}
@@ -329,8 +328,6 @@ def bounds_summary(
     problem: Problem, bounds: list[LowerBound], rechecks: list[Recheck] | None = None
 ) -> dict[str, Any]:
     """The object ``bounds --json`` prints. ``rechecked`` is null where nobody asked for it."""
-    from dataclasses import asdict
-
     checked: list[Recheck | None] = [None] * len(bounds) if rechecks is None else [*rechecks]
     return {
         "collective": problem.collective.name,

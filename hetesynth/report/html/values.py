@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.timeline import Timeline
@@ -16,17 +19,11 @@ from hetesynth.model.topology import Topology
 from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
 from hetesynth.report.drawing import drawing, label
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 Kind = Literal["f4", "i4", "u2"]
 
 
 def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[str, str]:
     """Numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
-    import numpy as np
-
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if kind == "i4" and (not len(array) or (array.min() >= 0 and array.max() < 2**16)):
         kind = "u2"
