@@ -88,8 +88,8 @@ class CandidateSpecs:
 
     def counts(self) -> list[int]:
         """Chunks per rank, the most promising number first."""
-        if self.request.chunks_stated or self.request.chunks > 1:
-            return [self.request.chunks]
+        if self.request.fixed_chunks is not None:
+            return [self.request.fixed_chunks]
         ranks, policy = self.topology.ranks, self.policy
         small = [c for c in policy.chunk_counts if self.chunk_bytes(c) >= 1]
         if not small:

@@ -43,7 +43,7 @@ def for_every_root(request: Request, progress: Progress = silent, warn: Warn = u
         elif budget.seconds is not None:
             left = started + budget.seconds - now()
             budget = replace(budget, seconds=max(least, left / (ranks - root)))
-        syntheses.append(synthesize(replace(request, root=root, every_root=True), progress, budget=budget))
+        syntheses.append(synthesize(replace(request, root=root), progress, budget=budget, every_root=True))
         stopped = stopped or syntheses[-1].solution.ending == "interrupt"
     return syntheses
 

@@ -43,16 +43,18 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def synthesize(
-    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None
+    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None, *,
+    every_root: bool = False,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
-    ``budget``: by default that of the request.
+    ``budget``: what is spent, by default that of the request. ``every_root``: there are runs for the
+    other roots as well.
     """
     demand_strategy(request.strategy, sized=request.size is not None)
-    demand_callable(request)
-    run = compilation(request, progress, budget)
+    demand_callable(request, every_root=every_root)
+    run = compilation(request, progress, budget, every_root=every_root)
     return _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
 
 

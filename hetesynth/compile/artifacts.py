@@ -80,7 +80,8 @@ class SolvedRequest:
 @dataclass(frozen=True)
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
-    ``targets``: those that programs were made for, where any were."""
+    ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
+    other roots as well."""
 
     request: Request
     strategy: str
@@ -101,6 +102,7 @@ class Synthesis:
     ending: Ending = "tried"
     decided_by_clock: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
+    every_root: bool = False
 
     @property
     def chunks(self) -> int:
@@ -114,15 +116,18 @@ class Synthesis:
             return ()
         request, root = self.request, self.problem.collective.root
         hangs = network_warnings(self.programs.values())
-        return call_warnings(self.targets, request.collective, root, every=request.every_root) + hangs
+        return call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs
 
 
-def demand_callable(request: Request) -> None:
-    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too."""
+def demand_callable(request: Request, *, every_root: bool = False) -> None:
+    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too.
+
+    ``every_root``: there are requests for the other roots as well.
+    """
     for target in request.targets:
         demand_collective(target, request.collective)
     if not request.schedule_only:
-        demand_single_root(request.targets, request.collective, promised=request.single_root or request.every_root)
+        demand_single_root(request.targets, request.collective, promised=request.single_root or every_root)
 
 
 def finished(solved: SolvedRequest) -> Synthesis:
@@ -141,11 +146,29 @@ def finished(solved: SolvedRequest) -> Synthesis:
             files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, solved.chunking)
         with timer.phase("predict"):
             program_seconds = _program_seconds(solved, programs, optimality.size)
+        cut_short, ending, decided_by_clock = _ended(solved)
         return Synthesis(
-            request, solved.strategy, solved.programs.targets, solved.compilation.budget, solved.chunking.topology,
-            solved.chunking, problem, solution, programs, files, timer, rechecked, optimality, solved.choice,
-            program_seconds, *_ended(solved), tuple(solved.compilation.decisions.entries),
-        )  # fmt: skip
+            request=request,
+            strategy=solved.strategy,
+            targets=solved.programs.targets,
+            budget=solved.compilation.budget,
+            topology=solved.chunking.topology,
+            chunking=solved.chunking,
+            problem=problem,
+            solution=solution,
+            programs=programs,
+            files=files,
+            timer=timer,
+            recheck=rechecked,
+            time_optimality=optimality,
+            choice=solved.choice,
+            program_seconds=program_seconds,
+            cut_short=cut_short,
+            ending=ending,
+            decided_by_clock=decided_by_clock,
+            decisions=tuple(solved.compilation.decisions.entries),
+            every_root=solved.compilation.every_root,
+        )
 
 
 def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:

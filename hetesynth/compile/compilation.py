@@ -1,7 +1,7 @@
 """One run of the compiler: what is asked for, what it may spend, and who is told.
 
-Made once for a command (for each root, where all are asked for) and handed down; the request itself is never
-replaced on the way.
+Made once for each run of a command (one a root, where all are asked for) and handed down with the request of that
+run, which no stage replaces.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from hetesynth.synthesis.search import Progress, silent
 
 @dataclass(frozen=True)
 class Compilation:
-    """``budget``: what this run may spend, with its own record of what the clock decided; that of the request is
-    for all runs of a command. ``timer``: seconds by phase. ``decisions``: what was tried and left out, and why."""
+    """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
+    all runs of a command. ``every_root``: there are runs for the other roots as well.
+    ``timer``: seconds by phase. ``decisions``: what was tried and left out, and why."""
 
     request: Request
     budget: Budget
     progress: Progress = silent
+    every_root: bool = False
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
 
 
-def compilation(request: Request, progress: Progress = silent, budget: Budget | None = None) -> Compilation:
-    """A run for ``request`` that may spend ``budget``, by default that of the request."""
-    return Compilation(request, replace(budget or request.budget, cuts=Cuts()), progress)
+def compilation(
+    request: Request, progress: Progress = silent, budget: Budget | None = None, *, every_root: bool = False
+) -> Compilation:  # fmt: skip
+    """A run for ``request`` that spends ``budget``, by default that of the request."""
+    return Compilation(request, replace(budget or request.budget, cuts=Cuts()), progress, every_root)

@@ -1,7 +1,7 @@
 """What the user asks for.
 
 In: options of the command line. Out: a ``Request``, made once for a command; every stage reads it, none changes
-it.
+it. Commands of several runs make a request for each: ``--root all`` one a root, ``compare`` one a strategy.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ class Request:
     the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
     ``targets``: the runtimes to write for; one schedule serves them all.
     ``single_root``: the user's promise that all calls have this root, which is demanded where a runtime does not
-    look at it; ``every_root``: there are requests for the other roots as well.
-    ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too unless
-    ``chunks_stated``. ``rings``: NCCL's own, for strategy ring.
+    look at it.
+    ``budget``: of the whole command. Where a ``Compilation`` or a ``budget`` is handed over beside the request,
+    that is spent (a part of this one, or what is left of it); this one is the default.
+    ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too where
+    ``fixed_chunks`` is None. ``chunks_stated``: one chunk per rank is asked for; more than one always are.
+    ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
     """
 
@@ -50,8 +53,12 @@ class Request:
     max_peers: int | None = None  # of a rank; by default what thread blocks allow, past the policy's many_ranks
     targets: tuple[Target, ...] = (PORTABLE,)
     single_root: bool = False
-    every_root: bool = False
     size: int | None = None
     chunks_stated: bool = False
     rings: tuple[RingFile, ...] = ()
     policy: Policy = DEFAULT
+
+    @property
+    def fixed_chunks(self) -> int | None:
+        """The chunks per rank that are asked for; None where one, the default, was not stated."""
+        return self.chunks if self.chunks_stated or self.chunks > 1 else None

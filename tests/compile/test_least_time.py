@@ -90,7 +90,7 @@ def test_the_note_stands_on_standard_error(tmp_path: Path) -> None:
 
 def test_all_roots_are_told_of_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each root has phases of its own; that they all fit a budget of one does not help."""
-    wanted = replace(asked(1.0, schedule_only=True, every_root=True), collective="broadcast", root=0)
+    wanted = replace(asked(1.0, schedule_only=True), collective="broadcast", root=0)
     monkeypatch.setattr(every_root, "synthesize", _unwilling)
     said: list[str] = []
     with pytest.raises(HetesynthError, match="not now"):
