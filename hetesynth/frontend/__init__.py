@@ -28,6 +28,8 @@ def load_topology(path: str | os.PathLike[str]) -> Topology:
 def parse_topology(text: str, filename: str = "<text>") -> Topology:
     """The cluster that ``text`` describes; ``filename`` is the name findings carry.
 
+    The entry for text that is in no file; the commands read files.
+
     Relative imports start from the directory of ``filename``. Raises ``SourceError``.
     """
     from hetesynth.frontend.elaborate import topology_of

@@ -137,6 +137,12 @@ class _Plan:
 
 
 class _Placer:
+    """Serial schedule generation.
+
+    Apart from ``synthesis/list_scheduling.py``, which lifting may not import: here moves wait for several others
+    by ticks of their own, start in groups and choose among parallel links.
+    """
+
     def __init__(self, moves: Sequence[Move], problem: Problem) -> None:
         self.moves = moves
         self.capacity = [resource.capacity for resource in problem.binding_resources]

@@ -45,7 +45,10 @@ def buffer_sizes(program: Program) -> Sizes | None:
 
 
 def _declares_whole_block(program: Program) -> bool:
-    """Gather and scatter: whether a rank's own block has C chunks."""
+    """Gather and scatter: whether a rank's own block has C chunks.
+
+    ``lifting/buffers.py`` says the same by itself: the judge shares no code with what it judges.
+    """
     own = [g.input_chunks if program.collective == "gather" else g.output_chunks for g in program.gpus]
     return max(own, default=0) == program.chunks_per_loop
 
