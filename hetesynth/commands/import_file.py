@@ -34,7 +34,7 @@ from hetesynth.compile.schedule_sizes import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.bound import Certificate
-from hetesynth.model.collective import ROOTED, Collective, CollectiveName
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from hetesynth.verify.msccl.reader import ReadResult
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-MAX_ROOTS_TRIED = 64
 
 Header = Mapping[str, "JsonValue"]
 
@@ -248,7 +247,7 @@ def _found_root(read: ReadResult, program: Program, request: ImportRequest) -> R
     from hetesynth.lifting.buffers import likely_roots
     from hetesynth.verify.msccl.judge import program_violations
 
-    for root in likely_roots(program)[:MAX_ROOTS_TRIED]:
+    for root in likely_roots(program)[:MAX_GUESSED_ROOTS]:
         if not program_violations(read, root=root, max_findings=1):
             return root
     raise _refused(request, program_violations(read))

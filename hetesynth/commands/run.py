@@ -19,11 +19,10 @@ from hetesynth.execute.files import leave_result, leave_start, result_directory
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
 from hetesynth.execute.launch import launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
-from hetesynth.model.collective import ROOTED
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
 from hetesynth.model.verdict import Violation
 
 MAX_LOCAL_RANKS = 512
-MAX_GUESSED_ROOTS = 64
 
 Transport = Literal["mpi", "in-process"]
 

@@ -18,6 +18,8 @@ COLLECTIVE_NAMES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 REDUCING: frozenset[CollectiveName] = frozenset({"reducescatter", "allreduce", "reduce"})
 PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")  # every chunk is for one rank
 ROOTED: frozenset[CollectiveName] = frozenset({"broadcast", "reduce", "gather", "scatter"})
+MAX_GUESSED_ROOTS = 64
+"""Roots that are tried for a file of a rooted collective where neither it nor the user states one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Collective:
                 raise ValueError(f"chunk {k} has no start, no end, or the wrong index")
         if (self.name in ROOTED) != (self.root is not None):
             raise ValueError(f"{self.name}: root {self.root} does not fit")
+
+    @property
+    def deliveries(self) -> int:
+        """Ranks that want a chunk and do not start with it, over all chunks; additions are not counted."""
+        return sum(len(post - pre) for pre, post in zip(self.pre, self.post, strict=True))
 
     @property
     def reduces(self) -> bool:

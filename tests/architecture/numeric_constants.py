@@ -11,8 +11,8 @@ ALLOWED = {
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
-        hetesynth/commands/import_file.py: MAX_FILE_BYTES MAX_ROOTS_TRIED
-        hetesynth/commands/run.py: MAX_LOCAL_RANKS MAX_GUESSED_ROOTS
+        hetesynth/commands/import_file.py: MAX_FILE_BYTES
+        hetesynth/commands/run.py: MAX_LOCAL_RANKS
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
@@ -27,6 +27,7 @@ ALLOWED = {
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
         hetesynth/lifting/buffers.py: MAX_CHUNKS
+        hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/verify/bounds/cuts.py: MAX_STEPS
         hetesynth/verify/bounds/growth.py: MAX_STEPS
@@ -34,12 +35,12 @@ ALLOWED = {
         hetesynth/verify/bounds/query.py: MAX_QUERY
         hetesynth/verify/bounds/smtlib.py: MAX_DEPTH
         hetesynth/verify/msccl/algo_element.py: MAX_RANKS MAX_CHUNKS
-        hetesynth/verify/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_ROOTS MAX_GUESSED_WORK
+        hetesynth/verify/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_WORK
         hetesynth/verify/msccl/lint_limits.py: MAX_CHILDREN
         hetesynth/verify/msccl/reader.py: MAX_FILE_BYTES MAX_ELEMENTS MAX_DEPTH
         hetesynth/verify/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_ATTRIBUTES
         hetesynth/verify/msccl/values.py: MAX_KNOWN
-        hetesynth/verify/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_ROOTS MAX_GUESSED_WORK
+        hetesynth/verify/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_WORK
         hetesynth/verify/mscclpp/reader.py: MAX_BYTES MAX_DEPTH MAX_DIGITS MAX_NUMBER MAX_NAME MAX_GPUS
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,

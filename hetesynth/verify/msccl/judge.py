@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from hetesynth.model.collective import MAX_GUESSED_ROOTS
 from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
@@ -35,7 +36,6 @@ MAX_BLOCKS = 32768
 """Thread blocks of a program that is executed, all GPUs together: 64 on each of 512."""
 MAX_WORK = 3 * 10**10
 """Thread blocks times chunks moved."""
-MAX_GUESSED_ROOTS = 64
 MAX_GUESSED_WORK = 1_000_000
 """Instructions executed in search of a root that is not stated."""
 

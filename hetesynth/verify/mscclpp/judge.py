@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import MAX_GUESSED_ROOTS
 from hetesynth.model.plan import Plan, RemoteSlice
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -24,7 +25,6 @@ from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
 MAX_MOVED = 16_000_000  # chunks read and written by all operations
 MAX_KNOWLEDGE = 1 << 28  # entries of all vector clocks together
-MAX_GUESSED_ROOTS = 64
 MAX_GUESSED_WORK = 2_000_000
 
 
