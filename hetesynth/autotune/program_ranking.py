@@ -27,6 +27,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
 
 LATE = "its program would end after the time budget"
@@ -95,7 +96,8 @@ class ProgramRanking:
             transfers_timed += transfers
             seconds = self.seconds(c, self.options)
             verdict: Verdict = "refused" if seconds is None else "tried"
-            self.decisions.note(c.label, verdict, "its program does not fit" if seconds is None else _us(seconds))
+            why = "its program does not fit" if seconds is None else microseconds(seconds)
+            self.decisions.note(c.label, verdict, why)
             if seconds is not None:
                 timed.append((seconds, place, None))
         timed.sort(key=lambda entry: entry[:2])
@@ -124,7 +126,11 @@ class ProgramRanking:
                 continue
             spent += transfers
             throttling, seconds = self.quickest(c, plain)
-            how = "no throttling is quicker" if throttling is None else f"after {throttling.after}: {_us(seconds)}"
+            how = (
+                "no throttling is quicker"
+                if throttling is None
+                else f"after {throttling.after}: {microseconds(seconds)}"
+            )
             self.decisions.note(f"{c.label}, throttled", "tried", how)
             ranked[i] = (seconds, place, throttling)
             least = min(least, seconds)
@@ -135,7 +141,7 @@ class ProgramRanking:
         """Why throttling is not tried, or None."""
         most = self._limits.max_throttled_transfers
         if candidate.seconds >= least:
-            return f"its schedule takes {_us(candidate.seconds)}, the best program {_us(least)}"
+            return f"its schedule takes {microseconds(candidate.seconds)}, the best program {microseconds(least)}"
         if spent + transfers > most:
             return f"with those before, {spent + transfers:,} transfers are more than {most:,}"
         return LATE if self._past(transfers) else None
@@ -163,10 +169,6 @@ class ProgramRanking:
 
 _Timed = tuple[float, int, Throttling | None]
 """Seconds of a program, the place of its candidate, its throttling."""
-
-
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:,.4g} us"
 
 
 def throttlings(

@@ -29,6 +29,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.search import Ending, Progress, silent
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -262,8 +263,8 @@ class _TuningRun:
         seconds = self.best_by.get(spec.kind, 0.0)
         if seconds <= times * self._best():
             return None
-        best = f"{_us(seconds)} at best with other numbers of chunks"
-        return f"{best}, more than {times:g} times {_us(self._best())}"
+        best = f"{microseconds(seconds)} at best with other numbers of chunks"
+        return f"{best}, more than {times:g} times {microseconds(self._best())}"
 
     def _seen(self, spec: CandidateSpec) -> str | None:
         return "it was tried before" if spec.label in self.seen else None
@@ -307,7 +308,7 @@ class _TuningRun:
             return
         self.interrupted |= outcome.ending == "interrupt"
         candidate = self._predicted(spec, problem, outcome)
-        record.note(spec.label, "tried", _us(candidate.seconds))
+        record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
 
     def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
@@ -327,10 +328,6 @@ class _TuningRun:
         ordered = sorted([*self.candidates, candidate], key=lambda c: c.seconds)
         self.candidates = list(_kept(ordered, self._policy))
         self.progress(f"{label}: {seconds * 1e6:.4g} us, best {self._best() * 1e6:.4g} us", None)
-
-
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:,.4g} us"
 
 
 def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:

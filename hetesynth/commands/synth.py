@@ -37,6 +37,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, silent
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -129,4 +130,4 @@ def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
 def _why_chosen(entry: Ranked, place: int) -> str:
     kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
     next_best = "the quickest" if place == 0 else "the quickest that fits the targets so far"
-    return f"{next_best}, its {kind} takes {seconds * 1e6:,.4g} us"
+    return f"{next_best}, its {kind} takes {microseconds(seconds)}"

@@ -23,6 +23,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def microseconds(seconds: float) -> str:
+    """``1,234 us``; four digits."""
+    return f"{seconds * 1e6:,.4g} us"
+
+
 def size_text(size: int, digits: int = 4) -> str:
     """``64 MB``; decimal units, up to ``digits`` digits, bytes below a kilobyte."""
     for unit, name in _UNITS:
