@@ -10,7 +10,6 @@ What holds of a strategy (keeps its time, needs few peers) stands in its row of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpec, CandidateSpecs, strategy_of
@@ -40,26 +39,17 @@ from hetesynth.autotune.conditions import (
 )
 from hetesynth.model.decisions import Decisions
 from hetesynth.synthesis import registry
+from hetesynth.synthesis.rules import Rule, applicable
+
+TimeRule = Rule[Situation, Iterable[CandidateSpec]]
+"""Runs by saying what is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule. ``unless``: in this order; the first reason counts. ``specs``: what is tried otherwise."""
-
-    name: str
-    unless: tuple[Condition, ...]
-    specs: Callable[[Situation], Iterable[CandidateSpec]]
-
-
-def applied(rules: Iterable[Rule], situation: Situation) -> Iterator[CandidateSpec]:
+def applied(rules: Iterable[TimeRule], situation: Situation) -> Iterator[CandidateSpec]:
     """The specs of all ``rules`` that apply, one rule after the other."""
-    for rule in rules:
-        reason = next((why for condition in rule.unless if (why := condition(situation)) is not None), None)
-        if reason is None:
-            situation.decisions.note(rule.name, "applied", "its conditions hold")
-            yield from rule.specs(situation)
-        else:
-            situation.decisions.note(rule.name, "skipped", reason)
+    for rule in applicable(rules, situation, situation.decisions):
+        situation.decisions.note(rule.name, "applied", "its conditions hold")
+        yield from rule.run(situation)
 
 
 def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> Iterator[CandidateSpec]:
@@ -216,7 +206,7 @@ _KEEPING_TIME: tuple[Condition, ...] = (
 )  # fmt: skip
 _TREES_FIRST: tuple[Condition, ...] = (stated, personalized, not_above(lambda p: p.ratio_trees_first))
 
-OPENING: tuple[Rule, ...] = (
+OPENING: tuple[TimeRule, ...] = (
     Rule("server rings", _KEEPING_TIME, _server_rings),
     Rule("few peers", (stated, few_transfers), _few_peers),
     Rule("tree packing first", (*_TREES_FIRST, links_independent), _packed),
@@ -231,7 +221,7 @@ OPENING: tuple[Rule, ...] = (
     Rule("greedy rounds first", (*_TREES_FIRST, links_share), _paper("greedy")),
     Rule("programs that keep their time", _KEEPING_TIME, _keeping_time),
 )
-EVERY_COUNT: tuple[Rule, ...] = (
+EVERY_COUNT: tuple[TimeRule, ...] = (
     Rule("balanced paths", (not_personalized,), _seconds("exchange")),
     Rule(
         "negotiated loads, links alone",
@@ -277,11 +267,11 @@ EVERY_COUNT: tuple[Rule, ...] = (
     Rule("earliest arrival last", (arrival_guides, many_chunks, too_large_for("timed")), _seconds("timed")),
     Rule("other strategies", (), _unplaced),
 )  # fmt: skip
-OUT_OF_TIME: tuple[Rule, ...] = (
+OUT_OF_TIME: tuple[TimeRule, ...] = (
     Rule(
         "fixed routes",
         (stated, more_transfers(lambda p: p.max_transfers_fixed_routes), empty_chunks),
         _last_resort,
     ),
 )
-STATED: tuple[Rule, ...] = (Rule("stated strategy", (), _stated_strategy),)
+STATED: tuple[TimeRule, ...] = (Rule("stated strategy", (), _stated_strategy),)

@@ -14,7 +14,10 @@ Verdict = Literal["applied", "tried", "skipped", "refused", "chosen"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``stage``: where it was made; ``what``: the rule or candidate; ``why``: the reason, or what came of it."""
+    """``stage``: where it was made; ``what``: the rule or candidate; ``why``: the reason, or what came of it.
+
+    Rules are applied or skipped; candidates are tried, skipped or refused, and one is chosen.
+    """
 
     stage: str
     what: str

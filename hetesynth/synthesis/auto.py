@@ -7,7 +7,6 @@ it runs. What was applied or skipped, and why, is noted in the search's decision
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 
 from hetesynth.model.bound import LowerBound
@@ -19,40 +18,28 @@ from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.registry import strategy as registered
 from hetesynth.synthesis.registry import with_few_peers
+from hetesynth.synthesis.rules import Rule, applicable
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.trees import balanced_trees, packed_trees
 
-Condition = Callable[[Search], str | None]
-"""Why a rule does not apply to a search, or None."""
+StepRule = Rule[Search, LowerBound | None]
+"""One technique of ``auto``, which may prove a bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One technique of ``auto``. ``unless``: in this order; the first reason counts. ``run`` may prove a bound."""
-
-    name: str
-    unless: tuple[Condition, ...]
-    run: Callable[[Search], LowerBound | None]
-
-
-def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
+def applying(rules: tuple[StepRule, ...]) -> Callable[[Search], LowerBound | None]:
     """What applies ``rules`` in order, and returns the last bound that one of them proved."""
 
     def improve(search: Search) -> LowerBound | None:
         proved: LowerBound | None = None
-        for rule in rules:
-            reason = next((why for condition in rule.unless if (why := condition(search)) is not None), None)
-            if reason is not None:
-                search.decisions.note(rule.name, "skipped", reason)
-                continue
+        for rule in applicable(rules, search, search.decisions):
             proved = _applied(rule, search) or proved
         return proved
 
     return improve
 
 
-def _applied(rule: Rule, search: Search) -> LowerBound | None:
+def _applied(rule: StepRule, search: Search) -> LowerBound | None:
     """Run ``rule``, and note how many steps it offered."""
     before = None if search.best is None else search.best.makespan
     search.fewest_offered = None
@@ -64,7 +51,7 @@ def _applied(rule: Rule, search: Search) -> LowerBound | None:
         steps = "no schedule" if offered is None else f"steps: {offered}"
         best = "" if before is None or (offered is not None and offered < before) else f"; the best has {before}"
         bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
-        search.decisions.note(rule.name, "tried", steps + best + bound)
+        search.decisions.note(rule.name, "applied", steps + best + bound)
     return proved
 
 
@@ -156,7 +143,7 @@ def _exact(search: Search) -> LowerBound | None:
     return _exactly("cegis", _cegis_module, rlimit=rlimit)(search)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[StepRule, ...] = (
     Rule("direct", (_direct_refuses,), _direct),
     Rule("greedy", (_bound_met,), _greedy),
     Rule("few peers", (_schedule_found,), _few_peers),
@@ -181,8 +168,7 @@ def _sends(problem: Problem, steps: int) -> int:
 
 def _too_many_deliveries(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large even for neighbourhood search, or None."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    deliveries = sum(len(post - pre) for pre, post in pairs)
+    deliveries = problem.collective.deliveries
     most = policy.steps.max_deliveries
     return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
