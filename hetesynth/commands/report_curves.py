@@ -59,7 +59,7 @@ def baseline_curves(
     goal = problem.collective
     for chunks in (max(policy.baseline_chunks, goal.chunks_per_rank), goal.chunks_per_rank, 1):
         problem = replace(problem, collective=collective(goal.name, goal.ranks, chunks, goal.root))
-        if _deliveries(problem) <= policy.max_baseline_deliveries:
+        if _least_moves(problem) <= policy.max_baseline_deliveries:
             break
     else:
         return [], (f"Baselines are left out: there are more than {policy.max_baseline_deliveries:,} deliveries.",)
@@ -79,7 +79,7 @@ def baseline_curves(
     return curves, tuple(missing)
 
 
-def _deliveries(problem: Problem) -> int:
-    """How often a chunk, or a part of a sum, must move at least."""
+def _least_moves(problem: Problem) -> int:
+    """How often a chunk, or a part of a sum, must move at least; ``Collective.deliveries`` counts no parts."""
     pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
     return sum(len(pre | post) - 1 for pre, post in pairs)

@@ -7,12 +7,16 @@ incidence of arcs and resources, and hop distances.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,16 @@ class CopyProblem:
             for a in resource.arcs:
                 table[a].append(r)
         return table
+
+    def use_matrix(self, arcs: Sequence[int]) -> csc_matrix:
+        """Resources x ``arcs``, which may repeat: 1 where a transfer over the arc draws from the resource."""
+        import numpy as np
+        from scipy.sparse import csc_matrix
+
+        uses = [self.resources_of[a] for a in arcs]
+        rows = [r for used in uses for r in used]
+        columns = [c for c, used in enumerate(uses) for _ in used]
+        return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.resources), len(uses)))
 
     @cached_property
     def into(self) -> list[list[int]]:

@@ -85,9 +85,9 @@ class _Exchange:
     jobs: list[tuple[int, int]]
 
     def __post_init__(self) -> None:
-        tables = CopyProblem(self.problem)
-        self.capacity: Ints = np.array([r.capacity for r in tables.resources], dtype=np.int64)
-        self.uses = [tables.resources_of[a] for _, a in self.jobs]
+        self.tables = CopyProblem(self.problem)
+        self.capacity: Ints = np.array([r.capacity for r in self.tables.resources], dtype=np.int64)
+        self.uses = [self.tables.resources_of[a] for _, a in self.jobs]
         self.load: Ints = np.zeros(len(self.capacity), dtype=np.int64)
         for used in self.uses:
             self.load[used] += 1
@@ -124,13 +124,14 @@ class _Exchange:
         self, left: list[int], load: Ints, steps_after: int, seconds: float
     ) -> tuple[list[int] | None, bool]:  # fmt: skip
         """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether
-        the program ended by itself."""
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_matrix
+        the program ended by itself.
 
-        rows = [r for job in left for r in self.uses[job]]
-        columns = [i for i, job in enumerate(left) for _ in self.uses[job]]
-        matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(load), len(left)))
+        That of ``trees/step_lp.py`` has the same laws and another aim: it weighs counts of alike deliveries, is
+        solved without integrality first, and ends by nodes, not by time.
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        matrix = self.tables.use_matrix([self.jobs[job][1] for job in left])
         least = np.maximum(0, load - self.capacity * steps_after)
         solution = milp(
             -np.ones(len(left)),

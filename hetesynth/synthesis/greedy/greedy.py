@@ -38,6 +38,7 @@ from hetesynth.synthesis.greedy.kernel import (
     compiled,
     run_round,
 )
+from hetesynth.synthesis.prices import dearer
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
@@ -123,8 +124,7 @@ def _rounds(problem: Problem, policy: GreedyPolicy) -> int:
 
 def _deliveries(problem: Problem) -> int:
     """At least one."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    return max(1, sum(len(post - pre) for pre, post in pairs))
+    return max(1, problem.collective.deliveries)
 
 
 def _work(problem: Problem, policy: GreedyPolicy) -> int:
@@ -137,7 +137,7 @@ def _repriced(price: Floats, steps_used: Floats, capacity: Ints, growth: float) 
     busiest = steps_used.max()
     if busiest <= 0:
         return price
-    raised = price * (1.0 + growth * (steps_used / busiest) ** 2)
+    raised = dearer(price, steps_used / busiest, growth)
     scaled: Floats = raised * ((1.0 / capacity).sum() / raised.sum())
     return scaled
 

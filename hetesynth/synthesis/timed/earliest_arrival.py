@@ -23,6 +23,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import within_peers, without_peers
+from hetesynth.synthesis.prices import dearer
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival_kernel import Network, Round, run_round
@@ -106,18 +107,17 @@ def rounds(
         price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
         timed = earliest_arrival(tables, link_times, price, policy)
         routes.append(timed)
-        scarcity = _dearer(scarcity, timed.load, policy.timed)
+        scarcity = _raised(scarcity, timed.load, policy.timed)
     return routes
 
 
-def _dearer(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
+def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
     """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
     most = max(load, default=0.0) or 1.0
-    dearer = [
-        s * (1 + policy.arrival_growth * (seconds / most) ** 2) for s, seconds in zip(scarcity, load, strict=True)
-    ]
-    least = min(dearer, default=1.0)
-    return [s / least for s in dearer]
+    growth = policy.arrival_growth
+    raised = [dearer(s, seconds / most, growth) for s, seconds in zip(scarcity, load, strict=True)]
+    least = min(raised, default=1.0)
+    return [s / least for s in raised]
 
 
 def earliest_arrival(

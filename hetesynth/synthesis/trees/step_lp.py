@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,6 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.list_scheduling import Tree, heights, precedence
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_matrix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,7 +68,7 @@ class StepLp:
 
     def run(self, ended: Callable[[], bool]) -> Schedule | None:
         """The schedule; None when it was ended or grew too long."""
-        matrix = self._matrix()
+        matrix = self.tables.use_matrix(self.arc_of)
         self.steps = int(np.ceil((self.left / self.capacity).max(initial=0.0) - ROUND))
         self.most = self.policy.step_lp_growth * self.steps + max(self.height, default=0) + 1
         self._release(self.below[-1])
@@ -104,14 +101,6 @@ class StepLp:
                     return numbers
             self.steps += 1
         return None
-
-    def _matrix(self) -> csc_matrix:
-        from scipy.sparse import csc_matrix
-
-        uses = [self.tables.resources_of[a] for a in self.arc_of]
-        rows = [r for used in uses for r in used]
-        columns = [c for c, used in enumerate(uses) for _ in used]
-        return csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(self.capacity), len(uses)))
 
     def _release(self, deliveries: Sequence[int]) -> None:
         """Siblings are ready together; where a rank sends a chunk to one peer in a step, one after the other."""
@@ -155,7 +144,10 @@ class _StepModel:
 
 
 def _most(model: _StepModel, policy: TreesPolicy) -> Ints | None:
-    """How many of each column to take, so that the gain is largest; None where no choice meets both limits."""
+    """How many of each column to take, so that the gain is largest; None where no choice meets both limits.
+
+    Direct exchange (``greedy/direct.py``) has the same laws and another program: each chunk is a variable there.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     laws = LinearConstraint(model.matrix, model.least, model.capacity)
