@@ -105,6 +105,19 @@ class CandidateSpecs:
         more = 1 if self.bandwidth_latency_ratio < policy.ratio_arrival_misleads or self.personalized else -1
         return sorted({*fit, *even}, key=lambda c: (c not in even, abs(math.log2(c) - start), more * c))
 
+    def left_out(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Each number of chunks of the policy that is not in ``counts``, and why."""
+        for chunks in self.policy.chunk_counts:
+            if chunks in counts:
+                continue
+            if self.request.fixed_chunks is not None:
+                yield chunks, f"{self.request.fixed_chunks} chunks per rank are stated"
+            elif self.chunk_bytes(chunks) < 1:
+                yield chunks, "a chunk would be less than a byte"
+            else:
+                most = self.policy.max_transfers
+                yield chunks, f"{self.transfers(chunks):,} transfers are more than {most:,}"
+
     def _even_counts(self) -> list[int]:
         """For large buffers a number of chunks for which the busiest resource needs whole steps, if no power of
         two does: with 10 chunks 31 steps on two DGX-2."""

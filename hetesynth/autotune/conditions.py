@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.chunking import Chunking
+from hetesynth.chunking import Chunking, ChunkingOptions
 from hetesynth.model.decisions import Decisions
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis import registry
@@ -84,7 +84,13 @@ def links_share(situation: Situation) -> str | None:
 
 def one_chunking(situation: Situation) -> str | None:
     """The capacities of eq. 1 round as little as any."""
-    return None if len(situation.chunkings) > 1 else "no capacities round less than the paper's"
+    if len(situation.chunkings) > 1:
+        return None
+    if situation.specs.request.chunking != ChunkingOptions():
+        return "the rounding of capacities is stated"
+    if not situation.closest:
+        return "time is over, only the capacities of eq. 1 are tried"
+    return "no capacities round less than those of eq. 1"
 
 
 def empty_chunks(situation: Situation) -> str | None:
@@ -92,10 +98,16 @@ def empty_chunks(situation: Situation) -> str | None:
     return None if situation.specs.chunk_bytes(situation.chunks) >= 1 else "a chunk would be less than a byte"
 
 
+def _shown(ratio: float) -> str:
+    """Three digits or more, without an exponent."""
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
 def _ratio(words: str, outside: Callable[[float, float], bool], limit: Threshold) -> Condition:
     def condition(situation: Situation) -> str | None:
         ratio, border = situation.specs.bandwidth_latency_ratio, limit(situation.specs.policy)
-        return f"bandwidth-to-latency ratio {ratio:.3g} is {words} {border:g}" if outside(ratio, border) else None
+        skipped = outside(ratio, border)
+        return f"bandwidth-to-latency ratio {_shown(ratio)} is {words} {border:g}" if skipped else None
 
     return condition
 
@@ -142,12 +154,12 @@ def arrival_misleads(situation: Situation) -> str | None:
     policy, personalized = situation.specs.policy, situation.specs.personalized
     limit = policy.ratio_arrival_misleads_personalized if personalized else policy.ratio_arrival_misleads
     ratio = situation.specs.bandwidth_latency_ratio
-    return f"bandwidth-to-latency ratio {ratio:.3g} is above {limit:g}" if ratio > limit else None
+    return f"bandwidth-to-latency ratio {_shown(ratio)} is above {limit:g}" if ratio > limit else None
 
 
 def arrival_guides(situation: Situation) -> str | None:
     """Earliest arrival does not come last."""
-    return None if arrival_misleads(situation) else "at this ratio it is tried earlier"
+    return None if arrival_misleads(situation) else "at this ratio the rule 'earliest arrival' is for it"
 
 
 def too_large_for(name: str) -> Condition:

@@ -136,30 +136,30 @@ def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
 
 def _server_rings(situation: Situation) -> Iterator[CandidateSpec]:
     """Server rings with every number of chunks."""
-    for chunks in _counts_keeping_time(situation):
+    for chunks in _counts_keeping_time(situation, "server rings"):
         paper = situation.specs.paper_chunking(chunks)
         yield from situation.specs.named("server-rings", chunks, [paper])
 
 
 def _keeping_time(situation: Situation) -> Iterator[CandidateSpec]:
     """What keeps its time as a program, with every number of chunks; rings with all capacities."""
-    for chunks in _counts_keeping_time(situation):
+    for chunks in _counts_keeping_time(situation, "programs that keep their time"):
         chunkings = situation.specs.chunkings(chunks)
         for row in registry.keeping_time():
             yield from situation.specs.named(row.name, chunks, chunkings if row.name == "ring" else chunkings[:1])
 
 
-def _counts_keeping_time(situation: Situation) -> Iterator[int]:
+def _counts_keeping_time(situation: Situation, rule: str) -> Iterator[int]:
     """Numbers of chunks with which programs keep the time of their schedules."""
     specs, policy = situation.specs, situation.specs.policy
     for chunks in specs.counts():
-        number, rule = specs.transfers(chunks), f"programs that keep their time, c={chunks}"
+        number, what = specs.transfers(chunks), f"{rule}, c={chunks}"
         if number > policy.max_transfers_keeping_time:
             most = policy.max_transfers_keeping_time
-            situation.decisions.note(rule, "skipped", f"{number:,} transfers are more than {most:,}")
+            situation.decisions.note(what, "skipped", f"{number:,} transfers are more than {most:,}")
         elif chunks > policy.max_chunks_keeping_time:
             most = policy.max_chunks_keeping_time
-            situation.decisions.note(rule, "skipped", f"{chunks} chunks per rank are more than {most}")
+            situation.decisions.note(what, "skipped", f"{chunks} chunks per rank are more than {most}")
         elif specs.chunk_bytes(chunks) >= 1:
             yield chunks
 

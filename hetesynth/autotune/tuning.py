@@ -170,16 +170,10 @@ class _TuningRun:
 
     def all(self, programs: bool) -> None:
         """What the opening rules yield; then every number of chunks, until the bound is met or time is out."""
-        record = self.decisions.inside("opening")
-        for spec in rules.opening(self.specs, self.decisions, programs=programs):
-            if self._late():
-                record.note(spec.label, "skipped", self._why_late())
-                return
-            behind = self._behind(spec, self._policy.behind_keeping_time)
-            self._try_unless(behind or self._seen(spec) or self._too_slow(spec), spec, record)
+        ended = self._opening(programs)
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = self.specs.counts()
-        ended: str | None = None
+        self._note_counts(counts)
         for chunks in counts:
             if ended is None and self._late():
                 ended = self._why_late()
@@ -191,6 +185,24 @@ class _TuningRun:
                 record.note("all candidates", "skipped", why)
             else:
                 ended = self._every(chunks)
+
+    def _opening(self, programs: bool) -> str | None:
+        """Try what the opening rules yield; why the tuning run ends with that, or None."""
+        record = self.decisions.inside("opening")
+        for spec in rules.opening(self.specs, self.decisions, programs=programs):
+            if self._late():
+                ended = self._why_late()
+                record.note(spec.label, "skipped", ended)
+                record.note("all that follow", "skipped", ended)
+                return ended
+            behind = self._behind(spec, self._policy.behind_keeping_time)
+            self._try_unless(behind or self._seen(spec) or self._too_slow(spec), spec, record)
+        return None
+
+    def _note_counts(self, counts: list[int]) -> None:
+        """Numbers of chunks that are not gone through."""
+        for chunks, reason in self.specs.left_out(counts):
+            self.decisions.inside(f"chunks {chunks}").note("all candidates", "skipped", reason)
 
     def _every(self, chunks: int) -> str | None:
         """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
@@ -275,7 +287,8 @@ class _TuningRun:
         if not self.candidates or self.bounds.seconds(self.specs.size) < near * self.candidates[0].seconds:
             return None
         best = self.candidates[0].name
-        return None if spec.name == best else f"{best} is within {near:.1%} of the bound"
+        near_bound = f"{best} is within {1 - near:.1%} of the bound, only it is tried further"
+        return None if spec.name == best else near_bound
 
     def _too_slow(self, spec: CandidateSpec) -> str | None:
         """Whether what comes after the search of ``spec`` would end too late."""
@@ -327,6 +340,9 @@ class _TuningRun:
         self.best_of[chunks] = min(seconds, self.best_of.get(chunks, seconds))
         ordered = sorted([*self.candidates, candidate], key=lambda c: c.seconds)
         self.candidates = list(_kept(ordered, self._policy))
+        for left in (c for c in ordered if c not in self.candidates):
+            why = f"not among the {self._policy.kept} quickest so far"
+            self.decisions.inside("candidates").note(left.label, "dropped", why)
         self.progress(f"{label}: {seconds * 1e6:.4g} us, best {self._best() * 1e6:.4g} us", None)
 
 

@@ -32,6 +32,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
+from hetesynth.model.decisions import Decisions
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
@@ -98,8 +99,16 @@ def command(
     if every:
         _every_root(stated, named, output, as_json=as_json, explain=explain)
         return
-    with watching(quiet=as_json) as progress:
-        synthesis = synthesize(stated, progress, warned)
+    decisions = Decisions()
+    try:
+        with watching(quiet=as_json) as progress:
+            synthesis = synthesize(stated, progress, warned, decisions=decisions)
+    except HetesynthError:
+        if explain and not as_json:
+            from hetesynth.cli.render.decisions import decision_lines
+
+            show("\n".join(decision_lines(decisions.entries)), err=True)
+        raise
     stem = named or (output or Path()) / _name(synthesis)
     paths = write(synthesis, stem)
     paths += _reports(synthesis, paths, page, trace)

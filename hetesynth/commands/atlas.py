@@ -112,13 +112,17 @@ def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int
     """Which members were chosen for which sizes, and which for none."""
     for first, last, i in selected:
         sizes = f"{members.sizes[first]} to {members.sizes[last]} bytes"
-        record.note(
-            members.candidates[i].label, "chosen", f"for {sizes}: near the best there, for the longest range"
-        )
+        record.note(_made_for(members, i), "chosen", f"for {sizes}: near the best there, for the longest range")
     for i in sorted(set(range(len(members.members))) - {i for _, _, i in selected}):
-        record.note(
-            members.candidates[i].label, "skipped", "no range of sizes for which it is near the best is longer"
-        )
+        reason = "where it is near the best another one is for more sizes"
+        record.note(_made_for(members, i), "skipped", reason)
+
+
+def _made_for(members: Pool, i: int) -> str:
+    """Members of one label differ in the size that they were made for, or in throttling."""
+    throttling, candidate = members.members[i].throttling, members.candidates[i]
+    throttled = f", throttled after {throttling.after}" if throttling is not None else ""
+    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{throttled}"
 
 
 def selected_ranges(members: Pool, policy: AutotunePolicy = DEFAULT.autotune) -> list[tuple[int, int, int]]:

@@ -35,6 +35,7 @@ from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.report.words import microseconds
@@ -44,18 +45,18 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def synthesize(
-    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None, *,
-    every_root: bool = False,
+    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None,
+    decisions: Decisions | None = None, *, every_root: bool = False,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
     ``budget``: what is spent, by default that of the request. ``every_root``: there are runs for the
-    other roots as well.
+    other roots as well. ``decisions``: a record to write to, which is there where nothing is found too.
     """
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request, every_root=every_root)
-    run = compilation(request, progress, budget, every_root=every_root)
+    run = compilation(request, progress, budget, decisions, every_root=every_root)
     return _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
 
 
@@ -76,7 +77,8 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
         case GaveUp(reason=reason):
-            way_out = "raise --time-budget or --max-peers, or use --strategy auto"
+            other = "" if request.strategy == "auto" else ", or use --strategy auto"
+            way_out = f"raise --time-budget or --max-peers{other}"
             late = " in the time budget" if run.budget.cuts else ""
             raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
     steps, bound = outcome.schedule.makespan, outcome.bound.steps

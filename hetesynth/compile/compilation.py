@@ -31,7 +31,9 @@ class Compilation:
 
 
 def compilation(
-    request: Request, progress: Progress = silent, budget: Budget | None = None, *, every_root: bool = False
+    request: Request, progress: Progress = silent, budget: Budget | None = None,
+    decisions: Decisions | None = None, *, every_root: bool = False,
 ) -> Compilation:  # fmt: skip
-    """A run for ``request`` that spends ``budget``, by default that of the request."""
-    return Compilation(request, replace(budget or request.budget, cuts=Cuts()), progress, every_root)
+    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions``."""
+    spent, record = replace(budget or request.budget, cuts=Cuts()), decisions or Decisions()
+    return Compilation(request, spent, progress, every_root, decisions=record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Verdict = Literal["applied", "tried", "skipped", "refused", "chosen"]
+Verdict = Literal["applied", "tried", "skipped", "refused", "dropped", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,10 @@ def _tree_packing_refuses(search: Search) -> str | None:
     return packed_trees.refuses(search.problem, search.policy)
 
 
+def _trees_refuse(search: Search) -> str | None:
+    return balanced_trees.refuses(search.problem, search.policy)
+
+
 def _model_small(search: Search) -> str | None:
     few, sends = search.policy.steps.few_sends, _sends(search.problem, search.target)
     return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
@@ -148,7 +152,7 @@ RULES: tuple[StepRule, ...] = (
     Rule("greedy", (_bound_met,), _greedy),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), _tree_packing),
-    Rule("trees", (_bound_met,), _balanced_trees),
+    Rule("trees", (_bound_met, _trees_refuse), _balanced_trees),
     Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )

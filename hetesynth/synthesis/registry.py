@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, CollectiveName
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
@@ -67,7 +67,7 @@ class StrategyRow:
 
 ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
-        "auto", "direct, greedy, then tree packing, neighbourhood search and cegis where they can help",
+        "auto", "direct, greedy, tree packing, balanced trees, neighbourhood search and cegis, as rules say",
         "hetesynth", "hetesynth.synthesis.auto:AUTO", candidate=False, cost=2e-4,
     ),
     StrategyRow(
@@ -122,7 +122,7 @@ ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
         "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",
         "hetesynth.synthesis.baselines.table:SERVER_RINGS", library=True,
-        keeps_time=1, few_peers=3, load_first=True, cost=4e-5,
+        accepts=TO_EVERYBODY, keeps_time=1, few_peers=3, load_first=True, cost=4e-5,
     ),
     StrategyRow(
         "hierarchical", "between servers, then inside them", "SCALE-CCL's evaluation",
@@ -180,7 +180,12 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    registered: Strategy = _code(row_of(name))
+    from hetesynth.synthesis.strategy import Strategy
+
+    row = row_of(name)
+    registered = _code(row)
+    if not isinstance(registered, Strategy):
+        raise InternalError(f"{row.code} is no Strategy: end its module with STRATEGY = Strategy({name!r}, ...)")
     return registered
 
 

@@ -86,7 +86,7 @@ class Solver:
             return self._composed(problem)
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)
-            solved = self._copying(dual, self.budget)
+            solved = self._copying(dual, self.budget, backwards=True)
             if not isinstance(solved, Solution):
                 return solved
             return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
@@ -132,7 +132,10 @@ class Solver:
         """What solves one phase of an allreduce."""
         return replace(self, budget=budget, decisions=self.decisions.inside(name))
 
-    def _copying(self, problem: Problem, budget: Budget) -> Solution | Infeasible | GaveUp:
+    def _copying(
+        self, problem: Problem, budget: Budget, *, backwards: bool = False
+    ) -> Solution | Infeasible | GaveUp:  # fmt: skip
+        """``backwards``: the problem is a reduction's, reversed, and texts say so."""
         stranded = reach(problem).stranded
         if stranded is not None:
             chunk, rank = stranded
@@ -140,9 +143,11 @@ class Solver:
         refused = self.strategy.refuses(problem, self.policy)
         if refused:
             raise HetesynthError(
-                f"strategy {self.strategy.name} does not take this problem: {refused}",
+                f"strategy {self.strategy.name} does not take this problem: {refused}"
+                + (" (in the reversed problem)" if backwards else ""),
                 code="HS306",
-                help="use --strategy auto, fewer chunks, or a larger --max-peers",
+                help="use --strategy auto, fewer chunks, or a larger --max-peers; "
+                "`hetesynth strategies` lists which collectives each takes",
             )
         started = now()
         self.progress("bound", None)
