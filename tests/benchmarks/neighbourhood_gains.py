@@ -15,7 +15,6 @@ from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis.auto import AUTO_RLIMIT_NEIGHBOURHOOD
 from hetesynth.synthesis.greedy import direct, greedy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt import neighbourhood_search
@@ -44,7 +43,7 @@ def main() -> None:
             direct.improve(search)
         before = search.best.makespan if search.best else 0
         started = time.process_time()
-        neighbourhood_search.improve(search, rlimit=AUTO_RLIMIT_NEIGHBOURHOOD)
+        neighbourhood_search.improve(search, rlimit=search.policy.steps.neighbourhood_rlimit)
         seconds = time.process_time() - started
         after = search.best.makespan if search.best else 0
         print(
