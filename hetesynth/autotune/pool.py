@@ -242,7 +242,7 @@ class _MemberTiming:
         if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
             return None
         options = LoweringOptions(
-            "timed", profile=self.target, servers=self.topology.servers, throttling=member.throttling,
+            "timed", target=self.target, servers=self.topology.servers, throttling=member.throttling,
             policy=policy.lowering,
         )  # fmt: skip
         schedule = candidate.solution.schedule

@@ -177,7 +177,7 @@ def throttlings(
     """Every kind of throttling, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
     collective, number = problem.collective, len(schedule.transfers)
     pieces = collective.chunks_per_rank * (1 if collective.name in ("broadcast", "reduce") else collective.ranks)
-    at_once = options.profile.fifo(options.protocol, collective.name).slice_bytes
+    at_once = options.target.fifo(options.protocol, collective.name).slice_bytes
     timeline = SchedulePredictor(topology, problem, schedule).timeline(min(size, at_once * pieces))
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
@@ -218,6 +218,6 @@ def ranked_programs(
     target = timed_target(request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options = LoweringOptions("timed", profile=target, servers=topology.servers, policy=request.policy.lowering)
+    options = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
     record = decisions.inside("programs")
     return ProgramRanking(topology, size, options, deadline, request.policy, record).of(candidates)

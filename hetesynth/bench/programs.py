@@ -55,7 +55,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     for t in supporting:
         verdicts.append((t.name, _verdict(problem, schedule, t, servers)))
         if t.name in COMPARED:  # here, as its program is still known
-            sizes.append((t.name, _size(problem, schedule, LoweringOptions("x", profile=t))))
+            sizes.append((t.name, _size(problem, schedule, LoweringOptions("x", target=t))))
     plain = straightforward(problem, schedule, LoweringOptions("x"))
     within = tuple(
         (t.name, Size.of(plain) if fits(plain.program, t) else _plain_within(problem, schedule, t))
@@ -95,7 +95,7 @@ def _size(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Siz
 
 def _plain_within(problem: Problem, schedule: Schedule, target: Target) -> Size | None:
     """The straightforward lowering that does no more than the limits of ``target`` ask for."""
-    return _size(problem, schedule, LoweringOptions("x", profile=target, passes=STRAIGHTFORWARD))
+    return _size(problem, schedule, LoweringOptions("x", target=target, passes=STRAIGHTFORWARD))
 
 
 def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:

@@ -332,7 +332,7 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
     for target, in_place, suffix in variants(imported.request.targets, imported.problem.collective.name):
         backend = FORMATS[target.format]
         servers = () if imported.chunking is None else imported.chunking.topology.servers
-        options = LoweringOptions(imported.name, in_place, not in_place, profile=target, servers=servers)
+        options = LoweringOptions(imported.name, in_place, not in_place, target=target, servers=servers)
         if imported.chunking is None:
             program = backend.emit(imported.problem, imported.schedule, options)
         else:

@@ -236,7 +236,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
         name = _program_name(topology.name, problem, "inplace" if in_place else "")
         with timer.phase("lower"):
             options = LoweringOptions(
-                name, in_place, not in_place, profile=target, servers=topology.servers,
+                name, in_place, not in_place, target=target, servers=topology.servers,
                 min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
                 policy=request.policy.lowering,
             )  # fmt: skip

@@ -73,11 +73,11 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
     from hetesynth.verify.msccl.lint_network import network_violations
 
     lowered = lower_with_notes(problem, schedule, options)
-    violations = network_violations(lowered.program, [options.profile], options.servers) if options.servers else []
+    violations = network_violations(lowered.program, [options.target], options.servers) if options.servers else []
     return Emitted(
-        options.profile,
+        options.target,
         options.in_place,
-        write_msccl_xml(lowered.program, options.profile),
+        write_msccl_xml(lowered.program, options.target),
         program_summary(lowered.program),
         lowered.notes,
         lowered.savings,
@@ -111,7 +111,7 @@ def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)
     figures = plan_summary(plan)
-    return Emitted(options.profile, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
+    return Emitted(options.target, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
 
 
 def _judge_plan(

@@ -43,7 +43,7 @@ def lowering_variants(
     that they come first: which is quicker varies there, and they are a third fewer instructions where data is
     added.
     """
-    if not (options.profile.ops > PLAIN_OPS and options.passes.fuse):
+    if not (options.target.ops > PLAIN_OPS and options.passes.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, passes=replace(options.passes, fuse=False))
     most = policy.compile.max_both_receives
@@ -60,7 +60,7 @@ def lowering_variants(
     if not _fuses(fusing):
         return [LoweringVariant(options)]
     costs = CostOptions(policy=policy)
-    predictors = [ProgramPredictor(topology, program, costs, options.profile) for program in (fusing, separating)]
+    predictors = [ProgramPredictor(topology, program, costs, options.target) for program in (fusing, separating)]
     fused, separate = (predictor.timeline(size).makespan for predictor in predictors)
     times = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
     if separate < fused * (1 - EQUAL):
@@ -72,12 +72,14 @@ def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
     policy: Policy = DEFAULT,
 ) -> Emitted:  # fmt: skip
-    """The file for ``options.profile`` with whichever receives are better for ``size`` bytes.
+    """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
 
     Raises HetesynthError as lowering does, where no variant fits.
     """
-    backend = FORMATS[options.profile.format]
-    if options.profile.format != "msccl-xml":
+    from hetesynth.compile.formats import FORMATS
+
+    backend = FORMATS[options.target.format]
+    if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
     *others, last = lowering_variants(topology, problem, schedule, size, options, policy)
     for variant in others:
@@ -99,7 +101,7 @@ def seconds(
         program = _program(problem, schedule, variant.options)
         if program is not None:
             return (
-                ProgramPredictor(topology, program, CostOptions(policy=policy), options.profile)
+                ProgramPredictor(topology, program, CostOptions(policy=policy), options.target)
                 .timeline(size)
                 .makespan
             )
@@ -114,7 +116,7 @@ def program_predictor(
     for variant in lowering_variants(topology, problem, schedule, size, options, policy):
         program = _program(problem, schedule, variant.options)
         if program is not None:
-            return ProgramPredictor(topology, program, CostOptions(policy=policy), options.profile)
+            return ProgramPredictor(topology, program, CostOptions(policy=policy), options.target)
     return None
 
 

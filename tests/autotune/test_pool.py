@@ -38,7 +38,7 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
     for i, member in enumerate(server_rings.members):
         c = member.candidate
         options = LoweringOptions(
-            "x", profile=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
+            "x", target=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
         )
         variants = [options, replace(options, passes=replace(options.passes, fuse=False))]
         predictors = [

@@ -25,7 +25,7 @@ from hetesynth.synthesis.strategy import Strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
+OPTIONS = LoweringOptions("x", target=TARGETS["msccl-executor"])
 
 
 ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))

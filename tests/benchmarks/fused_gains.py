@@ -27,7 +27,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("fig10", "dgx1", "h20_4p8", "two_dc_50km", "a100_x2", "v100_4x2p8", "mi250_x1", "dgx2_x2", "h20_32")
 ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))
-OPTIONS = LoweringOptions("x", profile=TARGETS["msccl-executor"])
+OPTIONS = LoweringOptions("x", target=TARGETS["msccl-executor"])
 
 
 def row(cluster: str, name: CollectiveName) -> list[str] | None:
@@ -40,7 +40,7 @@ def row(cluster: str, name: CollectiveName) -> list[str] | None:
     topology, schedule = chunking.topology, found.schedule
     plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
     predictors = [
-        ProgramPredictor(topology, lower(problem, schedule, options), target=OPTIONS.profile)
+        ProgramPredictor(topology, lower(problem, schedule, options), target=OPTIONS.target)
         for options in (OPTIONS, plain)
     ]
     cells = []

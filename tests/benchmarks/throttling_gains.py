@@ -79,7 +79,7 @@ def _found(
 def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
     """Seconds of the program without throttling by size; infinite where there is none."""
     try:
-        program = None if found is None else lower(found[1], found[2], LoweringOptions("x", profile=TARGET))
+        program = None if found is None else lower(found[1], found[2], LoweringOptions("x", target=TARGET))
     except HetesynthError:
         program = None
     if found is None or program is None:
@@ -89,10 +89,10 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
 
 def _throttled(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
-    options = LoweringOptions("x", profile=TARGET)
+    options = LoweringOptions("x", target=TARGET)
     for throttling in throttlings(topology, problem, schedule, size, options):
         try:
-            program = lower(problem, schedule, LoweringOptions("x", profile=TARGET, throttling=throttling))
+            program = lower(problem, schedule, LoweringOptions("x", target=TARGET, throttling=throttling))
         except HetesynthError:
             line.append("-")
             continue

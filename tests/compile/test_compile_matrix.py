@@ -66,8 +66,8 @@ def test_a_wrong_program_is_our_bug_and_nothing_is_returned(monkeypatch: pytest.
 
     write = msccl_xml.write_msccl_xml
 
-    def wrong(program: object, profile: object) -> bytes:
-        data: bytes = write(program, profile)  # type: ignore[arg-type]
+    def wrong(program: object, target: object) -> bytes:
+        data: bytes = write(program, target)  # type: ignore[arg-type]
         return data.replace(b'dstoff="3"', b'dstoff="2"', 1)
 
     monkeypatch.setattr(msccl_xml, "write_msccl_xml", wrong)

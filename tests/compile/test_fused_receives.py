@@ -34,7 +34,7 @@ from hetesynth.verify.schedule.judge import schedule_violations
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]
 FEWER = replace(DEFAULT, compile=replace(DEFAULT.compile, max_both_receives=1))
-OPTIONS = LoweringOptions("x", profile=EXECUTOR)
+OPTIONS = LoweringOptions("x", target=EXECUTOR)
 ONE_ROUND = Strategy("greedy", lambda search: greedy.improve(search, rounds=1))
 CASES: list[tuple[str, CollectiveName]] = [
     ("fig10", "allgather"),
@@ -123,7 +123,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
     fused, plain = both(problem, schedule)
     steps = max(len(b.instructions) for g in fused.gpus for b in g.thread_blocks)
     narrow = replace(EXECUTOR, max_steps=steps, max_channel=0, max_thread_blocks=6, max_nodes=10**6)
-    options = replace(OPTIONS, profile=narrow)
+    options = replace(OPTIONS, target=narrow)
     with pytest.raises(HetesynthError):
         lower(problem, schedule, replace(options, passes=replace(options.passes, fuse=False)))
     assert time(topology, plain, size) < time(topology, fused, size)
@@ -140,5 +140,5 @@ def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
-    (only,) = lowering_variants(topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]))
+    (only,) = lowering_variants(topology, problem, schedule, size, replace(OPTIONS, target=TARGETS["rccl-6"]))
     assert (only.seconds, only.note) == (None, "")

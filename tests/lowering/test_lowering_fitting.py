@@ -260,14 +260,14 @@ def test_more_peers_than_thread_blocks_are_refused_before_anything_is_made() -> 
 
 def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_target() -> None:
     problem, schedule = direct(6, 4)
-    made = {name: lower(problem, schedule, LoweringOptions("x", profile=TARGETS[name])) for name in TARGETS}
+    made = {name: lower(problem, schedule, LoweringOptions("x", target=TARGETS[name])) for name in TARGETS}
     assert made["portable"].gpus is not made["rccl-6"].gpus and made["portable"].gpus == made["rccl-6"].gpus
-    fresh = lower(problem, replace(schedule), LoweringOptions("x", profile=TARGETS["rccl-6"]))
+    fresh = lower(problem, replace(schedule), LoweringOptions("x", target=TARGETS["rccl-6"]))
     assert fresh == made["rccl-6"]
     short = {"max_steps": 1, "max_channel": 3}
     for name in ("portable", "rccl-6"):
         with pytest.raises(HetesynthError) as caught:
-            lower(*one_by_one(64), LoweringOptions("x", profile=replace(TARGETS[name], **short)))
+            lower(*one_by_one(64), LoweringOptions("x", target=replace(TARGETS[name], **short)))
         assert name in caught.value.message
 
 

@@ -41,26 +41,26 @@ LARGE = (
 )
 
 
-def lowered(problem: Problem, schedule: Schedule, in_place: bool, profile: Target = PORTABLE) -> Program:
-    return lower(problem, schedule, LoweringOptions("case", in_place, not in_place, profile))
+def lowered(problem: Problem, schedule: Schedule, in_place: bool, target: Target = PORTABLE) -> Program:
+    return lower(problem, schedule, LoweringOptions("case", in_place, not in_place, target))
 
 
-def over_limits(program: Program, profile: Target) -> list[str]:
+def over_limits(program: Program, target: Target) -> list[str]:
     """The limits of a profile, checked without the emitter's help."""
     found = []
     for gpu in program.gpus:
         blocks = gpu.thread_blocks
         steps = sum(len(tb.instructions) for tb in blocks)
-        found += [f"{gpu.rank}: {len(blocks)} blocks"] if len(blocks) > profile.max_thread_blocks else []
-        found += [f"{gpu.rank}: nodes"] if 1 + program.ranks + len(blocks) + steps > profile.max_nodes else []
+        found += [f"{gpu.rank}: {len(blocks)} blocks"] if len(blocks) > target.max_thread_blocks else []
+        found += [f"{gpu.rank}: nodes"] if 1 + program.ranks + len(blocks) + steps > target.max_nodes else []
         found += [f"{gpu.rank}: ids"] if [tb.id for tb in blocks] != list(range(len(blocks))) else []
         for tb in blocks:
             where = f"{gpu.rank}.{tb.id}"
-            found += [f"{where}: steps"] if not 1 <= len(tb.instructions) <= profile.max_steps else []
-            found += [f"{where}: channel"] if not 0 <= tb.channel <= profile.max_channel else []
+            found += [f"{where}: steps"] if not 1 <= len(tb.instructions) <= target.max_steps else []
+            found += [f"{where}: channel"] if not 0 <= tb.channel <= target.max_channel else []
             for x in tb.instructions:
-                found += [f"{where}: {x.op}"] if x.op not in profile.ops else []
-                if x.op != "nop" and not 1 <= x.count <= profile.max_count:
+                found += [f"{where}: {x.op}"] if x.op not in target.ops else []
+                if x.op != "nop" and not 1 <= x.count <= target.max_count:
                     found.append(f"{where}: cnt {x.count}")
     return found
 
@@ -190,16 +190,16 @@ def test_odd_schedules(seed: int) -> None:
     name = rng.choice(["allreduce", "allreduce", "alltoall", "reduce", "reducescatter", "scatter", "allgather"])
     problem = problem_on(graph, name, rng.choice([1, 1, 2]))
     schedule = random_schedule(problem, rng, longest=rng.choice([1, 3]))
-    profile = replace(PORTABLE, max_thread_blocks=rng.choice([64, 4, 3]), max_steps=rng.choice([64, 64, 10]))
+    target = replace(PORTABLE, max_thread_blocks=rng.choice([64, 4, 3]), max_steps=rng.choice([64, 64, 10]))
     if schedule is None or schedule_violations(problem, schedule):
         return
     for in_place in [False, True][: 1 + in_place_supported(problem.collective.name)]:
         try:
-            program = lowered(problem, schedule, in_place, profile)
+            program = lowered(problem, schedule, in_place, target)
         except HetesynthError as error:
             assert error.code in ("HS501", "HS502")
             continue
-        assert not over_limits(program, profile)
+        assert not over_limits(program, target)
         assert not program_violations(program)
         assert not program_violations(program, slots=1)
 

@@ -165,7 +165,7 @@ def test_many_odd_schedules_with_fused_receives() -> None:
 @pytest.mark.parametrize("target", [t.name for t in XML])
 def test_golden_of_each_target(golden: Callable[[Path, bytes], None], target: str) -> None:
     problem, schedule = case("line3", "reducescatter")
-    made = lower_with_notes(problem, schedule, LoweringOptions("rs_line3", profile=TARGETS[target]))
+    made = lower_with_notes(problem, schedule, LoweringOptions("rs_line3", target=TARGETS[target]))
     golden(HERE / f"reducescatter_line3.{target}.xml", write_msccl_xml(made.program, TARGETS[target]))
 
 
@@ -182,5 +182,5 @@ def test_spellings_of_each_target() -> None:
 def test_sizes_given_in_bytes() -> None:
     problem, schedule = case("pair", "allgather")
     for name, last in (("rccl-6", 4096), ("msccl", 4097)):
-        options = LoweringOptions("x", profile=TARGETS[name], min_bytes=1, max_bytes=4096)
+        options = LoweringOptions("x", target=TARGETS[name], min_bytes=1, max_bytes=4096)
         assert lower_with_notes(problem, schedule, options).program.max_bytes == last

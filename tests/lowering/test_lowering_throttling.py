@@ -45,7 +45,7 @@ def judged(program: Program, problem: Problem, target: Target) -> list[str]:
 @pytest.mark.parametrize(("graph", "name", "chunks"), CASES)
 def test_a_throttled_program_is_right(graph: str, name: str, chunks: int, target: str, after: After) -> None:
     problem, schedule = case(graph, name, chunks)
-    options = LoweringOptions("x", profile=TARGETS[target], throttling=throttling_of(problem, schedule, after))
+    options = LoweringOptions("x", target=TARGETS[target], throttling=throttling_of(problem, schedule, after))
     program = lower(problem, schedule, options)
     assert judged(program, problem, TARGETS[target]) == []
 
@@ -55,7 +55,7 @@ def test_limits_on_steps_hold_with_throttling_too(most: int) -> None:
     problem, schedule = case("h4p8", "allgather", 1)
     tight = replace(PORTABLE, max_steps=most)
     program = lower(
-        problem, schedule, LoweringOptions("x", profile=tight, throttling=throttling_of(problem, schedule))
+        problem, schedule, LoweringOptions("x", target=tight, throttling=throttling_of(problem, schedule))
     )
     assert max(len(b.instructions) for g in program.gpus for b in g.thread_blocks) <= most
     assert judged(program, problem, PORTABLE) == []

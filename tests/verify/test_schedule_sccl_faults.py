@@ -117,7 +117,7 @@ def test_fault_5_the_xml_has_the_attributes_that_newer_readers_demand(in_place: 
     solution = solve(wanted)
     assert isinstance(solution, Solution)
     options = lower.LoweringOptions(
-        name="ring", in_place=in_place, out_of_place=not in_place, profile=limits.PORTABLE
+        name="ring", in_place=in_place, out_of_place=not in_place, target=limits.PORTABLE
     )
     root = ET.fromstring(write(lower.lower(wanted, solution.schedule, options)))
     assert (root.get("inplace"), root.get("outofplace")) == (("1", "0") if in_place else ("0", "1"))

@@ -85,27 +85,25 @@ class ChannelPlan:
     level: bool = False
 
 
-def messages(
-    problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target, slots: int
-) -> list[Message]:
+def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
     """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
 
-    Raises HetesynthError HS503 when the channels of ``profile`` do not suffice.
+    Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
     """
     tracks: dict[_Track, list[Transfer]] = {}
-    sum_steps = 1 if "rrc" in profile.ops else 2
+    sum_steps = 1 if "rrc" in target.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
-        most = min(plan.most.get(pair, profile.channels), profile.channels)
+        most = min(plan.most.get(pair, target.channels), target.channels)
         if pair in plan.even:
             slots_of = _dealt(transfers, plan.even[pair], sum_steps)
         else:
             slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
         for slot, carried in slots_of.items():
             tracks[pair, slot] = carried
-    channel = _channel_numbers(tracks, profile, level=plan.level)
+    channel = _channel_numbers(tracks, target, level=plan.level)
     unnumbered: list[_Loose] = []
     for (pair, slot), carried in tracks.items():
-        together = _together(pair, carried, plan, profile)
+        together = _together(pair, carried, plan, target)
         unnumbered.extend(_waves(pair, channel[pair, slot], together))
     return _numbered(unnumbered, slots)
 
@@ -119,19 +117,19 @@ def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[T
     return by_pair
 
 
-def steps_of(problem: Problem, schedule: Schedule, profile: Target) -> dict[Pair, int]:
+def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair, int]:
     """Steps of the receiver for all that each pair carries, chunk by chunk."""
-    sum_steps = 1 if "rrc" in profile.ops else 2
+    sum_steps = 1 if "rrc" in target.ops else 2
     return {
         pair: sum(sum_steps if t.reduce else 1 for t in transfers)
         for pair, transfers in transfers_by_pair(problem, schedule).items()
     }
 
 
-def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, profile: Target) -> dict[Pair, int]:
+def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
     """How many channels each pair uses for concurrent chunks (without those it has because it is cut in time)."""
     return {
-        pair: min(len(_tracks(transfers)[1]), plan.most.get(pair, profile.channels), profile.channels)
+        pair: min(len(_tracks(transfers)[1]), plan.most.get(pair, target.channels), target.channels)
         for pair, transfers in transfers_by_pair(problem, schedule).items()
     }
 
@@ -228,7 +226,7 @@ def _squeezed(
     }
 
 
-def _channel_numbers(tracks: Iterable[_Track], profile: Target, *, level: bool) -> dict[_Track, int]:
+def _channel_numbers(tracks: Iterable[_Track], target: Target, *, level: bool) -> dict[_Track, int]:
     """The lowest channel for each track that its pair does not use and that has room at both ends.
 
     ``level``: the first track of every pair has a channel where the peers of each rank are spread evenly.
@@ -237,19 +235,19 @@ def _channel_numbers(tracks: Iterable[_Track], profile: Target, *, level: bool) 
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)
     channel: dict[_Track, int] = {}
-    most = profile.max_peers_per_channel
+    most = target.max_peers_per_channel
     first = [track for track in sorted(tracks) if track[1] == (0, 0)] if level else []
     level_channel = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
     for pair, slot in sorted(tracks, key=lambda track: (track[1], track[0])):
         src, dst = pair
         levelled = level_channel.get((pair, slot))
-        for c in range(profile.channels) if levelled is None else (levelled,):
+        for c in range(target.channels) if levelled is None else (levelled,):
             if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
                 break
         else:
             raise HetesynthError(
-                f"ranks {src} and {dst} need more channels than {profile.channels}, the limit of target "
-                f"{profile.name}",
+                f"ranks {src} and {dst} need more channels than {target.channels}, the limit of target "
+                f"{target.name}",
                 code="HS503",
                 help="use fewer chunks per rank, or a schedule with fewer peers per rank",
             )
@@ -260,7 +258,7 @@ def _channel_numbers(tracks: Iterable[_Track], profile: Target, *, level: bool) 
     return channel
 
 
-def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: Target) -> list[list[Transfer]]:
+def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
     """Runs of transfers that travel as one message: single transfers unless the plan merges."""
     runs: list[list[Transfer]] = []
     for t in carried:
@@ -270,7 +268,7 @@ def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, profile: T
             and last
             and (pair, t.start) not in plan.apart
             and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
-            and len(last) < profile.max_count
+            and len(last) < target.max_count
             and not (plan.near and last[-1].chunk + 1 != t.chunk)
         ):
             last.append(t)

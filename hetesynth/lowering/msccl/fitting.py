@@ -218,27 +218,27 @@ class _Long(NamedTuple):
         return (self.block.recv_peer, self.rank) if self.block.recv_peer is not None else None
 
 
-def _more_channels(long: list[_Long], fit: Fit, profile: Target) -> Fit:
+def _more_channels(long: list[_Long], fit: Fit, target: Target) -> Fit:
     """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
-    before, channels = fit.channels.parts, profile.channels
+    before, channels = fit.channels.parts, target.channels
     parts, most, even = dict(before), dict(fit.channels.most), dict(fit.channels.even)
     for x in long:
         pair = x.pair
-        times = max(2, -(-x.steps // profile.max_steps))
+        times = max(2, -(-x.steps // target.max_steps))
         if pair is not None and fit.channels.even.get(pair, channels) < channels:
             even[pair] = fit.channels.even[pair] + 1
             continue
         if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
             raise HetesynthError(
-                f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {profile.name} allows "
-                f"{profile.max_steps}",
+                f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {target.name} allows "
+                f"{target.max_steps}",
                 code="HS502",
                 help=FEWER,
             )
         parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
         most[pair] = min(most.get(pair, channels), channels // parts[pair])
     return replace(fit, channels=replace(fit.channels, parts=parts, most=most, even=even)).noting(
-        f"transfers of some links were spread over more channels to stay within {profile.max_steps} steps"
+        f"transfers of some links were spread over more channels to stay within {target.max_steps} steps"
     )
 
 

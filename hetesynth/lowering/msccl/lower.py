@@ -53,7 +53,7 @@ class LoweringOptions:
     name: str
     in_place: bool = False
     out_of_place: bool = True
-    profile: Target = PORTABLE
+    target: Target = PORTABLE
     protocol: Protocol = "Simple"
     min_bytes: int = 0
     max_bytes: int = 0
@@ -86,14 +86,14 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
     """As ``lower``, with what was done to meet the limits."""
     _check(problem, options)
-    _check_peers(problem, schedule, options.profile)
+    _check_peers(problem, schedule, options.target)
     layout = Layout(problem.collective, options.in_place)
     policy = options.policy
-    job = Job(problem, schedule, layout, options.profile, options.protocol, options.passes, policy)
+    job = Job(problem, schedule, layout, options.target, options.protocol, options.passes, policy)
     settled = _settled(job) if len(schedule.transfers) > policy.max_kept_transfers else _kept(_Key(job))
     ordered = settled.ordered
     if options.throttling is not None:
-        ordered = with_throttling(settled.draft, ordered, options.throttling, options.profile)
+        ordered = with_throttling(settled.draft, ordered, options.throttling, options.target)
     assembled = settled.draft.assembly.assembled(ordered)
     return Lowered(
         _program(layout, assembled, options), settled.fit.notes, assembled.savings, assembled.critical_path
@@ -185,10 +185,10 @@ def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptio
     """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
     all dependences, and no limits: a real target may refuse it."""
     boundless = replace(
-        options.profile, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
+        options.target, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
         max_nodes=BOUNDLESS,
     )  # fmt: skip
-    return lower_with_notes(problem, schedule, replace(options, profile=boundless, passes=STRAIGHTFORWARD))
+    return lower_with_notes(problem, schedule, replace(options, target=boundless, passes=STRAIGHTFORWARD))
 
 
 def fits(program: Program, target: Target) -> bool:
@@ -222,5 +222,5 @@ def _program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Prog
 def _max_bytes(options: LoweringOptions) -> int:
     """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
     if not options.max_bytes:
-        return options.profile.open_max_bytes
-    return options.max_bytes + (not options.profile.max_bytes_inclusive)
+        return options.target.open_max_bytes
+    return options.max_bytes + (not options.target.max_bytes_inclusive)

@@ -61,19 +61,19 @@ Run = tuple[BufferSlice, BufferSlice, int]  # (from, to, how many chunks)
 _START: Key = (-1, 0, 0, 0, 0)
 
 
-def place(layout: Layout, messages: list[Message], profile: Target) -> Placement:
+def place(layout: Layout, messages: list[Message], target: Target) -> Placement:
     """The operations that carry out ``messages``.
 
     When ``fragmented`` is not empty, those messages must be taken apart and the placement repeated.
     """
-    return _Placer(layout, messages, profile).run()
+    return _Placer(layout, messages, target).run()
 
 
 class _Placer:
-    def __init__(self, layout: Layout, messages: list[Message], profile: Target) -> None:
+    def __init__(self, layout: Layout, messages: list[Message], target: Target) -> None:
         self.layout = layout
         self.messages = messages
-        self.max_count = profile.max_count
+        self.max_count = target.max_count
         self.chunks = len(layout.collective.chunks)
         self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
         self.scratch = [0] * layout.collective.ranks

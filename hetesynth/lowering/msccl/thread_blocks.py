@@ -83,7 +83,7 @@ class Connections:
 
 
 def thread_blocks(
-    connections: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, profile: Target
+    connections: Connections, partners: Mapping[Connection, Connection], plan: BlockPlan, target: Target
 ) -> list[Block]:
     """The thread blocks of one rank: connections by channel and peer, then the copies.
 
@@ -98,20 +98,20 @@ def thread_blocks(
     blocks += [Block(s[0], None, s[1], tuple(sent)) for s, sent in connections.sends.items() if s not in shared]
     blocks.sort(key=lambda b: (b.channel, _first(b.recv_peer), _first(b.send_peer)))
     if not plan.no_copy_block:
-        return [*blocks, *_copy_blocks(connections.copies, profile)]
-    return _with_copies(blocks, connections.copies, profile)
+        return [*blocks, *_copy_blocks(connections.copies, target)]
+    return _with_copies(blocks, connections.copies, target)
 
 
-def _copy_blocks(copies: list[int], profile: Target) -> Iterator[Block]:
-    for i in range(0, len(copies), profile.max_steps):
-        yield Block(None, None, 0, tuple(copies[i : i + profile.max_steps]))
+def _copy_blocks(copies: list[int], target: Target) -> Iterator[Block]:
+    for i in range(0, len(copies), target.max_steps):
+        yield Block(None, None, 0, tuple(copies[i : i + target.max_steps]))
 
 
-def _with_copies(blocks: list[Block], copies: list[int], profile: Target) -> list[Block]:
+def _with_copies(blocks: list[Block], copies: list[int], target: Target) -> list[Block]:
     """The copies put before the operations of the shortest thread blocks."""
     for i in copies:
         if not blocks:
-            return list(_copy_blocks(copies, profile))
+            return list(_copy_blocks(copies, target))
         at = min(range(len(blocks)), key=lambda b: (len(blocks[b].operations), b))
         shortest = blocks[at]
         operations = tuple(sorted((*shortest.operations, i)))
@@ -124,7 +124,7 @@ def partners(
     connections: Connections,
     forwarded: Counter[tuple[Connection, Connection]],
     plan: BlockPlan,
-    profile: Target,
+    target: Target,
 ) -> dict[Connection, Connection]:
     """The send connection that shares a thread block with each receive connection that shares one.
 
@@ -140,7 +140,7 @@ def partners(
         if r in partner or r in plan.alone:
             return
         for s in candidates:
-            if s in free[r[1]] and len(connections.receives[r]) + len(connections.sends[s]) <= profile.max_steps:
+            if s in free[r[1]] and len(connections.receives[r]) + len(connections.sends[s]) <= target.max_steps:
                 partner[r] = s
                 free[r[1]].remove(s)
                 return

@@ -21,13 +21,13 @@ _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
 _NOWHERE = (("i", -1), ("o", -1))
 
 
-def write_msccl_xml(program: Program, profile: Target = PORTABLE) -> bytes:
-    """The file for ``program``, with the spellings of ``profile``. Equal programs give equal bytes.
+def write_msccl_xml(program: Program, target: Target = PORTABLE) -> bytes:
+    """The file for ``program``, with the spellings of ``target``. Equal programs give equal bytes.
 
     Raises HetesynthError HS506 for a name the readers could misread.
     """
     stream = BytesIO()  # line by line: a large program has more lines than their bytes would take
-    for line in _algo(program, profile):
+    for line in _algo(program, target):
         stream.write(line.encode("ascii"))
         stream.write(b"\n")
     return stream.getvalue()
@@ -43,12 +43,12 @@ def check_name(name: str) -> None:
         )
 
 
-def _algo(program: Program, profile: Target) -> Iterator[str]:
+def _algo(program: Program, target: Target) -> Iterator[str]:
     check_name(program.name)
     used = max((tb.channel + 1 for gpu in program.gpus for tb in gpu.thread_blocks), default=1)
     if program.channels != used:
         raise InternalError(f"the program states {program.channels} channels and uses {used}")
-    coll = profile.reducescatter if program.collective == "reducescatter" else program.collective
+    coll = target.reducescatter if program.collective == "reducescatter" else program.collective
     attributes: dict[str, object] = {
         "name": program.name,
         "proto": program.protocol,
@@ -65,25 +65,25 @@ def _algo(program: Program, profile: Target) -> Iterator[str]:
         attributes["root"] = program.root
     yield f"<algo {_attributes(attributes)}>"
     for gpu in sorted(program.gpus, key=lambda gpu: gpu.rank):
-        yield from _gpu(gpu, profile)
+        yield from _gpu(gpu, target)
     yield "</algo>"
 
 
-def _gpu(gpu: GpuProgram, profile: Target) -> Iterator[str]:
+def _gpu(gpu: GpuProgram, target: Target) -> Iterator[str]:
     sizes = {"i_chunks": gpu.input_chunks, "o_chunks": gpu.output_chunks, "s_chunks": gpu.scratch_chunks}
     yield f"  <gpu {_attributes({'id': gpu.rank, **sizes})}>"
     for tb in gpu.thread_blocks:
-        yield from _thread_block(tb, profile)
+        yield from _thread_block(tb, target)
     yield "  </gpu>"
 
 
-def _thread_block(tb: ThreadBlock, profile: Target) -> Iterator[str]:
+def _thread_block(tb: ThreadBlock, target: Target) -> Iterator[str]:
     send = -1 if tb.send_peer is None else tb.send_peer
     recv = -1 if tb.recv_peer is None else tb.recv_peer
     yield f"    <tb {_attributes({'id': tb.id, 'send': send, 'recv': recv, 'chan': tb.channel})}>"
     for s, instruction in enumerate(tb.instructions):
-        if instruction.op not in profile.ops:
-            raise InternalError(f"target {profile.name} has no {instruction.op}")
+        if instruction.op not in target.ops:
+            raise InternalError(f"target {target.name} has no {instruction.op}")
         yield _step(s, instruction)
     yield "    </tb>"
 
