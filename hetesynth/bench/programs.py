@@ -95,7 +95,7 @@ def _size(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Siz
 
 def _plain_within(problem: Problem, schedule: Schedule, target: Target) -> Size | None:
     """The straightforward lowering that does no more than the limits of ``target`` ask for."""
-    return _size(problem, schedule, LoweringOptions("x", target=target, passes=STRAIGHTFORWARD))
+    return _size(problem, schedule, LoweringOptions("x", target=target, optimizations=STRAIGHTFORWARD))
 
 
 def page(cells: Sequence[Cell], left_out: Sequence[str]) -> str:

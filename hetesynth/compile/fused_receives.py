@@ -43,9 +43,9 @@ def lowering_variants(
     that they come first: which is quicker varies there, and they are a third fewer instructions where data is
     added.
     """
-    if not (options.target.ops > PLAIN_OPS and options.passes.fuse):
+    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
         return [LoweringVariant(options)]
-    plain = replace(options, passes=replace(options.passes, fuse=False))
+    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
     most = policy.compile.max_both_receives
     if len(schedule.transfers) > most:
         untimed = f"fused receives: past {most:,} transfers programs are not timed to choose"

@@ -40,7 +40,7 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
         options = LoweringOptions(
             "x", target=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
         )
-        variants = [options, replace(options, passes=replace(options.passes, fuse=False))]
+        variants = [options, replace(options, optimizations=replace(options.optimizations, fuse=False))]
         predictors = [
             ProgramPredictor(c.chunking.topology, lower(c.problem, c.solution.schedule, variant), target=TARGET)
             for variant in variants

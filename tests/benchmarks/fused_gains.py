@@ -38,7 +38,7 @@ def row(cluster: str, name: CollectiveName) -> list[str] | None:
     if not isinstance(found, Solution):
         return None
     topology, schedule = chunking.topology, found.schedule
-    plain = replace(OPTIONS, passes=replace(OPTIONS.passes, fuse=False))
+    plain = replace(OPTIONS, optimizations=replace(OPTIONS.optimizations, fuse=False))
     predictors = [
         ProgramPredictor(topology, lower(problem, schedule, options), target=OPTIONS.target)
         for options in (OPTIONS, plain)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetesynth.collectives.library import collective
 from hetesynth.lowering.msccl.channels import ChannelPlan, messages
-from hetesynth.lowering.msccl.edge_colouring import level_channels
+from hetesynth.lowering.msccl.edge_colouring import evenly_spread_channels
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
@@ -24,8 +24,8 @@ EDGES = st.sets(
 
 @given(EDGES.map(sorted), st.integers(1, 5))
 def test_every_channel_has_as_many_peers_of_each_rank(edges: list[tuple[int, int]], most: int) -> None:
-    channel = level_channels(edges, most)
-    assert channel == level_channels(edges, most) and len(channel) == len(edges)
+    channel = evenly_spread_channels(edges, most)
+    assert channel == evenly_spread_channels(edges, most) and len(channel) == len(edges)
     widest = max((*Counter(e[0] for e in edges).values(), *Counter(e[1] for e in edges).values()), default=0)
     number = 1
     while widest > number * most:
@@ -54,4 +54,4 @@ def thread_blocks_needed(plan: ChannelPlan) -> int:
 
 def test_ranks_with_as_many_peers_as_thread_blocks() -> None:
     assert thread_blocks_needed(ChannelPlan()) == 6
-    assert thread_blocks_needed(ChannelPlan(level=True)) == 5
+    assert thread_blocks_needed(ChannelPlan(spread_peers_evenly=True)) == 5

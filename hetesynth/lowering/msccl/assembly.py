@@ -1,7 +1,7 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
 In: a placement, and plans of thread blocks. Out: for each plan the thread blocks of every GPU (``Grouped``); with
-their dependences (``Ordered``); as instructions, with what each pass saved (``Assembled``). Order of the passes:
+their dependences (``Ordered``); as instructions, with what each optimization saved (``Assembled``). The stages:
 pairing, fusion, scratch, thread blocks, dependences, throttling. Each stage says how large the program is at
 least, so that a plan that cannot fit is given up early. Does not check limits.
 """
@@ -21,7 +21,7 @@ from hetesynth.lowering.msccl.dependences import (
     RankBlocks,
     Waits,
     all_waits,
-    one_order,
+    total_order,
     waits_without_local,
     written,
 )
@@ -47,7 +47,7 @@ Size = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
+class Optimizations:
     """Which optimizations the lowering makes.
 
     ``merge``: neighbouring chunks that share a channel in one tick are one message. ``share``: a send and a
@@ -61,14 +61,14 @@ class Passes:
     reduce: bool = True
 
 
-OPTIMIZED = Passes()
-STRAIGHTFORWARD = Passes(False, False, False, False)
+OPTIMIZED = Optimizations()
+STRAIGHTFORWARD = Optimizations(False, False, False, False)
 """One message a chunk, one thread block a connection, plain instructions, all dependences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a pass saved: ``count`` of ``what`` (such as ``steps``)."""
+    """What an optimization saved: ``count`` of ``what`` (such as ``steps``)."""
 
     by: str
     count: int
@@ -135,16 +135,16 @@ class Assembly:
         self,
         placement: Placement,
         carried: Sequence[Message],
-        passes: Passes,
+        optimizations: Optimizations,
         target: Target,
         slots: int,
         policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
         """``slots``: messages a connection holds."""
-        self.placement, self.carried, self.passes, self.target, self.slots, self.policy = (
-            placement, carried, passes, target, slots, policy,
+        self.placement, self.carried, self.optimizations, self.target, self.slots, self.policy = (
+            placement, carried, optimizations, target, slots, policy,
         )  # fmt: skip
-        self.ops = target.ops if passes.fuse else PLAIN_OPS
+        self.ops = target.ops if optimizations.fuse else PLAIN_OPS
 
     @cached_property
     def _traffic(self) -> Traffic:
@@ -162,7 +162,7 @@ class Assembly:
 
     @cached_property
     def _order(self) -> array[int]:
-        return one_order(self.placement.operations)
+        return total_order(self.placement.operations)
 
     def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
         """The operations in thread blocks; ``plans``: one a rank."""
@@ -193,10 +193,10 @@ class Assembly:
         """``grouped`` with its dependences."""
         every = [all_waits(rank) for rank in grouped.ranks]
         waits, dropped = every, 0
-        if self.passes.reduce:
+        if self.optimizations.reduce:
             waits = [waits_without_local(*each) for each in zip(grouped.ranks, every, strict=True)]
         graph = self._graph(grouped, waits)
-        if self.passes.reduce:
+        if self.optimizations.reduce:
             waits = graph.reduced(waits)
             dropped = sum(map(_count, every)) - sum(map(_count, waits))
         return Ordered(grouped, waits, critical_path(graph, grouped.ranks, self.slots), dropped)

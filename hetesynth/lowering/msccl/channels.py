@@ -8,7 +8,7 @@ the number of channels of a pair is the largest number of chunks the schedule ev
 at most C(u, v), and non-uniform (HeteCCL 5.3).
 
 The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
-line: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
+order: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
 most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
 why that excludes deadlock.
 """
@@ -22,16 +22,16 @@ from heapq import heapreplace
 from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.edge_colouring import level_channels
+from hetesynth.lowering.msccl.edge_colouring import evenly_spread_channels
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Pair = tuple[Rank, Rank]
-_Track = tuple[Pair, tuple[int, int]]  # (track, run in time) of a pair
+_TrackRun = tuple[int, int]  # (track of a pair, run in time on it); each has a channel of its own
 Key = tuple[int, int, int, int, int]
-"""A place in the one order of all instructions: tick, commits first, wave, sends first, message."""
+"""A place in the total order of all instructions: tick, commits first, wave, sends first, message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,22 @@ class Message:
 class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
-    ``most``: channels a pair may use for concurrent chunks (absent: as many as the target has). ``parts``: into
-    how many runs, each on channels of its own, the longest track of a pair is cut in time; the others into runs no
-    longer than those. ``merge``: neighbouring chunks that share a channel in a tick become one message; ``apart``:
-    (pair, tick) where that must not be done. ``near``: only chunks with adjacent numbers are taken as neighbours.
-    ``even``: instead of all that, over how many channels a pair's transfers are dealt out evenly. ``level``: the
-    peers of a rank are spread evenly over channels, not put on the lowest with room.
+    ``max_channels``: channels a pair may use for concurrent chunks (absent: as many as the target has).
+    ``runs_in_time``: into how many runs, each on channels of its own, the longest track of a pair is split in
+    time; the others into runs no longer than those. ``merge``: neighbouring chunks that share a channel in a tick
+    become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
+    adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
+    transfers of a pair are dealt out evenly. ``spread_peers_evenly``: the peers of a rank are spread evenly over
+    channels, not put on the lowest with room.
     """
 
-    most: Mapping[Pair, int] = field(default_factory=dict)
-    parts: Mapping[Pair, int] = field(default_factory=dict)
+    max_channels: Mapping[Pair, int] = field(default_factory=dict)
+    runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
     merge: bool = True
-    apart: frozenset[tuple[Pair, int]] = frozenset()
-    near: bool = False
-    even: Mapping[Pair, int] = field(default_factory=dict)
-    level: bool = False
+    unmerged: frozenset[tuple[Pair, int]] = frozenset()
+    adjacent_only: bool = False
+    dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
+    spread_peers_evenly: bool = False
 
 
 def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
@@ -90,21 +91,20 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
 
     Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
     """
-    tracks: dict[_Track, list[Transfer]] = {}
+    runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
     sum_steps = 1 if "rrc" in target.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
-        most = min(plan.most.get(pair, target.channels), target.channels)
-        if pair in plan.even:
-            slots_of = _dealt(transfers, plan.even[pair], sum_steps)
+        if pair in plan.dealt_evenly:
+            runs_of_pair = _dealt_evenly(transfers, plan.dealt_evenly[pair], sum_steps)
         else:
-            slots_of = _slots(transfers, most, plan.parts.get(pair, 1), sum_steps)
-        for slot, carried in slots_of.items():
-            tracks[pair, slot] = carried
-    channel = _channel_numbers(tracks, target, level=plan.level)
-    unnumbered: list[_Loose] = []
-    for (pair, slot), carried in tracks.items():
-        together = _together(pair, carried, plan, target)
-        unnumbered.extend(_waves(pair, channel[pair, slot], together))
+            channels = min(plan.max_channels.get(pair, target.channels), target.channels)
+            runs_of_pair = _runs(transfers, channels, plan.runs_in_time.get(pair, 1), sum_steps)
+        for run, carried in runs_of_pair.items():
+            runs[pair, run] = carried
+    channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
+    unnumbered: list[_UnnumberedMessage] = []
+    for (pair, run), carried in runs.items():
+        unnumbered.extend(_waves(pair, channel[pair, run], _grouped(pair, carried, plan, target)))
     return _numbered(unnumbered, slots)
 
 
@@ -127,14 +127,14 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
 
 
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
-    """How many channels each pair uses for concurrent chunks (without those it has because it is cut in time)."""
+    """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
     return {
-        pair: min(len(_tracks(transfers)[1]), plan.most.get(pair, target.channels), target.channels)
+        pair: min(len(_tracks(transfers)[1]), plan.max_channels.get(pair, target.channels), target.channels)
         for pair, transfers in transfers_by_pair(problem, schedule).items()
     }
 
 
-class _Loose(NamedTuple):
+class _UnnumberedMessage(NamedTuple):
     """A message whose wave and index are not settled; in the order of all."""
 
     start: int
@@ -142,7 +142,7 @@ class _Loose(NamedTuple):
     src: Rank
     dst: Rank
     channel: int
-    run: list[Transfer]
+    transfers: list[Transfer]
 
     @property
     def place(self) -> tuple[int, int, Rank, Rank, int]:
@@ -150,41 +150,42 @@ class _Loose(NamedTuple):
         return self[:5]
 
 
-def _slots(
-    transfers: list[Transfer], most: int, parts: int, sum_steps: int
-) -> dict[tuple[int, int], list[Transfer]]:
-    """The transfers of a pair by (track, run in time); transfers that overlap in time take distinct tracks.
+def _runs(
+    transfers: list[Transfer], channels: int, runs_in_time: int, sum_steps: int
+) -> dict[_TrackRun, list[Transfer]]:
+    """The transfers of a pair by track and run in time; transfers that overlap in time take distinct tracks.
 
     ``sum_steps``: steps of the receiver for a value that is added.
     """
     track_of, free_from = _tracks(transfers)
-    in_order = sorted(transfers, key=_who)
-    if len(free_from) > most:
-        track_of = _squeezed(in_order, track_of, most)
+    in_order = sorted(transfers, key=_transfer_key)
+    if len(free_from) > channels:
+        track_of = _on_fewer_tracks(in_order, track_of, channels)
     tracks: dict[int, list[Transfer]] = defaultdict(list)
     for t in in_order:
-        tracks[track_of[_who(t)]].append(t)
+        tracks[track_of[_transfer_key(t)]].append(t)
     steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in tracks.items()}
-    longest = -(-max(map(sum, steps.values()), default=0) // parts)
-    by_track: dict[tuple[int, int], list[Transfer]] = {}
+    longest = -(-max(map(sum, steps.values()), default=0) // runs_in_time)
+    runs: dict[_TrackRun, list[Transfer]] = {}
     for track in sorted(tracks):
-        for part, run in enumerate(_cut(tracks[track], steps[track], longest)):
-            by_track[track, part] = run
-    return by_track
+        for number, carried in enumerate(_split(tracks[track], steps[track], longest)):
+            runs[track, number] = carried
+    return runs
 
 
-def _dealt(transfers: list[Transfer], number: int, sum_steps: int) -> dict[tuple[int, int], list[Transfer]]:
-    """The transfers of a pair by (track, 0): each goes to the track with the fewest steps so far."""
+def _dealt_evenly(transfers: list[Transfer], number: int, sum_steps: int) -> dict[_TrackRun, list[Transfer]]:
+    """The transfers of a pair on ``number`` tracks of one run each: each goes to the track with the fewest steps
+    so far."""
     tracks: list[list[Transfer]] = [[] for _ in range(number)]
     steps = [(0, track) for track in range(number)]
-    for t in sorted(transfers, key=_who):
+    for t in sorted(transfers, key=_transfer_key):
         steps_so_far, track = steps[0]
         tracks[track].append(t)
         heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), track))
     return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
 
 
-def _cut(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
+def _split(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
     """As few runs in time as can be ``longest`` steps each, of about equal length."""
     whole = sum(steps)
     number = -(-whole // longest)
@@ -204,45 +205,47 @@ def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int],
     for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
         track = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
         free_from[track : track + 1] = [t.end]
-        track_of[_who(t)] = track
+        track_of[_transfer_key(t)] = track
     return track_of, free_from
 
 
-def _who(t: Transfer) -> tuple[int, int, int]:
+def _transfer_key(t: Transfer) -> tuple[int, int, int]:
     return t.start, t.chunk, t.link
 
 
-def _squeezed(
-    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], most: int
+def _on_fewer_tracks(
+    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], tracks: int
 ) -> dict[tuple[int, int, int], int]:
-    """Tracks 0 to most-1 only; transfers that start together and have to share do so with their neighbours."""
-    together: dict[int, list[Transfer]] = defaultdict(list)
+    """Tracks 0 to tracks-1 only; transfers that start together and have to share do so with their neighbours."""
+    by_start: dict[int, list[Transfer]] = defaultdict(list)
     for t in transfers:
-        together[t.start].append(t)
+        by_start[t.start].append(t)
     return {
-        _who(t): i * most // len(group) if len(group) > most else track_of[_who(t)] % most
-        for group in together.values()
+        _transfer_key(t): i * tracks // len(group) if len(group) > tracks else track_of[_transfer_key(t)] % tracks
+        for group in by_start.values()
         for i, t in enumerate(group)
     }
 
 
-def _channel_numbers(tracks: Iterable[_Track], target: Target, *, level: bool) -> dict[_Track, int]:
-    """The lowest channel for each track that its pair does not use and that has room at both ends.
+def _channel_numbers(
+    runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
+) -> dict[tuple[Pair, _TrackRun], int]:
+    """The lowest channel for each run that its pair does not use and that has room at both ends.
 
-    ``level``: the first track of every pair has a channel where the peers of each rank are spread evenly.
+    ``evenly``: the first run of every pair has a channel where the peers of each rank are spread evenly.
     """
     sending: dict[tuple[Rank, int], int] = defaultdict(int)
     receiving: dict[tuple[Rank, int], int] = defaultdict(int)
     used: dict[Pair, set[int]] = defaultdict(set)
-    channel: dict[_Track, int] = {}
-    most = target.max_peers_per_channel
-    first = [track for track in sorted(tracks) if track[1] == (0, 0)] if level else []
-    level_channel = dict(zip(first, level_channels([pair for pair, _ in first], most), strict=True))
-    for pair, slot in sorted(tracks, key=lambda track: (track[1], track[0])):
+    channel: dict[tuple[Pair, _TrackRun], int] = {}
+    max_peers = target.max_peers_per_channel
+    first = [pair for pair, run in sorted(runs) if run == (0, 0)] if evenly else []
+    even_channel = dict(zip(first, evenly_spread_channels(first, max_peers), strict=True))
+    for pair, run in sorted(runs, key=lambda pair_run: (pair_run[1], pair_run[0])):
         src, dst = pair
-        levelled = level_channel.get((pair, slot))
-        for c in range(target.channels) if levelled is None else (levelled,):
-            if c not in used[pair] and sending[src, c] < most and receiving[dst, c] < most:
+        even = even_channel.get(pair) if run == (0, 0) else None
+        for c in range(target.channels) if even is None else (even,):
+            if c not in used[pair] and sending[src, c] < max_peers and receiving[dst, c] < max_peers:
                 break
         else:
             raise HetesynthError(
@@ -254,55 +257,55 @@ def _channel_numbers(tracks: Iterable[_Track], target: Target, *, level: bool) -
         used[pair].add(c)
         sending[src, c] += 1
         receiving[dst, c] += 1
-        channel[pair, slot] = c
+        channel[pair, run] = c
     return channel
 
 
-def _together(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
-    """Runs of transfers that travel as one message: single transfers unless the plan merges."""
-    runs: list[list[Transfer]] = []
+def _grouped(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
+    """The transfers that travel as one message each: single ones unless the plan merges."""
+    groups: list[list[Transfer]] = []
     for t in carried:
-        last = runs[-1] if runs else []
+        last = groups[-1] if groups else []
         if (
             plan.merge
             and last
-            and (pair, t.start) not in plan.apart
+            and (pair, t.start) not in plan.unmerged
             and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
             and len(last) < target.max_count
-            and not (plan.near and last[-1].chunk + 1 != t.chunk)
+            and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
         ):
             last.append(t)
         else:
-            runs.append([t])
-    return runs
+            groups.append([t])
+    return groups
 
 
-def _waves(pair: Pair, channel: int, runs: list[list[Transfer]]) -> Iterator[_Loose]:
-    """One message a run; runs of one tick take one wave after the other."""
+def _waves(pair: Pair, channel: int, groups: list[list[Transfer]]) -> Iterator[_UnnumberedMessage]:
+    """One message a group; groups of one tick take one wave after the other."""
     wave: dict[int, int] = defaultdict(int)
-    for run in runs:
-        start = run[0].start
-        yield _Loose(start, wave[start], *pair, channel, run)
+    for group in groups:
+        start = group[0].start
+        yield _UnnumberedMessage(start, wave[start], *pair, channel, group)
         wave[start] += 1
 
 
-def _numbered(unnumbered: list[_Loose], slots: int) -> list[Message]:
+def _numbered(unnumbered: list[_UnnumberedMessage], slots: int) -> list[Message]:
     """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
     unnumbered = sorted(unnumbered, key=lambda m: m.place)
-    widest: dict[int, int] = defaultdict(int)
+    waves: dict[int, int] = defaultdict(int)
     for m in unnumbered:
-        widest[m.start] = max(widest[m.start], m.wave + 1)
-    long = [i for i, m in enumerate(unnumbered) if len(m.run) > slots]
+        waves[m.start] = max(waves[m.start], m.wave + 1)
+    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
     for i in long:
         m = unnumbered[i]
-        unnumbered[i] = m._replace(wave=widest[m.start])
-        widest[m.start] += 1
+        unnumbered[i] = m._replace(wave=waves[m.start])
+        waves[m.start] += 1
     if long:
         unnumbered.sort(key=lambda m: m.place)
     return [_message(i, m) for i, m in enumerate(unnumbered)]
 
 
-def _message(index: int, m: _Loose) -> Message:
-    first = m.run[0]
-    chunks = tuple(t.chunk for t in m.run)
+def _message(index: int, m: _UnnumberedMessage) -> Message:
+    first = m.transfers[0]
+    chunks = tuple(t.chunk for t in m.transfers)
     return Message(index, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce)

@@ -15,16 +15,16 @@ from collections.abc import Sequence
 
 from hetesynth.lowering.msccl.dependences import HappensBefore, RankBlocks
 
-_Line = tuple[int, int, int]  # (source, destination, channel)
+Connection = tuple[int, int, int]  # (source, destination, channel)
 
 
 def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int) -> int:
     """The length in chunk times; 0 for a program without operations."""
     operations = [op for rank in ranks for op in rank.operations]
     begun, ended = array("q", [0]) * len(operations), array("q", [0]) * len(operations)
-    received: dict[_Line, list[int]] = defaultdict(list)  # when each message was received
-    sent: dict[_Line, int] = defaultdict(int)
-    for g in graph.line:
+    received: dict[Connection, list[int]] = defaultdict(list)  # when each message was received
+    sent: dict[Connection, int] = defaultdict(int)
+    for g in graph.total_order:
         op, before, sender = operations[g], graph.previous[g], graph.sender[g]
         start = ended[before] if before >= 0 else 0
         for p in graph.waits[g]:
@@ -33,10 +33,10 @@ def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int)
             start = max(start, begun[sender] + 1)
         out = op.message if op.op == "s" else op.forwards
         if out is not None:
-            line = (out.src, out.dst, out.channel)
-            if sent[line] >= slots:
-                start = max(start, received[line][sent[line] - slots])
-            sent[line] += 1
+            connection = (out.src, out.dst, out.channel)
+            if sent[connection] >= slots:
+                start = max(start, received[connection][sent[connection] - slots])
+            sent[connection] += 1
         begun[g] = start
         ended[g] = start + op.count
         if sender >= 0 and op.message is not None:

@@ -1,6 +1,6 @@
 """Thread blocks -> instructions with dependences.
 
-In: the operations of every rank in the one order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
+In: the operations of every rank in the total order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
 make every execution equal to that order on every cell: a read waits for the last write (RAW), a write for the
 last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL eq. 8).
 Knows nothing of the schedule.
@@ -96,14 +96,14 @@ def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
         yield before
 
 
-def one_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
-    """The operations of all ranks, counted through, in the one order."""
+def total_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
+    """The operations of all ranks, counted through, in the total order."""
     keys = [op.key for operations in ranks for op in operations]
     return array("i", sorted(range(len(keys)), key=keys.__getitem__))
 
 
 class HappensBefore:
-    """The operations of all ranks as one graph, numbered in the one order.
+    """The operations of all ranks as one graph, numbered in the total order.
 
     Edges: the operation before in the same thread block, the dependences, the send of a message before its
     receive.
@@ -116,15 +116,15 @@ class HappensBefore:
         order: array[int] | None = None,
         policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
-        """``order``: ``one_order`` where that is known. ``policy``: how far ``implied`` looks."""
+        """``order``: ``total_order`` where that is known. ``policy``: how far ``implied`` looks."""
         self.first = [0]
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
-        self.line = one_order([rank.operations for rank in ranks]) if order is None else order
-        number = len(self.line)
+        self.total_order = total_order([rank.operations for rank in ranks]) if order is None else order
+        number = len(self.total_order)
         self.max_visited = policy.max_visited if number <= policy.large_from else policy.max_visited_large
         self.place = array("i", [0]) * number
-        for place, g in enumerate(self.line):
+        for place, g in enumerate(self.total_order):
             self.place[g] = place
         self.previous = array("i", [-1]) * number
         self.sender = array("i", [-1]) * number
@@ -152,7 +152,7 @@ class HappensBefore:
     def implied(self, g: int) -> set[int]:
         """The dependences of ``g`` that another path leads to."""
         named = set(self.waits[g])
-        earliest = min((self.place[j] for j in named), default=len(self.line))
+        earliest = min((self.place[j] for j in named), default=len(self.total_order))
         stack = [q for p in self.before(g) for q in self.before(p)]
         seen: set[int] = set()
         while stack:

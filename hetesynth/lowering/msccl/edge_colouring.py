@@ -1,4 +1,4 @@
-"""Connections -> channels, level: of every rank's connections each channel gets the same number, give or take one.
+"""Connections -> channels, spread evenly: of every rank's connections each channel gets as many, or one more.
 
 In: (source, destination) of each connection, no two alike, and how many peers a channel takes. Out: a channel for
 each. Taking the lowest channel with room, one after the other, strands ranks that have nearly as many peers as
@@ -19,11 +19,11 @@ from hetesynth.model.topology import Rank
 Edge = tuple[Rank, Rank]
 
 
-def level_channels(edges: Sequence[Edge], most: int) -> list[int]:
-    """The channel of every edge; on each a rank sends to, and receives from, at most ``most`` others."""
+def evenly_spread_channels(edges: Sequence[Edge], max_peers: int) -> list[int]:
+    """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others."""
     channel = [0] * len(edges)
     parts = [list(range(len(edges)))]
-    while max((_degree(edges, part) for part in parts), default=0) > most:
+    while max((_degree(edges, part) for part in parts), default=0) > max_peers:
         parts = [half for part in parts for half in _halves(edges, part)]
     for number, part in enumerate(parts):
         for e in part:

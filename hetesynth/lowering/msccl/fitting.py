@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.msccl.assembly import Assembly, Grouped, Ordered, Passes
+from hetesynth.lowering.msccl.assembly import Assembly, Grouped, Optimizations, Ordered
 from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
 from hetesynth.lowering.msccl.placement import Placement, place
 from hetesynth.lowering.msccl.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
@@ -44,7 +44,7 @@ class Fit:
     channels: ChannelPlan = field(default_factory=ChannelPlan)
     alone: frozenset[tuple[Rank, Connection]] = frozenset()
     no_copy_block: frozenset[Rank] = frozenset()
-    spread: bool = True  # whether transfers may still be cut in time to spread over channels
+    split_in_time: bool = True  # whether tracks may still be split in time to spread over channels
     notes: tuple[str, ...] = ()
 
     def noting(self, note: str) -> Fit:
@@ -61,7 +61,7 @@ class Job:
     layout: Layout
     target: Target
     protocol: Protocol
-    passes: Passes
+    optimizations: Optimizations
     policy: LoweringPolicy = DEFAULT.lowering
 
     @property
@@ -107,7 +107,7 @@ class Draft:
         """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
         carried = messages(job.problem, job.schedule, fit.channels, job.target, job.slots)
         placement = place(job.layout, carried, job.target)
-        assembly = Assembly(placement, carried, job.passes, job.target, job.slots, job.policy)
+        assembly = Assembly(placement, carried, job.optimizations, job.target, job.slots, job.policy)
         if placement.fragmented:
             return cls(carried, placement, assembly)
         grouped = assembly.grouped(_plans(job, fit, "all"))
@@ -123,7 +123,7 @@ def _plans(job: Job, fit: Fit, sharing: Sharing) -> list[BlockPlan]:
     alone: dict[Rank, set[Connection]] = defaultdict(set)
     for rank, connection in fit.alone:
         alone[rank].add(connection)
-    used: Sharing = sharing if job.passes.share else "none"
+    used: Sharing = sharing if job.optimizations.share else "none"
     ranks = range(job.problem.ranks)
     return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, used) for rank in ranks]
 
@@ -136,7 +136,9 @@ def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
     if draft.ordered is None:
         raise InternalError("a draft without dependences does not fit")
     shortest = draft.ordered
-    few = job.passes.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
+    few = (
+        job.optimizations.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
+    )
     seen = [shortest.grouped]
     for sharing in SHARINGS[1:] if few else ():
         grouped = draft.assembly.grouped(_plans(job, fit, sharing))
@@ -169,8 +171,8 @@ def within(steps: Lengths, target: Target) -> bool:
 def refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
     if draft.fragmented:
-        apart = {((m.src, m.dst), m.start) for m in draft.fragmented}
-        return replace(fit, channels=replace(fit.channels, apart=fit.channels.apart | apart))
+        fragmented = {((m.src, m.dst), m.start) for m in draft.fragmented}
+        return replace(fit, channels=replace(fit.channels, unmerged=fit.channels.unmerged | fragmented))
     for limit in (_fewer_thread_blocks, _fewer_steps):
         better = limit(job, draft, fit)
         if better is not None:
@@ -219,25 +221,27 @@ class _Long(NamedTuple):
 
 
 def _more_channels(long: list[_Long], fit: Fit, target: Target) -> Fit:
-    """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
-    before, channels = fit.channels.parts, target.channels
-    parts, most, even = dict(before), dict(fit.channels.most), dict(fit.channels.even)
+    """The transfers of the pairs of these thread blocks split into more runs, each on channels of its own."""
+    before, channels = fit.channels.runs_in_time, target.channels
+    runs_in_time, max_channels = dict(before), dict(fit.channels.max_channels)
+    dealt_evenly = dict(fit.channels.dealt_evenly)
     for x in long:
         pair = x.pair
         times = max(2, -(-x.steps // target.max_steps))
-        if pair is not None and fit.channels.even.get(pair, channels) < channels:
-            even[pair] = fit.channels.even[pair] + 1
+        if pair is not None and fit.channels.dealt_evenly.get(pair, channels) < channels:
+            dealt_evenly[pair] = fit.channels.dealt_evenly[pair] + 1
             continue
-        if pair is None or not fit.spread or before.get(pair, 1) * times > channels:
+        if pair is None or not fit.split_in_time or before.get(pair, 1) * times > channels:
             raise HetesynthError(
                 f"rank {x.rank}, thread block {x.number} needs {x.steps} steps; target {target.name} allows "
                 f"{target.max_steps}",
                 code="HS502",
                 help=FEWER,
             )
-        parts[pair] = max(parts.get(pair, 1), before.get(pair, 1) * times)
-        most[pair] = min(most.get(pair, channels), channels // parts[pair])
-    return replace(fit, channels=replace(fit.channels, parts=parts, most=most, even=even)).noting(
+        runs_in_time[pair] = max(runs_in_time.get(pair, 1), before.get(pair, 1) * times)
+        max_channels[pair] = min(max_channels.get(pair, channels), channels // runs_in_time[pair])
+    plan = replace(fit.channels, runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly)
+    return replace(fit, channels=plan).noting(
         f"transfers of some links were spread over more channels to stay within {target.max_steps} steps"
     )
 
@@ -248,9 +252,9 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
     if not crowded:
         return None
-    narrower = _dealt_out(job, draft, crowded) if fit.channels.near else {}
+    narrower = _dealt_out(job, draft, crowded) if fit.channels.adjacent_only else {}
     if narrower:
-        plan = replace(fit.channels, even={**fit.channels.even, **narrower})
+        plan = replace(fit.channels, dealt_evenly={**fit.channels.dealt_evenly, **narrower})
         return replace(fit, channels=plan).noting(
             f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
         )
@@ -259,18 +263,18 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     widest = max(touching.values(), default=1)
     if widest > 1:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
-        plan = replace(fit.channels, most={**fit.channels.most, **narrower})
+        plan = replace(fit.channels, max_channels={**fit.channels.max_channels, **narrower})
         return replace(fit, channels=plan).noting(
             f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
         )
-    if fit.channels.parts:
-        return replace(fit, channels=replace(fit.channels, parts={}), spread=False)
+    if fit.channels.runs_in_time:
+        return replace(fit, channels=replace(fit.channels, runs_in_time={}), split_in_time=False)
     if crowded - fit.no_copy_block:
         return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
             f"own blocks are copied by thread blocks that also send, to stay within {limit}"
         )
-    if not fit.channels.level:
-        return replace(fit, channels=replace(fit.channels, level=True))
+    if not fit.channels.spread_peers_evenly:
+        return replace(fit, channels=replace(fit.channels, spread_peers_evenly=True))
     rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
     raise too_many_blocks(rank, len(draft.steps[rank]), job.target)
 

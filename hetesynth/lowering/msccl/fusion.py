@@ -1,7 +1,7 @@
 """Receives that add or forward at once: receive-reduce-copy, receive-copy-send, receive-reduce-send and
 receive-reduce-copy-send, where the target has them.
 
-In: the operations of one rank in the one order, and which send connection shares a thread block with which
+In: the operations of one rank in the total order, and which send connection shares a thread block with which
 receive connection. Out: the operations with additions and sends moved up into the receive they belong to.
 Knows nothing of thread blocks beyond that pairing, and nothing of dependences.
 
@@ -50,14 +50,14 @@ class Traffic:
         self._position: dict[int, int] = {}
         self._connection: dict[tuple[Rank, Rank, int], list[Message]] = defaultdict(list)
         for m in messages:
-            line = self._connection[m.src, m.dst, m.channel]
-            self._position[m.index] = len(line)
-            line.append(m)
+            on_connection = self._connection[m.src, m.dst, m.channel]
+            self._position[m.index] = len(on_connection)
+            on_connection.append(m)
 
     def earlier(self, m: Message) -> Iterable[Message]:
         """The messages before ``m`` on its connection, the last one first."""
-        line = self._connection[m.src, m.dst, m.channel]
-        return reversed(line[: self._position[m.index]])
+        on_connection = self._connection[m.src, m.dst, m.channel]
+        return reversed(on_connection[: self._position[m.index]])
 
     def room(self, m: Message, key: Key) -> bool:
         """Whether ``m`` fits the FIFO when it is sent at ``key``."""
@@ -220,9 +220,9 @@ class _Fuser:
     def _between(self, accesses: dict[Cell, list[int]], cells: Iterable[Cell], i: int, j: int) -> bool:
         """Whether an operation after ``i`` and before ``j`` makes such an access to one of the cells."""
         for cell in cells:
-            line = accesses.get(cell, ())
-            at = bisect_right(line, i)
-            if at < len(line) and line[at] < j:
+            accessing = accesses.get(cell, ())
+            at = bisect_right(accessing, i)
+            if at < len(accessing) and accessing[at] < j:
                 return True
         return False
 

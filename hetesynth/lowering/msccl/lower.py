@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.layout import Layout, in_place_supported
-from hetesynth.lowering.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Ordered, Passes, Saving
+from hetesynth.lowering.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Optimizations, Ordered, Saving
 from hetesynth.lowering.msccl.channels import ChannelPlan
 from hetesynth.lowering.msccl.fitting import (
     Draft,
@@ -57,7 +57,7 @@ class LoweringOptions:
     protocol: Protocol = "Simple"
     min_bytes: int = 0
     max_bytes: int = 0
-    passes: Passes = OPTIMIZED
+    optimizations: Optimizations = OPTIMIZED
     servers: tuple[str, ...] = ()
     throttling: Throttling | None = None
     policy: LoweringPolicy = DEFAULT.lowering
@@ -66,7 +66,7 @@ class LoweringOptions:
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); what each
-    pass saved; and the critical path in chunk times."""
+    optimization saved; and the critical path in chunk times."""
 
     program: Program
     notes: tuple[str, ...]
@@ -89,7 +89,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     _check_peers(problem, schedule, options.target)
     layout = Layout(problem.collective, options.in_place)
     policy = options.policy
-    job = Job(problem, schedule, layout, options.target, options.protocol, options.passes, policy)
+    job = Job(problem, schedule, layout, options.target, options.protocol, options.optimizations, policy)
     settled = _settled(job) if len(schedule.transfers) > policy.max_kept_transfers else _kept(_Key(job))
     ordered = settled.ordered
     if options.throttling is not None:
@@ -123,7 +123,7 @@ class _Key:
             t.max_count,
             t.max_nodes,
         )
-        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.passes, job.slots, job.policy)
+        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.optimizations, job.slots, job.policy)
         self._facts = (*of, *limits)
 
     def __eq__(self, other: object) -> bool:
@@ -143,7 +143,7 @@ def _kept(key: _Key) -> _Settled:
 def _settled(job: Job) -> _Settled:
     attempts = job.policy.max_attempts
     large = len(job.schedule.transfers) > job.policy.adjacent_chunks_from
-    fit = Fit(ChannelPlan(merge=job.passes.merge, near=large))
+    fit = Fit(ChannelPlan(merge=job.optimizations.merge, adjacent_only=large))
     for _ in range(attempts):
         draft = Draft.of(job, fit)
         better = refined(job, draft, fit)
@@ -188,7 +188,7 @@ def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptio
         options.target, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
         max_nodes=BOUNDLESS,
     )  # fmt: skip
-    return lower_with_notes(problem, schedule, replace(options, target=boundless, passes=STRAIGHTFORWARD))
+    return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
 
 
 def fits(program: Program, target: Target) -> bool:

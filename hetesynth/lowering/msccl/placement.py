@@ -1,7 +1,7 @@
 """Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
 copies the receiver makes.
 
-In: messages and a layout. Out: the operations of every rank in the one order (see ``channels``), and scratch
+In: messages and a layout. Out: the operations of every rank in the total order (see ``channels``), and scratch
 sizes. Knows nothing of thread blocks and dependences: it says which memory every operation touches, and the
 order says what it must find there.
 
@@ -33,7 +33,7 @@ class Operation:
 
     ``message``: the message it sends, receives or adds; None for own-block copies.
     ``src`` and ``dst`` are mirrored for a send and its receive, so the cells tell what this rank touches.
-    ``key``: its place in the one order. ``forwards``: the message that a receive sends on at once.
+    ``key``: its place in the total order. ``forwards``: the message that a receive sends on at once.
     """
 
     op: Op
@@ -80,7 +80,7 @@ class _Placer:
         self.fragmented: list[Message] = []
         self.held: dict[RankChunk, BufferSlice] = {}
         self.homes: dict[RankChunk, BufferSlice] = {}
-        self.free_slots: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
+        self.free_scratch: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
         self.landings: dict[int, list[BufferSlice]] = {}
         self.sent: dict[int, list[BufferSlice]] = {}
         self.later: dict[int, Key] = {}
@@ -164,9 +164,9 @@ class _Placer:
         """Choose where the message lands, and write down the send, which has to repeat it, and the receive."""
         landings = [self._landing(m, k) for k in m.chunks]
         waiting = [i for i, place in enumerate(landings) if place is None]
-        slots = self._slots(m, len(waiting)) if waiting else []
-        for i, slot in zip(waiting, slots, strict=True):
-            landings[i] = slot
+        scratch = self._scratch_of_arrivals(m, len(waiting)) if waiting else []
+        for i, chunk in zip(waiting, scratch, strict=True):
+            landings[i] = chunk
         destinations = [place for place in landings if place is not None]
         self.landings[m.index] = destinations
         sources = self.sent.pop(m.index)
@@ -252,18 +252,18 @@ class _Placer:
             self.homes[at] = self._scratch(rank, 1)[0]
         return self.homes[at]
 
-    def _slots(self, m: Message, count: int) -> list[BufferSlice]:
+    def _scratch_of_arrivals(self, m: Message, count: int) -> list[BufferSlice]:
         """Scratch chunks for arrivals; a connection takes again those whose additions are done."""
-        free = self.free_slots[m.dst, m.src, m.channel]
+        free = self.free_scratch[m.dst, m.src, m.channel]
         if m.reduce and count == 1 and free:
             return [free.pop()]
         return self._scratch(m.dst, count)
 
     def _give_back(self, m: Message) -> None:
-        """A message of one chunk whose slot has been added is done with the slot."""
+        """A message of one chunk that was added is done with its scratch chunk."""
         landed = self.landings[m.index]
         if len(landed) == 1 and landed[0].buffer == "s" and landed[0] != self._home(m.dst, m.chunks[0]):
-            self.free_slots[m.dst, m.src, m.channel].append(landed[0])
+            self.free_scratch[m.dst, m.src, m.channel].append(landed[0])
 
     def _scratch(self, rank: Rank, count: int) -> list[BufferSlice]:
         offset = self.scratch[rank]

@@ -1,20 +1,20 @@
 """Operations of a rank -> thread blocks.
 
-In: the operations of one rank in the one order, and what to keep apart. Out: thread blocks, each a list of
+In: the operations of one rank in the total order, and what to keep apart. Out: thread blocks, each a list of
 operations in that order. Knows nothing of dependences.
 
 A thread block serves one send connection, one receive connection of the same channel, or both; additions and
 late copies run where their message was received. Own-block copies have a thread block of their own. How many
 connections share is a choice (``Sharing``): a shared thread block does one thing at a time, two do both at once.
 
-No deadlock. Let the one order put every instruction of every GPU in line (``channels``). Thread blocks run
+No deadlock. The total order holds every instruction of every GPU (``channels``). Thread blocks run
 their instructions in that order, dependences point backwards in it, and a receive comes after its send. A send
 has room: on its connection, every earlier message was received before this wave began, and the message itself
 fits the FIFO - or, where it does not, it is alone in its wave, so nothing stands between it and its receive and
-the two run together. A send that was fused into a receive stands earlier in the line, at that receive; there it
+the two run together. A send that was fused into a receive stands earlier in it, at that receive; there it
 was made sure that all messages of its connection under way, itself included, fit the FIFO in chunks
-(``fusion``), and receives keep their places. Hence the first unfinished instruction of the line can always go
-on. Repeating the whole program for large buffers only puts copies of the line one after the other.
+(``fusion``), and receives keep their places. Hence the first unfinished instruction of the order can always go
+on. Repeating the whole program for large buffers only puts copies of the order one after the other.
 """
 
 from __future__ import annotations
@@ -92,10 +92,11 @@ def thread_blocks(
     shared = set(partners.values())
     blocks = []
     for r, received in connections.receives.items():
-        mate = partners.get(r)
-        joined = tuple(sorted({*received, *(connections.sends[mate] if mate else ())}))
-        blocks.append(Block(mate[0] if mate else None, r[0], r[1], joined))
-    blocks += [Block(s[0], None, s[1], tuple(sent)) for s, sent in connections.sends.items() if s not in shared]
+        send_connection = partners.get(r)
+        sent = connections.sends[send_connection] if send_connection else ()
+        joined = tuple(sorted({*received, *sent}))
+        blocks.append(Block(send_connection[0] if send_connection else None, r[0], r[1], joined))
+    blocks += [Block(s[0], None, s[1], tuple(ops)) for s, ops in connections.sends.items() if s not in shared]
     blocks.sort(key=lambda b: (b.channel, _first(b.recv_peer), _first(b.send_peer)))
     if not plan.no_copy_block:
         return [*blocks, *_copy_blocks(connections.copies, target)]

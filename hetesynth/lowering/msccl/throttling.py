@@ -7,7 +7,7 @@ schedule simulated in the order of its steps says when each transfer has the wir
 the one operation of its GPU that ends last before the send ought to begin. That is one dependence a send, and
 never more steps than the target allows.
 
-No deadlock: such a dependence points backwards in the one order of all instructions (``thread_blocks``), as every
+No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
 other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-throttling.md).
 """
 
