@@ -116,7 +116,7 @@ def pool(
     """
     target = timed_target(request) if programs else None
     budget = budget or request.budget
-    budget = replace(budget, cuts=budget.cuts.inside())
+    budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     policy, deadline = request.policy.autotune, budget.deadline()
     runs = _TuningRuns(topology, request, target, progress, decisions or Decisions())
     runs.all(sample_sizes(sizes, policy), budget, deadline)
@@ -128,8 +128,8 @@ def pool(
     if target is not None and not interrupted:
         members = _MemberTiming(topology, request, target, sizes).timed(members, deadline)
     seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
-    cut_short = interrupted or bool(budget.cuts)
-    ending = combined(runs.endings, interrupted=interrupted, cut=cut_short)
+    cut_short = interrupted or bool(budget.clock_decisions)
+    ending = combined(runs.endings, interrupted=interrupted, cut_short=cut_short)
     return Pool(tuple(sizes), runs.bounds, tuple(members), cut_short, seconds, interrupted, ending)
 
 
@@ -154,7 +154,7 @@ class _TuningRuns:
         for number, size in enumerate(sizes):
             left = deadline.left()
             seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
-            share = Budget(seconds, budget.seed, cuts=budget.cuts.inside(f"{size} bytes"))
+            share = Budget(seconds, budget.seed, clock_decisions=budget.clock_decisions.inside(f"{size} bytes"))
             try:
                 run, ranked = self._one(size, share)
             except HetesynthError as error:

@@ -24,7 +24,7 @@ from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_s
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality, rechecked_bounds
 from hetesynth.errors import HetesynthError
-from hetesynth.model.deadline import Cuts, Deadline, now
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
@@ -97,14 +97,16 @@ def tune(
     """
     demand_several_ranks(topology)
     budget = budget or request.budget
-    cuts = budget.cuts.inside()
-    deadline = replace(budget, cuts=cuts).deadline()
+    clock_decisions = budget.clock_decisions.inside()
+    deadline = replace(budget, clock_decisions=clock_decisions).deadline()
     factory = ProblemFactory(topology, request)
     root = factory.root
     _demand_paths(factory)
     bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    run = _TuningRun(factory, specs, bounds, budget.seed, progress, cuts, deadline, decisions or Decisions())
+    run = _TuningRun(
+        factory, specs, bounds, budget.seed, progress, clock_decisions, deadline, decisions or Decisions()
+    )
     try:
         run.all(programs)
     except KeyboardInterrupt:
@@ -115,10 +117,10 @@ def tune(
         alone = request.strategy != "auto" and run.refusals
         raise HetesynthError(
             (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
-            + (" in the time budget" if cuts else ""),
+            + (" in the time budget" if clock_decisions else ""),
             code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
         )  # fmt: skip
-    cut_short = run.interrupted or bool(cuts)
+    cut_short = run.interrupted or bool(clock_decisions)
     ranked = _ranked(run.candidates, request.policy.autotune)
     ending = run.ending(cut_short)
     return TuningRun(size, bounds, ranked, tuple(run.tried), cut_short, run.interrupted, ending)
@@ -150,7 +152,7 @@ class _TuningRun:
     bounds: Bounds
     seed: int
     progress: Progress
-    cuts: Cuts  # what the clock decided
+    clock_decisions: ClockDecisions  # what the clock decided
     deadline: Deadline
     decisions: Decisions
     candidates: list[Candidate] = field(default_factory=list)
@@ -305,8 +307,8 @@ class _TuningRun:
         self.seen.add(spec.label)
         left = self.deadline.left()
         seconds = None if math.isinf(left) else spec.share * max(left, self._policy.least_seconds)
-        cuts = self.cuts.inside(spec.label)
-        budget = Budget(seconds, self.seed, strict_deadline=bool(self.candidates), cuts=cuts)
+        clock_decisions = self.clock_decisions.inside(spec.label)
+        budget = Budget(seconds, self.seed, strict_deadline=bool(self.candidates), clock_decisions=clock_decisions)
         problem = self.factory.problem(spec.chunking, spec.chunks)
         policy = self.factory.request.policy
         solver = Solver(spec.strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)

@@ -69,7 +69,7 @@ class Atlas:
     @property
     def cut_short(self) -> bool:
         """Whether the clock or Ctrl-C decided anything."""
-        return self.pool.cut_short or bool(self.compilation.budget.cuts)
+        return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
 
 def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -> Atlas:
@@ -277,7 +277,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "simulated": True,
         "cut_short": result.cut_short,
         "ended_by": result.pool.ending,
-        "decided_by_clock": list(result.compilation.budget.cuts.told()),
+        "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
         "warnings": [warned.plain() for warned in result.ranges[0].synthesis.warnings],
         "topology": features(result.topology, result.pool.bounds, result.request.policy.autotune),

@@ -16,7 +16,7 @@ from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
-from hetesynth.model.deadline import Cuts
+from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.synthesis.registry import demand_strategy
@@ -86,7 +86,7 @@ def compare(
         demand_strategy(name, sized=True)
     topology = load_topology(request.topology)
     seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
-    whole = Cuts()
+    whole = ClockDecisions()
     table: dict[str, list[Entry]] = {}
     interrupted = False
     endings: list[Ending] = []
@@ -95,7 +95,7 @@ def compare(
             table[name] = _refused(name, sizes, INTERRUPTED)
             continue
         rings = request.rings if name == "ring" else ()
-        budget = Budget(seconds, request.budget.seed, cuts=whole.inside(name))
+        budget = Budget(seconds, request.budget.seed, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
             outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)
@@ -112,7 +112,7 @@ def compare(
         table[name] = [_entry(name, outcome, j) for j in range(len(sizes))]
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     cut_short = interrupted or bool(whole)
-    ending = combined(endings, interrupted=interrupted, cut=bool(whole))
+    ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
     return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told())
 
 

@@ -77,9 +77,8 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
         case GaveUp(reason=reason):
-            other = "" if request.strategy == "auto" else ", or use --strategy auto"
-            way_out = f"raise --time-budget or --max-peers{other}"
-            late = " in the time budget" if run.budget.cuts else ""
+            way_out = "raise --time-budget or --max-peers, or use --strategy auto"
+            late = " in the time budget" if run.budget.clock_decisions else ""
             raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
     steps, bound = outcome.schedule.makespan, outcome.bound.steps
     record.note(request.strategy, "chosen", f"its schedule has {steps} steps; the bound is {bound}")
@@ -111,7 +110,7 @@ def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     record = run.decisions.inside("files")
     for place, entry in enumerate(ranked):
         candidate = entry.candidate
-        short = tuning.interrupted or bool(run.budget.cuts)
+        short = tuning.interrupted or bool(run.budget.clock_decisions)
         ending = "time" if short and not tuning.cut_short else tuning.ending
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending)
         record.note(candidate.label, "chosen", _why_chosen(entry, place))

@@ -184,7 +184,7 @@ def _verified(solved: SolvedRequest) -> Recheck:
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
         seconds = min(request.policy.compile.recheck_seconds, budget.seconds or math.inf)
-        rechecked = recheck_bound(problem, solution.bound, seconds, budget.cuts)
+        rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions)
         _demand_clean(list(rechecked.violations), "bound")
     return rechecked
 
@@ -202,10 +202,10 @@ def _implied_time(solved: SolvedRequest) -> TimeOptimality:
 
 def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
     """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
-    solution, choice, cuts = solved.solution, solved.choice, solved.compilation.budget.cuts
+    solution, choice, clock_decisions = solved.solution, solved.choice, solved.compilation.budget.clock_decisions
     ending = solution.ending if choice is None else choice.ending
-    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(cuts)
-    return short, ending, cuts.told()
+    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(clock_decisions)
+    return short, ending, clock_decisions.told()
 
 
 def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:

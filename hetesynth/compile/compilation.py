@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
-from hetesynth.model.deadline import Cuts
+from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.synthesis.search import Progress, silent
@@ -30,10 +30,6 @@ class Compilation:
     decisions: Decisions = field(default_factory=Decisions)
 
 
-def compilation(
-    request: Request, progress: Progress = silent, budget: Budget | None = None,
-    decisions: Decisions | None = None, *, every_root: bool = False,
-) -> Compilation:  # fmt: skip
-    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions``."""
-    spent, record = replace(budget or request.budget, cuts=Cuts()), decisions or Decisions()
-    return Compilation(request, spent, progress, every_root, decisions=record)
+def compilation(request: Request, progress: Progress = silent, budget: Budget | None = None) -> Compilation:
+    """A run for ``request`` that may spend ``budget``, by default that of the request."""
+    return Compilation(request, replace(budget or request.budget, clock_decisions=ClockDecisions()), progress)

@@ -17,7 +17,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
-from hetesynth.model.deadline import Cuts
+from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT
@@ -91,11 +91,12 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float = DEFAULT.compile.recheck_seconds, cuts: Cuts | None = None
+    problem: Problem, bound: LowerBound, seconds: float = DEFAULT.compile.recheck_seconds,
+    clock_decisions: ClockDecisions | None = None,
 ) -> Recheck:  # fmt: skip
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
 
-    ``cuts``: is told where these were not enough.
+    ``clock_decisions``: is told where these were not enough.
     """
     from hetesynth.verify.bounds.judge import recheck
 
@@ -103,8 +104,8 @@ def recheck_bound(
         from hetesynth.synthesis.smt.recheck import unsatisfiable
 
         answer = unsatisfiable(query, seconds)
-        if answer is None and cuts is not None:
-            cuts.note("recheck of the bound")
+        if answer is None and clock_decisions is not None:
+            clock_decisions.note("recheck of the bound")
         return answer
 
     return recheck(problem, bound, unsat=unsat)

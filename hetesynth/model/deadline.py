@@ -1,9 +1,8 @@
 """Time limits, and a record of what they decided.
 
 In: seconds. Out: whether they are over. What a limit ends, or keeps from beginning, may come out differently on
-another machine or under another load, so every such decision is noted in ``Cuts``. Nothing else in the compiler
-decides by the clock what comes out; ``now`` is where the time comes from. A ``threading.Timer`` ends greedy
-rounds at a deadline, which is noted as well.
+another machine or under another load, so every such decision is noted in ``ClockDecisions``. Nothing else in the
+compiler may look at the clock to decide anything; ``now`` is the one place where the time comes from.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def now() -> float:
 
 
 @dataclass
-class Cuts:
+class ClockDecisions:
     """What the clock decided, in the order of first occurrence: names of places, each with how often.
 
     ``place`` stands before the names that parts of a command note in ``inside``.
@@ -28,7 +27,7 @@ class Cuts:
 
     places: dict[str, int] = field(default_factory=dict)
     place: str = ""
-    above: Cuts | None = field(default=None, repr=False)
+    above: ClockDecisions | None = field(default=None, repr=False)
 
     def note(self, where: str) -> None:
         """The clock decided something in ``where``."""
@@ -36,9 +35,9 @@ class Cuts:
         if self.above is not None:
             self.above.note(f"{self.place}: {where}" if self.place else where)
 
-    def inside(self, place: str = "") -> Cuts:
+    def inside(self, place: str = "") -> ClockDecisions:
         """A record of one part of the whole, which is told of all that the part notes."""
-        return Cuts(place=place, above=self)
+        return ClockDecisions(place=place, above=self)
 
     def told(self) -> tuple[str, ...]:
         """The places in words, the first first."""
@@ -53,7 +52,7 @@ class Deadline:
     """A moment, in seconds of ``now``, after which nothing more is begun; ``at`` infinite: none."""
 
     at: float
-    cuts: Cuts
+    clock_decisions: ClockDecisions
 
     def left(self) -> float:
         """Seconds until then; negative after it."""
@@ -63,5 +62,5 @@ class Deadline:
         """Whether it is less than ``ahead`` seconds away or past; notes ``where`` if so."""
         if self.left() > ahead:
             return False
-        self.cuts.note(where)
+        self.clock_decisions.note(where)
         return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hetesynth.model.collective import Collective
-from hetesynth.model.deadline import Cuts, Deadline, now
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.names import told_apart
 from hetesynth.model.topology import Rank
 
@@ -144,15 +144,15 @@ class Budget:
     """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
 
     ``strict_deadline``: no schedule rather than a late one, as where others were found already.
-    ``cuts``: where it is noted what the seconds decided.
+    ``clock_decisions``: where it is noted what the seconds decided.
     """
 
     seconds: float | None = None
     seed: int = 0
     strict_deadline: bool = False
-    cuts: Cuts = field(default_factory=Cuts, compare=False, repr=False)
+    clock_decisions: ClockDecisions = field(default_factory=ClockDecisions, compare=False, repr=False)
 
     def deadline(self, started: float | None = None) -> Deadline:
         """When the seconds are over that began at ``started`` (of ``deadline.now``), or begin now."""
         began = now() if started is None else started
-        return Deadline(math.inf if self.seconds is None else began + self.seconds, self.cuts)
+        return Deadline(math.inf if self.seconds is None else began + self.seconds, self.clock_decisions)

@@ -44,15 +44,15 @@ class SmtPolicy:
         "Not measured.",
     )
     neighbourhood_unanswered: int = threshold(
-        2, "checks", "After so many without an answer another step is cut out. Not measured."
+        2, "checks", "After so many without an answer another step is removed. Not measured."
     )
     neighbourhood_sends: int = threshold(
         40_000, "Send variables", "Larger neighbourhoods are not given to Z3. Not measured."
     )
-    neighbourhood_cuts: int = threshold(
+    neighbourhood_removed_steps: int = threshold(
         6,
         "steps",
-        "How many steps of one schedule are cut out in turn, the last and the first included. Not measured.",
+        "How many steps of one schedule are removed in turn, the last and the first included. Not measured.",
     )
     neighbourhood_growth: int = threshold(
         8, "deliveries", "By how many a neighbourhood grows at least. Not measured."

@@ -2,8 +2,8 @@
 
 A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
 survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
-the same seed gives the same schedule; the deadline only cuts a search short, and ``cuts`` says where. ``ending``
-says which budget ended it.
+the same seed gives the same schedule; the deadline only ends a search early, and ``clock_decisions`` says where.
+``ending`` says which budget ended it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
-from hetesynth.model.deadline import Cuts, now
+from hetesynth.model.deadline import ClockDecisions, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
@@ -31,11 +31,11 @@ Ending = Literal["bound", "tried", "solver", "time", "interrupt"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)  # of two searches in a row, the later in this list counts
 
 
-def combined(endings: Iterable[Ending], *, interrupted: bool, cut: bool) -> Ending:
+def combined(endings: Iterable[Ending], *, interrupted: bool, cut_short: bool) -> Ending:
     """What ended several searches: Ctrl-C or the clock if it decided anything, else the last in ``ENDINGS``."""
     if interrupted:
         return "interrupt"
-    return "time" if cut else max(endings, key=ENDINGS.index, default="tried")
+    return "time" if cut_short else max(endings, key=ENDINGS.index, default="tried")
 
 
 class OutOfTime(Exception):
@@ -67,15 +67,15 @@ class Search:
     started: float = field(default_factory=now)
     first_seconds: float | None = None
     fewest_offered: int | None = None
-    cuts: Cuts = field(init=False)  # what the clock decided in this search; the budget's record is told too
+    clock_decisions: ClockDecisions = field(init=False)  # of this search; the record of the budget is told too
 
     def __post_init__(self) -> None:
-        self.cuts = self.budget.cuts.inside()
+        self.clock_decisions = self.budget.clock_decisions.inside()
 
     @property
     def cut_short(self) -> bool:
         """Whether the clock or Ctrl-C decided anything, so that another run may find something else."""
-        return self.interrupted or bool(self.cuts)
+        return self.interrupted or bool(self.clock_decisions)
 
     def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
         """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
@@ -136,6 +136,6 @@ class Search:
         """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
         left = self.remaining()
         if left is not None and left <= seconds:
-            self.cuts.note("search")
+            self.clock_decisions.note("search")
             return True
         return False

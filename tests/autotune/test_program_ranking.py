@@ -14,7 +14,7 @@ from hetesynth.compile.predictors import SchedulePredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.model.deadline import Cuts, Deadline
+from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT, Policy
@@ -98,8 +98,8 @@ def test_a_program_that_was_not_timed_does_not_win_by_a_little() -> None:
     size = 64 << 20
     ring = candidate("h20_4p8", 4, "ring", size)
     candidates = [ring, replace(ring, seconds=0.9 * ring.seconds)]
-    cuts = Cuts()
-    ranked = ranking(ring, size, Deadline(0.0, cuts)).of(candidates)
+    clock_decisions = ClockDecisions()
+    ranked = ranking(ring, size, Deadline(0.0, clock_decisions)).of(candidates)
     assert [r.candidate for r in ranked] == candidates
     assert [r.seconds is None for r in ranked] == [False, True]
 

@@ -90,7 +90,7 @@ def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cut_is_told_to_the_whole() -> None:
-    whole = deadline.Cuts()
+    whole = deadline.ClockDecisions()
     part = whole.inside("greedy, c=1")
     other = whole.inside()
     assert not whole and not part
@@ -104,8 +104,8 @@ def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(deadline, "source", lambda: 5.0)
     budget = Budget(2.0)
     limit = budget.deadline(started=4.0)
-    assert not limit.expired("x") and not budget.cuts
-    assert limit.expired("y", ahead=1.5) and budget.cuts.told() == ("y",)
+    assert not limit.expired("x") and not budget.clock_decisions
+    assert limit.expired("y", ahead=1.5) and budget.clock_decisions.told() == ("y",)
     assert not Budget().deadline().expired("z", ahead=1e12)
 
 
@@ -116,8 +116,8 @@ def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: p
     asked = Request(V100, "broadcast", 3, strategy="greedy", budget=Budget(1.0), chunks_stated=True, size=1 << 20)
     held = tune(load_topology(V100), asked, 1 << 20)
     assert held.cut_short and held.ending == "time"
-    assert [place for place in asked.budget.cuts.told() if "greedy, c=3" in place]
-    assert not [place for place in asked.budget.cuts.told() if "untried" in place]
+    assert [place for place in asked.budget.clock_decisions.told() if "greedy, c=3" in place]
+    assert not [place for place in asked.budget.clock_decisions.told() if "untried" in place]
 
 
 def test_a_search_that_was_not_cut_short_ends_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ class _Exchange:
                 seconds = max(1e-3, min(seconds, remaining))
             chosen, in_time = self._fill(left, load, steps - step - 1, seconds)
             if not in_time:
-                search.cuts.note("direct exchange")
+                search.clock_decisions.note("direct exchange")
             if chosen is None:
                 return None
             for job in chosen:

@@ -95,7 +95,7 @@ def _deadline(search: Search) -> Iterator[Ints]:
     finally:
         watch.cancel()
         if stop[0]:
-            search.cuts.note("greedy round")
+            search.clock_decisions.note("greedy round")
 
 
 @dataclass(frozen=True, slots=True)

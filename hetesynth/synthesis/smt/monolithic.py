@@ -47,7 +47,7 @@ def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
     if answer == "unsat":
         return Infeasible("the monolithic step model is unsatisfiable", model.steps)
     if model.clauses.timed_out:
-        search.cuts.note("solver")
+        search.clock_decisions.note("solver")
     return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
 
 

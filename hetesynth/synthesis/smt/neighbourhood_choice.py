@@ -19,7 +19,7 @@ from hetesynth.synthesis.smt.neighbourhood_model import Delivery, Place
 
 
 class Neighbourhood:
-    """The neighbourhoods that begin with one step cut out of ``schedule``."""
+    """The neighbourhoods that begin with one step removed from ``schedule``."""
 
     def __init__(
         self,

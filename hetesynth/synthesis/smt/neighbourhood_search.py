@@ -1,7 +1,7 @@
 """Neighbourhood search: CEGIS (HeteCCL 5.2) on a part of a schedule, where the monolithic model is too large.
 
-In: a search that has a verified schedule. Out: shorter schedules, offered one after the other. A step is cut out
-of the schedule; its deliveries are free, all others frozen where they are. Z3 sees the free ones only: a frozen
+In: a search that has a verified schedule. Out: shorter schedules, offered one after the other. A step is removed
+from the schedule; its deliveries are free, all others frozen where they are. Z3 sees the free ones only: a frozen
 delivery is a literal that uses up room and lets its receiver hold. An unsatisfiable core over these literals says
 which of them were to blame; they are freed as well, with the deliveries their chunk took on its way, until a
 schedule is found, the neighbourhood is too large, or the budget is spent. Proves nothing: a neighbourhood
@@ -68,7 +68,7 @@ class _Shared:
         """OutOfTime or KeyboardInterrupt when the search is to end."""
         self.stop_check()
         if self.until is not None and self.search.elapsed() >= self.until:
-            self.search.cuts.note("lns")
+            self.search.clock_decisions.note("lns")
             raise OutOfTime
 
     @property
@@ -87,7 +87,7 @@ class _Shared:
         if self.search.offer(Schedule.of(early(self.tables, best).transfers), "lns"):
             return True
         steps = best.makespan - 1
-        for schedule, step in _cuts(self.tables, best, self.policy.neighbourhood_cuts):
+        for schedule, step in _removed_steps(self.tables, best, self.policy.neighbourhood_removed_steps):
             self.search.progress(f"lns: {steps} steps?", best.makespan)
             shorter = self._shorter(schedule, step)
             if shorter is not None:
@@ -139,7 +139,7 @@ class _Shared:
             )
             if answer == "unknown":
                 if model.clauses.timed_out:
-                    self.search.cuts.note("lns")
+                    self.search.clock_decisions.note("lns")
                 return None
             if answer == "unsat":
                 return model.core()
@@ -166,8 +166,8 @@ def _law(tables: CopyProblem, violation: Violation) -> Law | None:
     raise InternalError(f"the neighbourhood model allowed what it must not: {violation.message}")
 
 
-def _cuts(tables: CopyProblem, schedule: Schedule, number: int) -> Iterator[tuple[Schedule, int]]:
-    """Up to ``number`` schedules as long, with a step to cut out of each: the ends first, then where least is
+def _removed_steps(tables: CopyProblem, schedule: Schedule, number: int) -> Iterator[tuple[Schedule, int]]:
+    """Up to ``number`` schedules as long, with a step to remove from each: the ends first, then where least is
     delivered."""
     first = early(tables, schedule)
     yield first, schedule.makespan - 1
