@@ -183,10 +183,10 @@ class CandidateSpecs:
         options = replace(self.request.chunking, chunk_bytes=max(1, int(self.chunk_bytes(chunks))))
         return _quantized(self.topology, options)
 
-    def chunkings(self, chunks: int, *, closest: bool = True) -> list[Chunking]:
-        """The paper's capacities and, with ``closest``, those that round less."""
+    def chunkings(self, chunks: int, *, less_rounding: bool = True) -> list[Chunking]:
+        """The paper's capacities and, with ``less_rounding``, those that round less."""
         paper = self.paper_chunking(chunks)
-        if self.request.chunking != ChunkingOptions() or not closest:
+        if self.request.chunking != ChunkingOptions() or not less_rounding:
             return [paper]
         choices, policy = [paper], self.policy
         for most in (policy.few_multiples, policy.max_multiple):

@@ -20,20 +20,20 @@ from hetesynth.synthesis import registry
 class Situation:
     """What the conditions look at: candidates with ``chunks`` chunks per rank.
 
-    ``closest``: with capacities that round less, which take seconds to find on large clusters. ``programs``:
+    ``less_rounding``: with capacities that round less, which take seconds to find on large clusters. ``programs``:
     whether programs are made of what wins.
     """
 
     specs: CandidateSpecs
     chunks: int
     decisions: Decisions
-    closest: bool = True
+    less_rounding: bool = True
     programs: bool = True
 
     @cached_property
     def chunkings(self) -> list[Chunking]:
         """The capacities to try, the paper's first."""
-        return self.specs.chunkings(self.chunks, closest=self.closest)
+        return self.specs.chunkings(self.chunks, less_rounding=self.less_rounding)
 
     @property
     def transfers(self) -> int:

@@ -29,7 +29,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
-from hetesynth.synthesis.search import Ending, Progress, combined, silent
+from hetesynth.synthesis.search import Ending, Progress, combined, no_progress
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Pool:
 
 
 def pool(
-    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = silent, *,
+    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
     programs: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> Pool:  # fmt: skip
     """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.

@@ -64,13 +64,13 @@ def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> I
 
 
 def of_count(
-    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, closest: bool = True
+    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, less_rounding: bool = True
 ) -> Iterator[CandidateSpec]:  # fmt: skip
     """The specs with ``chunks`` chunks per rank. Raises HetesynthError HS611 where chunks would be empty."""
     if specs.chunk_bytes(chunks) < 1:
         raise specs.too_small(chunks)
     rules = EVERY_COUNT if specs.request.strategy == "auto" else STATED
-    yield from applied(rules, Situation(specs, chunks, decisions.inside(f"chunks {chunks}"), closest))
+    yield from applied(rules, Situation(specs, chunks, decisions.inside(f"chunks {chunks}"), less_rounding))
 
 
 def out_of_time(specs: CandidateSpecs, decisions: Decisions) -> Iterator[CandidateSpec]:

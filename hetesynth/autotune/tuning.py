@@ -31,7 +31,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
-from hetesynth.synthesis.search import Ending, Progress, silent
+from hetesynth.synthesis.search import Ending, Progress, no_progress
 from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TuningRun:
 
 
 def tune(
-    topology: Topology, request: Request, size: int, progress: Progress = silent, *, programs: bool = True,
+    topology: Topology, request: Request, size: int, progress: Progress = no_progress, *, programs: bool = True,
     budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> TuningRun:  # fmt: skip
     """Try every candidate that ``request`` leaves open for a buffer of ``size`` bytes.
@@ -209,10 +209,8 @@ class _TuningRun:
     def _every(self, chunks: int) -> str | None:
         """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
         record = self.decisions.inside(f"chunks {chunks}")
-        closest = not self.fallen_back
-        remaining = iter(
-            self._promising(rules.of_count(self.specs, chunks, self.decisions, closest=closest), record)
-        )
+        specs = rules.of_count(self.specs, chunks, self.decisions, less_rounding=not self.fallen_back)
+        remaining = iter(self._promising(specs, record))
         for spec in remaining:
             ended = "the bound is met" if self._meets_bound() else self._why_late() if self._late() else None
             if ended is not None:

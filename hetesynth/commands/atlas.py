@@ -3,7 +3,7 @@
 In: a request, sizes. Out: an ``Atlas``: ranges that tile all sizes, each with judged programs whose minBytes and
 maxBytes say the range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology.
 Members of the pool stand by the times of their programs. Ranges are few: one is used as long as it is within
-1 % of the best; where it hands over, the crossing of the two predictions is found by bisection.
+1 % of the best; where it hands over, the size is found by bisection.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Progress, no_progress
 
 MARK = b'"kind": "hetesynth atlas"'
 
@@ -72,7 +72,7 @@ class Atlas:
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
 
-def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -> Atlas:
+def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progress) -> Atlas:
     """Choose and make the schedules for ``sizes``.
 
     Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
@@ -95,7 +95,7 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = silent) -
     while True:
         with run.timer.phase("predict"):
             selected = selected_ranges(members, policy)
-            borders = [_crossing(members, selected, k, policy) for k in range(len(selected) - 1)]
+            borders = [_handover_size(members, selected, k, policy) for k in range(len(selected) - 1)]
         ranges, refused = _RangeFiles(run, members).of(selected, borders)
         if refused is None:
             _note_ranges(record, members, selected)
@@ -147,7 +147,7 @@ def selected_ranges(members: Pool, policy: AutotunePolicy = DEFAULT.autotune) ->
     return ranges
 
 
-def _crossing(members: Pool, selected: list[tuple[int, int, int]], k: int, policy: AutotunePolicy) -> int:
+def _handover_size(members: Pool, selected: list[tuple[int, int, int]], k: int, policy: AutotunePolicy) -> int:
     """The last size of range k: where the next member becomes the quicker one."""
     first, last, member = selected[k]
     follower = selected[k + 1][2]
@@ -155,7 +155,7 @@ def _crossing(members: Pool, selected: list[tuple[int, int, int]], k: int, polic
         last -= 1
     low, high = members.sizes[last], members.sizes[last + 1]
     before, after = members.members[member], members.members[follower]
-    while high > low * policy.crossing_precision and high - low > 1:
+    while high > low * policy.handover_precision and high - low > 1:
         middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
         if after.seconds(middle) < before.seconds(middle):
             high = middle

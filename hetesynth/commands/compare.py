@@ -19,8 +19,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
-from hetesynth.synthesis.registry import demand_strategy
-from hetesynth.synthesis.search import Ending, Progress, combined, silent
+from hetesynth.synthesis.search import Ending, Progress, combined, no_progress
 
 INTERRUPTED = "interrupted before it was predicted"
 
@@ -74,7 +73,7 @@ class Comparison:
 
 
 def compare(
-    request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = silent
+    request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
 ) -> Comparison:  # fmt: skip
     """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
 

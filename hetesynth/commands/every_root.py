@@ -13,15 +13,15 @@ from pathlib import Path
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.least_time import of_all_roots, warning
-from hetesynth.compile.phases import Warn, unheard
+from hetesynth.compile.phases import Warn, no_warning
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import demand_single_root
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import now
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Progress, no_progress
 
 
-def for_every_root(request: Request, progress: Progress = silent, warn: Warn = unheard) -> list[Synthesis]:
+def for_every_root(request: Request, progress: Progress = no_progress, warn: Warn = no_warning) -> list[Synthesis]:
     """One synthesis a root, in order; the time budget is for all of them together.
 
     ``warn`` is told before the search where the budget is less than the least time of all roots.

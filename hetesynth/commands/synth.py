@@ -29,7 +29,7 @@ from hetesynth.compile.artifacts import (
     finished,
 )
 from hetesynth.compile.compilation import Compilation, compilation
-from hetesynth.compile.phases import Warn, unheard
+from hetesynth.compile.phases import Warn, no_warning
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError, InternalError
@@ -38,15 +38,11 @@ from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.report.words import microseconds
-from hetesynth.synthesis.registry import demand_strategy
-from hetesynth.synthesis.search import Progress, silent
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.synthesis.search import Progress, no_progress
 
 
 def synthesize(
-    request: Request, progress: Progress = silent, warn: Warn = unheard, budget: Budget | None = None,
-    decisions: Decisions | None = None, *, every_root: bool = False,
+    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, budget: Budget | None = None
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 

@@ -13,7 +13,7 @@ from hetesynth.compile.request import Request
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Progress, no_progress
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,11 @@ class Compilation:
 
     request: Request
     budget: Budget
-    progress: Progress = silent
-    every_root: bool = False
+    progress: Progress = no_progress
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
 
 
-def compilation(request: Request, progress: Progress = silent, budget: Budget | None = None) -> Compilation:
+def compilation(request: Request, progress: Progress = no_progress, budget: Budget | None = None) -> Compilation:
     """A run for ``request`` that may spend ``budget``, by default that of the request."""
     return Compilation(request, replace(budget or request.budget, clock_decisions=ClockDecisions()), progress)

@@ -52,5 +52,5 @@ class PhaseTimer:
             warn(text)
 
 
-def unheard(text: str) -> None:
+def no_warning(text: str) -> None:
     """A listener that ignores warnings."""

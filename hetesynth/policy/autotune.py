@@ -201,7 +201,7 @@ class AutotunePolicy:
     atlas_tolerance: float = threshold(
         0.01, "share of the time", "What a range may lose before another schedule takes over. Not measured."
     )
-    crossing_precision: float = threshold(
+    handover_precision: float = threshold(
         1.01, "factor", "To which the size is found at which one range hands over to the next. Not measured."
     )
     max_splits: int = threshold(

@@ -42,7 +42,7 @@ class OutOfTime(Exception):
     """The deadline passed in the middle of something."""
 
 
-def silent(what: str, steps: int | None) -> None:
+def no_progress(what: str, steps: int | None) -> None:
     """A progress callback that shows nothing."""
 
 
@@ -57,7 +57,7 @@ class Search:
     target: int
     budget: Budget
     oracle: Oracle
-    progress: Progress = silent
+    progress: Progress = no_progress
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions)
     best: Schedule | None = None

@@ -24,7 +24,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import finishing
-from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, silent
+from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, no_progress
 from hetesynth.synthesis.strategy import Strategy
 
 
@@ -76,7 +76,7 @@ class Solver:
     strategy: Strategy
     budget: Budget
     oracle: Oracle
-    progress: Progress = silent
+    progress: Progress = no_progress
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
 

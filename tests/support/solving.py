@@ -6,13 +6,17 @@ from support.replay import complaint
 
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.search import Progress, silent
+from hetesynth.synthesis.search import Progress, no_progress
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def solve(
-    problem: Problem, name: str = "auto", seconds: float | None = None, seed: int = 0, progress: Progress = silent
+    problem: Problem,
+    name: str = "auto",
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Progress = no_progress,
 ) -> Solution:
     """The solution; both replays must find nothing and the bound must hold."""
     outcome = Solver(strategy(name), Budget(seconds, seed), schedule_violations, progress).solve(problem)

@@ -1,4 +1,4 @@
-"""Greedy seed with negotiated prices.
+"""Greedy rounds with negotiated prices.
 
 Step by step, the delivery that brings its chunk closest to all ranks still lacking it goes first (the
 refinement of GREEDYHEURISTIC in HeteCCL appendix H, which only saturates links). Closeness is measured with
