@@ -54,8 +54,8 @@ def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
         flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
     except (HetesynthError, ValueError):
         return {}
-    for crossing in flow.crossings:
-        place = _PLACE.fullmatch(crossing.place)
+    for arrival in flow.arrivals:
+        place = _PLACE.fullmatch(arrival.place)
         if place is not None:
-            by_place[int(place[1]), int(place[2]), int(place[3])].append(crossing.value.chunk)
+            by_place[int(place[1]), int(place[2]), int(place[3])].append(arrival.value.chunk)
     return {place: tuple(dict.fromkeys(chunks)) for place, chunks in by_place.items()}

@@ -1,11 +1,11 @@
-"""Crossings -> moves: which are needed, whether each is added or copied, and which must wait for which.
+"""Arrivals -> moves: which are needed, whether each is added or copied, and which must wait for which.
 
 In: a ``Flow``. Out: ``Moves``. Knows nothing of links, capacities and ticks.
 
 A schedule keeps one value of a chunk at a rank: an arriving one is added to it or takes its place. So the values
 of a chunk that a program uses at a rank (sends on, or owes in the end) are put in line as sums that grow: the
 first line starts from the rank's own input, every further one from a copy that takes the place of what was there.
-A value must be sent on before the next arrival changes it. Crossings that nobody needs are left out: values that
+A value must be sent on before the next arrival changes it. Arrivals that nobody needs are left out: values that
 are there already, or come twice.
 
 What cannot be put in line cannot be said by a schedule: a rank that sends on two different sums which share a
@@ -29,13 +29,13 @@ RankChunk = tuple[Rank, int]  # (rank, chunk)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A crossing that is needed. ``level``: its tick in the program. ``place``: the instruction that sends it."""
+    """An arrival that is needed. ``tick``: when the program sends it. ``place``: the instruction that does."""
 
     src: Rank
     dst: Rank
     chunk: int
     reduce: bool
-    level: int
+    tick: int
     place: str
 
 
@@ -62,7 +62,7 @@ def moves_of(flow: Flow, collective: Collective) -> Moves:
 
 @dataclass(slots=True)
 class _Use:
-    """A value that is needed at a rank: the crossings that send it on, and whether the rank owes it."""
+    """A value that is needed at a rank: the arrivals elsewhere that it makes, and whether the rank owes it."""
 
     value: Value
     users: list[int] = field(default_factory=list)
@@ -79,19 +79,19 @@ class _Lines:
 
     def moves(self) -> Moves:
         reduced: dict[int, bool] = {}
-        index = {crossing: i for i, crossing in enumerate(sorted(self.live))}
+        index = {arrival: i for i, arrival in enumerate(sorted(self.live))}
         graph = Moves(nodes=len(index))
         for at in sorted(self.uses):
             self._line_up(at, index, reduced, graph)
-        for crossing in index:
-            c = self.flow.crossings[crossing]
-            graph.moves.append(Move(c.src, c.dst, c.value.chunk, reduced[crossing], c.start, c.place))
+        for arrival in index:
+            c = self.flow.arrivals[arrival]
+            graph.moves.append(Move(c.src, c.dst, c.value.chunk, reduced[arrival], c.start, c.place))
         return graph
 
     # -- what is needed
 
     def _demand(self) -> None:
-        """From what ranks owe back to what they must be sent, each value by the crossings that first formed it."""
+        """From what ranks owe back to what they must be sent, each value by the arrivals that formed it first."""
         needed: list[tuple[RankChunk, int, int]] = []
         for (rank, k), mask in sorted(self.flow.final.items()):
             complete = sum(1 << r for r in self.collective.pre[k])
@@ -116,8 +116,8 @@ class _Lines:
             for leaf in sorted(use.value.leaves - {OWN}):
                 if leaf not in self.live:
                     self.live.add(leaf)
-                    crossing = self.flow.crossings[leaf]
-                    needed.append(((crossing.src, at[1]), crossing.value.mask, leaf))
+                    arrival = self.flow.arrivals[leaf]
+                    needed.append(((arrival.src, at[1]), arrival.value.mask, leaf))
 
     # -- one rank, one chunk
 
@@ -127,7 +127,7 @@ class _Lines:
         for line in self._lines(at):
             before: frozenset[int] = frozenset((OWN,))
             for position, use in enumerate(line):
-                fresh = sorted(use.value.leaves - before, key=self._arrival)
+                fresh = sorted(use.value.leaves - before, key=self._arrival_order)
                 for n, leaf in enumerate(fresh):
                     first = n == 0 and position == 0 and OWN not in use.value.leaves
                     reduced[leaf] = not first
@@ -172,12 +172,12 @@ class _Lines:
         for before, line in pairwise(lines):
             if OWN in line[0].value.leaves:
                 raise self._apart(at, before[-1], line)
-            brought = self.flow.crossings[min(line[0].value.leaves, key=self._arrival)].value.mask
+            brought = self.flow.arrivals[min(line[0].value.leaves, key=self._arrival_order)].value.mask
             if not brought & ~before[-1].value.mask:
                 raise self._apart(at, line[0], before)
 
-    def _arrival(self, leaf: int) -> tuple[int, int]:
-        return self.flow.crossings[leaf].start, leaf
+    def _arrival_order(self, leaf: int) -> tuple[int, int]:
+        return self.flow.arrivals[leaf].start, leaf
 
     def _apart(self, at: RankChunk, use: _Use, line: list[_Use]) -> HetesynthError:
         rank, k = at
@@ -191,7 +191,7 @@ class _Lines:
 
     def _told(self, use: _Use) -> str:
         ranks = ",".join(map(str, _members(use.value.mask)))
-        where = [self.flow.crossings[user].place for user in sorted(use.users)]
+        where = [self.flow.arrivals[user].place for user in sorted(use.users)]
         what = f"the sum of ranks {ranks}" if len(use.value.leaves) > 1 or use.value.mask & (use.value.mask - 1) \
             else f"the input of rank {ranks}"  # fmt: skip
         return f"{what}, sent on by {where[0]}" if where else f"{what}, its result"

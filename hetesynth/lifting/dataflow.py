@@ -1,4 +1,4 @@
-"""What a program moves: symbolic execution to crossings between GPUs and the values they carry.
+"""What a program moves: symbolic execution to arrivals of chunks at GPUs and their values.
 
 In: a program that its judge found right, and its buffers. Out: a ``Flow``: every chunk that crosses from one GPU
 to another, with the value it carries, and the value each rank ends with. Copies and scratch leave no trace.
@@ -39,7 +39,7 @@ OWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A sum that stood at a rank since ``ready``; ``leaves``: crossings that arrived there, and ``OWN``."""
+    """A sum that stood at a rank since ``ready``; ``leaves``: arrivals there, and ``OWN``."""
 
     chunk: int
     mask: int
@@ -48,8 +48,8 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
-    """One chunk from ``src`` to ``dst`` in tick ``start``; ``place`` says which instruction sends it."""
+class Arrival:
+    """One chunk of ``src`` that arrives at ``dst``, sent in tick ``start`` by the instruction at ``place``."""
 
     src: Rank
     dst: Rank
@@ -60,10 +60,10 @@ class Crossing:
 
 @dataclass
 class Flow:
-    """``crossings[i]`` is leaf i. ``values[rank, chunk]``: every value seen there by mask, the earliest of each.
+    """``arrivals[i]`` is leaf i. ``values[rank, chunk]``: every value seen there by mask, the earliest of each.
     ``final[rank, chunk]``: the mask of what the program leaves where the collective asks for the chunk."""
 
-    crossings: list[Crossing] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     values: dict[tuple[Rank, int], dict[int, Value]] = field(default_factory=dict)
     final: dict[tuple[Rank, int], int] = field(default_factory=dict)
 
@@ -74,10 +74,10 @@ class Flow:
             by_mask[value.mask] = value
         return value
 
-    def cross(self, src: Rank, dst: Rank, value: Value, start: int, place: str) -> Value:
-        """A crossing of ``value`` in tick ``start``; the value that arrives."""
-        self.crossings.append(Crossing(src, dst, value, start, place))
-        leaf = frozenset((len(self.crossings) - 1,))
+    def arrive(self, src: Rank, dst: Rank, value: Value, start: int, place: str) -> Value:
+        """Note that ``value``, sent in tick ``start``, arrives; the value that does."""
+        self.arrivals.append(Arrival(src, dst, value, start, place))
+        leaf = frozenset((len(self.arrivals) - 1,))
         return self.keep(dst, Value(value.chunk, value.mask, leaf, start + 1))
 
 
@@ -212,9 +212,9 @@ class _Execution:
         if x.depends is not None:
             now = max(now, self._published(block.others[x.depends[0]], x.depends[1]) or 0)
         if x.op in RECEIVES:
-            incoming, arrival = block.inbound.arriving.popleft()
+            incoming, arrived = block.inbound.arriving.popleft()
             block.inbound.under_way -= 1
-            now = max(now, arrival)
+            now = max(now, arrived)
         if x.op in SENDS:
             slot = block.outbound.freed.popleft() if block.outbound.sent >= self.slots else 0
             now = max(now, block.outbound.free_from, slot)
@@ -230,7 +230,7 @@ class _Execution:
         peer = block.block.send_peer
         if peer is None:
             raise broken(f"{block.place} has no peer to send to")
-        arriving = [self.flow.cross(block.gpu.rank, peer, value, now, block.place) for value in values]
+        arriving = [self.flow.arrive(block.gpu.rank, peer, value, now, block.place) for value in values]
         block.outbound.arriving.append((arriving, now + 1))
         block.outbound.under_way += 1
         block.outbound.sent += 1

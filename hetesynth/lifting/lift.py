@@ -32,7 +32,7 @@ from hetesynth.policy.lifting import LiftingPolicy
 class Lifted:
     """A schedule that moves what a program moves.
 
-    ``crossings``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
+    ``arrivals``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
     nobody uses. ``depth``: ticks of the program in logical time. ``relays``: (rank, chunk) pairs where a rank
     passes on a chunk that it neither starts nor ends with. ``pieces``: chunks of the schedule in one of the
     program.
@@ -40,7 +40,7 @@ class Lifted:
 
     problem: Problem
     schedule: Schedule
-    crossings: int
+    arrivals: int
     dropped: int
     depth: int
     relays: int
@@ -79,9 +79,9 @@ def _lifted(
     return Lifted(
         problem=problem,
         schedule=placed(graph, groups, problem, policy),
-        crossings=len(flow.crossings),
-        dropped=len(flow.crossings) - len(whole.moves),
-        depth=max((c.start + 1 for c in flow.crossings), default=0),
+        arrivals=len(flow.arrivals),
+        dropped=len(flow.arrivals) - len(whole.moves),
+        depth=max((c.start + 1 for c in flow.arrivals), default=0),
         relays=_relays(whole, collective),
         pieces=pieces,
     )
@@ -107,7 +107,7 @@ def _as_used(graph: Moves, groups: Groups, collective: Collective) -> Problem:
     width: dict[tuple[int, int], int] = {}
     ticks: dict[int, list[int]] = {}
     for i, move in enumerate(graph.moves):
-        ticks.setdefault(move.level, []).append(i)
+        ticks.setdefault(move.tick, []).append(i)
     for together in (*ticks.values(), *groups.members):
         for pair, load in _load(graph, together).items():
             width[pair] = max(load, width.get(pair, 0))

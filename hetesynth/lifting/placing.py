@@ -101,10 +101,10 @@ def placed(
 
 def _priorities(moves: Sequence[Move], groups: Groups) -> list[list[int]]:
     """By the tick in the program; longest rest first; by the tick as late as the longest path allows."""
-    level = [min((moves[i].level for i in members), default=0) for members in groups.members]
+    tick = [min((moves[i].tick for i in members), default=0) for members in groups.members]
     rest = _rest(groups)
     longest = len(moves) + 1
-    return [level, [-r for r in rest], [a * longest - r for a, r in zip(level, rest, strict=True)]]
+    return [tick, [-r for r in rest], [t * longest - r for t, r in zip(tick, rest, strict=True)]]
 
 
 def _rest(groups: Groups) -> list[int]:

@@ -28,7 +28,7 @@ def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
         if value is None:
             raise broken(f"step {t.start}: rank {arc.src} sends chunk {t.chunk} before it holds it")
         place = f"step {t.start}: rank {arc.src}"
-        arriving = flow.cross(arc.src, arc.dst, value, t.start, place)
+        arriving = flow.arrive(arc.src, arc.dst, value, t.start, place)
         arrivals[t.end].append((arc.dst, arriving, t.reduce))
     for end in sorted(arrivals):
         _land(flow, values, arrivals[end])

@@ -23,6 +23,9 @@ _BLOCK_IN_OUTPUT: frozenset[CollectiveName] = frozenset({"allgather", "gather"})
 Cell = tuple[Buffer, int]
 """One chunk of memory of a GPU; cells that alias have one name (``Layout.cell``)."""
 
+CopySlice = tuple[BufferSlice, BufferSlice, int]
+"""Neighbouring chunks that move together: (from, to, how many)."""
+
 
 def in_place_supported(collective: CollectiveName) -> bool:
     """Whether the format has an in-place form of the collective: gather and scatter have none."""

@@ -143,7 +143,7 @@ def test_what_comes_twice_is_left_out_and_relays_are_counted() -> None:
     )  # fmt: skip
     end = GpuProgram(2, 0, 1, 0, (block(0, None, 1, step("r", "s1", "o0")),))
     made = lifted(program("scatter", 1, [root, relay, end], root=0))
-    assert (made.crossings, made.dropped, made.relays) == (4, 1, 1)
+    assert (made.arrivals, made.dropped, made.relays) == (4, 1, 1)
     assert len(made.schedule.transfers) == 3
 
 

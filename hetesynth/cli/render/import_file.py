@@ -29,7 +29,7 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
         "root": collective.root,
         "steps": imported.schedule.makespan,
         "transfers": len(imported.schedule.transfers),
-        "crossings": None if lifted is None else lifted.crossings,
+        "crossings": None if lifted is None else lifted.arrivals,
         "dropped": None if lifted is None else lifted.dropped,
         "depth": None if lifted is None else lifted.depth,
         "relays": None if lifted is None else lifted.relays,
@@ -72,7 +72,7 @@ def _lifting(imported: Imported) -> Iterator[str]:
     kind = "program" if imported.kind == "program" else "schedule"
     dropped = f", {lifted.dropped} not needed and left out" if lifted.dropped else ""
     relays = f", {counted(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
-    yield f"{kind:<12} {counted(lifted.depth, 'step')}, {lifted.crossings} chunks cross{dropped}{relays}"
+    yield f"{kind:<12} {counted(lifted.depth, 'step')}, {lifted.arrivals} chunks cross{dropped}{relays}"
     if lifted.pieces > 1:
         yield f"chunks       each of the file's is {lifted.pieces} here, so that they divide among the ranks"
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import Cell, Layout, chunk_at
+from hetesynth.lowering.layout import Cell, CopySlice, Layout, chunk_at
 from hetesynth.lowering.msccl.channels import Key, Message
 from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.target import Target
@@ -57,7 +57,6 @@ class Placement:
 
 
 RankChunk = int  # rank times the number of chunks, plus chunk
-Run = tuple[BufferSlice, BufferSlice, int]  # (from, to, how many chunks)
 _START: Key = (-1, 0, 0, 0, 0)
 
 
@@ -277,7 +276,7 @@ class _Placer:
         for run in _runs(moves, self.max_count):
             self._emit(m.dst, op, run, m, key)
 
-    def _emit(self, rank: Rank, op: Op, run: Run, m: Message | None, key: Key) -> None:
+    def _emit(self, rank: Rank, op: Op, run: CopySlice, m: Message | None, key: Key) -> None:
         src, dst, count = run
         reads = () if op == "r" else self._cells(rank, src, count)
         writes = () if op == "s" else self._cells(rank, dst, count)
@@ -293,7 +292,7 @@ class _Placer:
         return tuple(self.layout.cell(rank, chunk) for chunk in chunks)
 
 
-def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[Run]:
+def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[CopySlice]:
     """Neighbouring moves together, at most ``longest`` of them: (from, to, how many)."""
     i = 0
     while i < len(moves):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.mscclpp.placement import Addition, Move, PlanMessage
+from hetesynth.lowering.layout import CopySlice, Layout
+from hetesynth.lowering.mscclpp.placement import Addition, PlanMessage
 from hetesynth.model.plan import (
     MAX_CHANNELS_OF_OPERATION,
     MAX_REMOTE_BUFFERS,
@@ -38,8 +38,8 @@ class Share:
     outgoing: Sequence[PlanMessage]
     incoming: Sequence[PlanMessage]
     additions: dict[int, list[list[Addition]]]
-    early: Sequence[Move]
-    late: Sequence[Move]
+    early: Sequence[CopySlice]
+    late: Sequence[CopySlice]
     peers: dict[ChannelType, tuple[Rank, ...]]
     remote: tuple[RemoteName, ...]
 

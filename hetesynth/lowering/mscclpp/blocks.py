@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hetesynth.lowering.layout import CopySlice
 from hetesynth.lowering.mscclpp.block_channels import (
     BlockChannels,
     Share,
@@ -29,7 +30,7 @@ from hetesynth.lowering.mscclpp.block_channels import (
     on_channels,
     overtakes,
 )
-from hetesynth.lowering.mscclpp.placement import Addition, Move, PlanMessage
+from hetesynth.lowering.mscclpp.placement import Addition, PlanMessage
 from hetesynth.model.plan import (
     MAX_BARRIERS,
     MAX_CHANNELS_OF_OPERATION,
@@ -135,13 +136,13 @@ class _Assembly:
         touched = {cell for item in items for cell in (*item.reads, *item.writes)}
         last: dict[Rank, int] = {}
         for m in self.due:
-            if not touched.isdisjoint(self._landing([m])):
+            if not touched.isdisjoint(self._arriving_cells([m])):
                 last[m.src] = max(m.index, last.get(m.src, -1))
         if last:
             self._waits([m for m in self.due if m.index <= last.get(m.src, -1)])
 
-    def _landing(self, messages: Sequence[PlanMessage]) -> Cells:
-        return self._cells([(dst, count) for m in messages for _, dst, count in m.moves])
+    def _arriving_cells(self, messages: Sequence[PlanMessage]) -> Cells:
+        return self._cells([(dst, count) for m in messages for _, dst, count in m.slices])
 
     def _waits(self, arriving: Sequence[PlanMessage]) -> None:
         """Signals of one channel come in order, so a later message's wait covers the earlier ones too."""
@@ -154,14 +155,14 @@ class _Assembly:
             operations: list[PlanOperation] = []
             for step in range(max((due[p] for p in mine), default=0)):
                 operations += on_channels("wait", block, [p for p in mine if due[p] > step])
-            landed = [m for m in arriving if m.src in block.peers]
-            if landed:
-                items.append(_Item(t, tuple(operations), writes=self._landing(landed)))
+            arrived = [m for m in arriving if m.src in block.peers]
+            if arrived:
+                items.append(_Item(t, tuple(operations), writes=self._arriving_cells(arrived)))
         for peer, count in due.items():
             self.waited[peer] += max(count, 0)
         waited_for = set(arriving)
         self.due = [m for m in self.due if m not in waited_for]
-        self._phase(items, landing=True)
+        self._phase(items, by_peers=True)
 
     def _puts(self, leaving: Sequence[PlanMessage]) -> None:
         items = []
@@ -176,7 +177,7 @@ class _Assembly:
                 signals += on_channels("signal", block, signalled)
             apart = block.kind == "memory" or overtakes((), [*puts, *signals])
             operations = [*puts, NOP, *signals] if apart else [*puts, *signals]
-            reads = self._cells((src, count) for m in mine for src, _, count in m.moves)
+            reads = self._cells((src, count) for m in mine for src, _, count in m.slices)
             items.append(_Item(t, tuple(operations), reads=reads))
         self._wait_for(items)
         self._phase(items)
@@ -185,14 +186,14 @@ class _Assembly:
         for m in leaving:
             if self.share.kind(m.dst) == "port":
                 self.unflushed.add(m.dst)
-                for cell in self._cells((src, count) for src, _, count in m.moves):
+                for cell in self._cells((src, count) for src, _, count in m.slices):
                     self.on_the_way[cell].add(m.dst)
 
     def _put_operations(self, block: BlockChannels, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
         """At most eight slices an operation; all sources of one are in one buffer."""
-        moves = [(m.dst, *move) for m in mine for move in m.moves]
-        moves.sort(key=lambda move: move[1].buffer)
-        for run in _runs(moves, MAX_CHANNELS_OF_OPERATION):
+        slices = [(m.dst, *copied) for m in mine for copied in m.slices]
+        slices.sort(key=lambda copied: copied[1].buffer)
+        for run in _runs(slices, MAX_CHANNELS_OF_OPERATION):
             yield PlanOperation(
                 "put",
                 block.kind,
@@ -214,8 +215,8 @@ class _Assembly:
         )
         return _Item(-1, (operation,), reads, writes)
 
-    def _copies(self, moves: Sequence[Move]) -> Iterator[_Item]:
-        for src, dst, count in moves:
+    def _copies(self, slices: Sequence[CopySlice]) -> Iterator[_Item]:
+        for src, dst, count in slices:
             operation = PlanOperation(
                 "copy",
                 src=(LocalSlice(src.buffer, src.offset, count),),
@@ -242,17 +243,17 @@ class _Assembly:
 
     # -- synchronization
 
-    def _phase(self, items: list[_Item], landing: bool = False) -> None:
-        """Append ``items`` and before them what orders them. ``landing``: peers made the writes."""
+    def _phase(self, items: list[_Item], by_peers: bool = False) -> None:
+        """Append ``items`` and before them what orders them. ``by_peers``: peers made the writes."""
         if not items:
             return
-        before = [[] for _ in self.assigned] if landing else self._ordering(items)
+        before = [[] for _ in self.assigned] if by_peers else self._ordering(items)
         needed = [len(operations) for operations in before]
         for item in items:
             needed[item.block] += len(item.operations)
         if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assigned, needed, strict=True)):
             self._hand_over()
-            before = [[] for _ in self.assigned] if landing else self._ordering(items)
+            before = [[] for _ in self.assigned] if by_peers else self._ordering(items)
             for item in items:
                 needed[item.block] = sum(len(i.operations) for i in items if i.block == item.block)
                 if len(before[item.block]) + needed[item.block] > MAX_OPERATIONS - 2:
@@ -361,13 +362,13 @@ class _Assembly:
 
 
 def _runs(
-    moves: list[tuple[Rank, BufferSlice, BufferSlice, int]], longest: int
+    slices: list[tuple[Rank, BufferSlice, BufferSlice, int]], longest: int
 ) -> Iterator[list[tuple[Rank, BufferSlice, BufferSlice, int]]]:
     run: list[tuple[Rank, BufferSlice, BufferSlice, int]] = []
-    for move in moves:
-        if run and (len(run) == longest or run[0][1].buffer != move[1].buffer):
+    for copied in slices:
+        if run and (len(run) == longest or run[0][1].buffer != copied[1].buffer):
             yield run
             run = []
-        run.append(move)
+        run.append(copied)
     if run:
         yield run

@@ -92,7 +92,7 @@ def _gpu(
         "memory": tuple(p for p in peers if servers[p] == servers[rank]),
         "port": tuple(p for p in peers if servers[p] != servers[rank]),
     }
-    names: set[RemoteName] = {(m.dst, to.buffer) for m in outgoing for _, to, _ in m.moves}
+    names: set[RemoteName] = {(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}
     remote = tuple(sorted(names))
     additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
     share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)

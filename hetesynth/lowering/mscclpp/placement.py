@@ -22,15 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import Layout
+from hetesynth.lowering.layout import CopySlice, Layout
 from hetesynth.model.plan import MAX_SLICES
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-
-Move = tuple[BufferSlice, BufferSlice, int]
-"""(from, to, how many chunks)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class PlanMessage:
     start: int
     end: int
     index: int
-    moves: tuple[Move, ...]
+    slices: tuple[CopySlice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,8 @@ class PlanPlacement:
 
     messages: list[PlanMessage]
     additions: list[dict[int, list[list[Addition]]]]
-    early: list[list[Move]]
-    late: list[list[Move]]
+    early: list[list[CopySlice]]
+    late: list[list[CopySlice]]
     scratch: list[int] = field(default_factory=list)
 
 
@@ -98,7 +95,7 @@ class _Placer:
                 if source is not None:
                     self.held[rank, k] = source
                     self.owners[rank, layout.cell(rank, source)].append(k)
-        self.landed: dict[Transfer, BufferSlice] = {}
+        self.landing_place: dict[Transfer, BufferSlice] = {}
 
     def run(self) -> PlanPlacement:
         early = self._own_blocks()
@@ -115,26 +112,26 @@ class _Placer:
             self._arrive(tick, arrivals.get(tick, []))
             for key in by_start.get(tick, []):
                 start, src, dst, end = key
-                moves = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
-                messages.append(PlanMessage(src, dst, start, end, number[src, dst], moves))
+                slices = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
+                messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
                 number[src, dst] += 1
         return PlanPlacement(messages, self.additions, early, self._copies_home(), self.scratch)
 
-    def _own_blocks(self) -> list[list[Move]]:
+    def _own_blocks(self) -> list[list[CopySlice]]:
         """Out of place, chunks a rank owes, has from the start and is never sent again: input to output."""
-        copies: list[list[Move]] = []
+        copies: list[list[CopySlice]] = []
         for rank in range(self.collective.ranks):
-            moves: list[tuple[BufferSlice, BufferSlice]] = []
+            pairs: list[tuple[BufferSlice, BufferSlice]] = []
             for k in range(len(self.collective.chunks)):
                 target, source = self.layout.target(rank, k), self.held.get((rank, k))
                 if target is None or source is None or self.layout.in_place or (rank, k) in self.into:
                     continue
-                moves.append((source, target))
-            copies.append(list(neighbours(moves)))
+                pairs.append((source, target))
+            copies.append(list(neighbours(pairs)))
         return copies
 
-    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> Iterator[Move]:
-        moves = []
+    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> Iterator[CopySlice]:
+        pairs = []
         for t in group:
             if (src, t.chunk) not in self.held:
                 raise HetesynthError(
@@ -146,9 +143,9 @@ class _Placer:
             if home is None:
                 home = BufferSlice("s", self.scratch[dst])
                 self.scratch[dst] += 1
-            self.landed[t] = home
-            moves.append((self.held[src, t.chunk], home))
-        return neighbours(moves)
+            self.landing_place[t] = home
+            pairs.append((self.held[src, t.chunk], home))
+        return neighbours(pairs)
 
     def _free_home(self, rank: Rank, t: Transfer) -> BufferSlice | None:
         """The home of the chunk when a copy may be put there at any time."""
@@ -183,10 +180,10 @@ class _Placer:
         sums: dict[RankChunk, list[BufferSlice]] = defaultdict(list)
         for t in arrived:
             if not t.reduce:
-                self.held[self.problem.arcs[t.link].dst, t.chunk] = self.landed[t]
+                self.held[self.problem.arcs[t.link].dst, t.chunk] = self.landing_place[t]
         for t in arrived:
             if t.reduce:
-                sums[self.problem.arcs[t.link].dst, t.chunk].append(self.landed[t])
+                sums[self.problem.arcs[t.link].dst, t.chunk].append(self.landing_place[t])
         rounds: dict[tuple[Rank, int], list[Addition]] = defaultdict(list)
         for at in sorted(sums):
             current = self.held.get(at)
@@ -210,25 +207,25 @@ class _Placer:
         current = self.held.get(at)
         return current if current is not None and current.buffer == "s" else landing
 
-    def _copies_home(self) -> list[list[Move]]:
+    def _copies_home(self) -> list[list[CopySlice]]:
         """Chunks that do not yet stand where they must."""
-        copies: list[list[Move]] = []
+        copies: list[list[CopySlice]] = []
         for rank in range(self.collective.ranks):
-            moves: list[tuple[BufferSlice, BufferSlice]] = []
+            pairs: list[tuple[BufferSlice, BufferSlice]] = []
             for k in range(len(self.collective.chunks)):
                 target, source = self.layout.target(rank, k), self.held.get((rank, k))
                 if target is None or source is None:
                     continue
                 arrived = self.layout.in_place or (rank, k) in self.into
                 if arrived and self.layout.cell(rank, source) != self.layout.cell(rank, target):
-                    moves.append((source, target))
-            copies.append(list(neighbours(moves)))
+                    pairs.append((source, target))
+            copies.append(list(neighbours(pairs)))
         return copies
 
 
-def neighbours(moves: list[tuple[BufferSlice, BufferSlice]]) -> Iterator[Move]:
-    """Moves side by side in both buffers as one."""
-    ordered = sorted(moves, key=lambda m: (m[1].buffer, m[1].offset))
+def neighbours(pairs: list[tuple[BufferSlice, BufferSlice]]) -> Iterator[CopySlice]:
+    """Pairs (from, to) of chunks side by side in both buffers as one slice."""
+    ordered = sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))
     i = 0
     while i < len(ordered):
         src, dst = ordered[i]
