@@ -16,7 +16,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
-    from hetesynth.commands.run import Report
+    from hetesynth.commands.run import RunReport
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -48,7 +48,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
 )
 @click.option(
     "--pass-size", callback=_bytes, metavar="SIZE",
-    help="What one message carries; larger chunks take several passes [default: the protocol's].",
+    help="What one message carries; larger chunks take several loops [default: the protocol's].",
 )  # fmt: skip
 @click.option("--slots", type=click.IntRange(1, 64), help="Messages a connection holds [default: the protocol's].")
 @click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
@@ -63,19 +63,20 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def command(
     program: Path, op: str, dtype: str, pass_size: int | None, unchecked: bool, in_process: bool, as_json: bool,
-    **wishes: Any,
+    **options: Any,
 ) -> int:  # fmt: skip
     """Execute PROGRAM with real data, one MPI process per rank, and check every byte.
 
     Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
     one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
-    from hetesynth.commands.run import Request, run_file
+    from hetesynth.commands.run import RunRequest, run_file
+    from hetesynth.errors import HetesynthError
     from hetesynth.execute.job import RunOptions
 
-    request = Request(
+    request = RunRequest(
         program,
-        RunOptions(reduction=op, dtype=dtype, message_bytes=pass_size, **wishes),  # type: ignore[arg-type]
+        RunOptions(reduction=op, dtype=dtype, message_bytes=pass_size, **options),  # type: ignore[arg-type]
         unchecked,
         in_process,
     )
@@ -91,7 +92,7 @@ def command(
     return int(not report.correct)
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: RunReport) -> dict[str, Any]:
     plain = {**dataclasses.asdict(report), "ok": report.correct}
     for run in plain["runs"]:
         run["algorithm_bandwidth_GB_per_s"] = _rate(report.size, run["seconds"])
@@ -102,14 +103,14 @@ def _rate(size: int, seconds: float) -> float:
     return size / seconds / 1e9 if seconds else 0.0
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: RunReport) -> list[str]:
     reduction = f" {report.reduction}" if report.reduction else ""
     root = f" root {report.root}" if report.root is not None else ""
-    passes = f", {report.passes} passes" if report.passes > 1 else ""
+    loops = f", {report.passes} loops" if report.passes > 1 else ""
     where = "over MPI" if report.transport == "mpi" else "in one process"
     lines = [
         f"{report.collective}{root} on {report.ranks} ranks {where}: {report.size} bytes of "
-        f"{report.dtype}{reduction}, chunks of {report.chunk}{passes}"
+        f"{report.dtype}{reduction}, chunks of {report.chunk}{loops}"
     ]
     for run in report.runs:
         name = "in place" if run.in_place else "out of place"

@@ -1,7 +1,7 @@
 """Executing a program with real bytes: read, judge, run on every rank, report.
 
-In: a file and the user's wishes. Out: a Report. Where no MPI launcher started this process, it starts one rank
-per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report.
+In: a file and the user's options. Out: a ``RunReport``. Where no MPI launcher started this process, it starts one
+rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ Transport = Literal["mpi", "in-process"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """``unchecked``: run what the judge refuses too. ``in_process``: no MPI, all ranks in this process."""
 
     path: Path
-    wishes: RunOptions = field(default_factory=RunOptions)
+    options: RunOptions = field(default_factory=RunOptions)
     unchecked: bool = False
     in_process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: of the whole program over the buffer."""
+class RunReport:
+    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer, by their name in
+    the JSON."""
 
     file: str
     collective: str
@@ -59,7 +60,7 @@ class Report:
         return bool(self.runs) and all(run.correct for run in self.runs)
 
 
-def run_file(request: Request) -> Report | None:
+def run_file(request: RunRequest) -> RunReport | None:
     """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not.
 
     Raises HetesynthError: HS8xx, and what reading raises.
@@ -74,7 +75,7 @@ def run_file(request: Request) -> Report | None:
     return replace(report, file=str(request.path))
 
 
-def prepare(request: Request) -> tuple[Job, list[Part]]:
+def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
     (exit code 1)."""
     from hetesynth.compile.formats import demand_algorithm, demand_one_run, format_of
@@ -87,30 +88,30 @@ def prepare(request: Request) -> tuple[Job, list[Part]]:
 
     read = load_program(request.path)
     demand_algorithm(read, request.path)
-    program, wishes = read.program, request.wishes
+    program, options = read.program, request.options
     if program is None:
         _refuse(request, program_violations(read))
         raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
-    if program.collective in ROOTED and program.root is None and wishes.root is None:
-        wishes = _with_root(wishes, program.ranks, lambda root: program_violations(read, root=root))
+    if program.collective in ROOTED and program.root is None and options.root is None:
+        options = _with_root(options, program.ranks, lambda root: program_violations(read, root=root))
     if not request.unchecked:
-        _refuse(request, program_violations(read, root=wishes.root))
-    return program_job(program, wishes), [own_part(program, rank) for rank in range(program.ranks)]
+        _refuse(request, program_violations(read, root=options.root))
+    return program_job(program, options), [own_part(program, rank) for rank in range(program.ranks)]
 
 
-def _prepare_plan(request: Request) -> tuple[Job, list[Part]]:
+def _prepare_plan(request: RunRequest) -> tuple[Job, list[Part]]:
     from hetesynth.verify.mscclpp.judge import plan_violations
     from hetesynth.verify.mscclpp.reader import load_plan
 
-    plan, wishes = load_plan(request.path), request.wishes
-    if plan.collective in ROOTED and wishes.root is None:
-        wishes = _with_root(wishes, plan.ranks, lambda root: plan_violations(plan, root=root))
+    plan, options = load_plan(request.path), request.options
+    if plan.collective in ROOTED and options.root is None:
+        options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
     if not request.unchecked:
-        _refuse(request, plan_violations(plan, root=wishes.root))
-    return plan_job(plan, wishes), list(plan.gpus)
+        _refuse(request, plan_violations(plan, root=options.root))
+    return plan_job(plan, options), list(plan.gpus)
 
 
-def _refuse(request: Request, violations: Sequence[Violation]) -> None:
+def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:
     if violations:
         more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         raise HetesynthError(
@@ -121,12 +122,12 @@ def _refuse(request: Request, violations: Sequence[Violation]) -> None:
         )
 
 
-def _with_root(wishes: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
+def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
     """The root for which the program is right, where the file does not say; else none."""
     for root in range(min(ranks, MAX_GUESSED_ROOTS)):
         if not judge(root):
-            return replace(wishes, root=root)
-    return wishes
+            return replace(options, root=root)
+    return options
 
 
 def _fits_here(job: Job, parts: Sequence[Part]) -> None:
@@ -149,7 +150,7 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
         )  # fmt: skip
 
 
-def _in_process(request: Request) -> Report:
+def _in_process(request: RunRequest) -> RunReport:
     from hetesynth.execute.inprocess import run_in_process
 
     job, parts = prepare(request)
@@ -157,7 +158,7 @@ def _in_process(request: Request) -> Report:
     return _report(request, job, "in-process", list(run_in_process(job, parts)))
 
 
-def _as_rank(request: Request) -> Report | None:
+def _as_rank(request: RunRequest) -> RunReport | None:
     """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
@@ -190,7 +191,7 @@ def _plain_error(error: HetesynthError) -> dict[str, Any]:
     return {"message": error.message, "code": error.code, "help": error.help, "exit_code": error.exit_code}
 
 
-def _received(text: str) -> Report:
+def _received(text: str) -> RunReport:
     """The report of rank 0, or its error."""
     plain = json.loads(text)
     if "error" in plain:
@@ -202,26 +203,26 @@ def _received(text: str) -> Report:
         Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
         for run in plain["runs"]
     )
-    return Report(**{**plain, "runs": runs})
+    return RunReport(**{**plain, "runs": runs})
 
 
-def _report(request: Request, job: Job, transport: Transport, runs: list[Run]) -> Report:
+def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:
     numbers, reference = job.numbers, job.reference
-    return Report(
+    return RunReport(
         file=str(request.path), collective=reference.name, ranks=job.ranks, root=reference.root,
         dtype=numbers.dtype, reduction=numbers.reduction if numbers.reduces else None, size=job.size,
-        chunk=job.passes.chunk * numbers.item_bytes, passes=len(job.passes.slices), transport=transport,
+        chunk=job.loops.chunk * numbers.item_bytes, passes=len(job.loops.slices), transport=transport,
         runs=tuple(runs),
     )  # fmt: skip
 
 
-def _command(request: Request, job: Job) -> list[str]:
+def _command(request: RunRequest, job: Job) -> list[str]:
     """How a rank is started: this command again; the judge has spoken, and the root is known."""
-    wishes = replace(request.wishes, root=job.reference.root)
-    options: dict[str, object] = {
-        "--op": wishes.reduction, "--dtype": wishes.dtype, "--size": wishes.size,
-        "--pass-size": wishes.message_bytes, "--slots": wishes.slots, "--root": wishes.root,
-        "--repeat": wishes.repeat, "--seed": wishes.seed, "--timeout": wishes.timeout,
+    options = replace(request.options, root=job.reference.root)
+    values: dict[str, object] = {
+        "--op": options.reduction, "--dtype": options.dtype, "--size": options.size,
+        "--pass-size": options.message_bytes, "--slots": options.slots, "--root": options.root,
+        "--repeat": options.repeat, "--seed": options.seed, "--timeout": options.timeout,
     }  # fmt: skip
-    arguments = [text for name, value in options.items() if value is not None for text in (name, str(value))]
+    arguments = [text for name, value in values.items() if value is not None for text in (name, str(value))]
     return [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked", *arguments]

@@ -2,9 +2,9 @@
 
 In: the thread blocks of a GPU, its memory, a way to send packets. Out: packets, and the memory changed. A
 connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot, a
-receive for a message, and taking a message gives the slot back. A step with hasdep publishes (pass, step) when it
+receive for a message, and taking a message gives the slot back. A step with hasdep publishes (loop, step) when it
 is done; a dependence waits for a published number at least as high. Chunks larger than a message make the whole
-program run several times, each pass on a slice of every chunk; a step with more chunks than fit a message sends
+program loop, each time over a slice of every chunk; a step with more chunks than fit a message sends
 several. Knows nothing of MPI.
 """
 
@@ -38,8 +38,8 @@ Connection = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """How a chunk of ``chunk`` elements is cut: slices of at most ``message`` elements, one pass each.
+class Loops:
+    """How a chunk of ``chunk`` elements is split: slices of at most ``message`` elements, one loop each.
 
     ``batch``: the elements up to which several chunks go in one message; None: as ``message``.
     """
@@ -51,7 +51,7 @@ class Passes:
 
     @property
     def slices(self) -> list[slice]:
-        """The elements of a chunk that each pass covers."""
+        """The elements of a chunk that each loop covers."""
         step = min(self.message, self.chunk)
         return [slice(first, min(first + step, self.chunk)) for first in range(0, self.chunk, step)]
 
@@ -73,11 +73,11 @@ class FifoPlayer(Player):
     """One rank of a program."""
 
     def __init__(
-        self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, passes: Passes, send: Send,
+        self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, loops: Loops, send: Send,
         choose: Choice | None = None,
     ) -> None:  # fmt: skip
         self._gpu, self._ranks, self._memory, self._numbers = gpu, ranks, memory, numbers
-        self._passes = passes
+        self._loops = loops
         self._connections = _Connections()
         self._published: dict[int, tuple[int, int]] = {}
         super().__init__(send, choose)
@@ -106,10 +106,10 @@ class FifoPlayer(Player):
         ]
 
     def _play(self, block: ThreadBlock) -> Coroutine:
-        """The whole thread block, pass by pass."""
-        for turn, elements in enumerate(self._passes.slices):
+        """The whole thread block, loop by loop."""
+        for loop, elements in enumerate(self._loops.slices):
             for step, x in enumerate(block.instructions):
-                position = Position(block.id, step, x.op, turn)
+                position = Position(block.id, step, x.op, loop)
                 if x.depends is not None:
                     yield from self._await_step(position, x.depends)
                 if x.op == "nop":
@@ -119,18 +119,18 @@ class FifoPlayer(Player):
                 except Fault as fault:
                     raise Fault(f"{position}: {fault}") from None
                 if x.has_dependents:
-                    self._published[block.id] = (turn, step)
+                    self._published[block.id] = (loop, step)
                     self.wake(("step", block.id))
 
     def _await_step(self, position: Position, on: tuple[int, int]) -> Coroutine:
         block, step = on
-        while self._published.get(block, (-1, -1)) < (position.turn, step):
+        while self._published.get(block, (-1, -1)) < (position.loop, step):
             yield Wait(("step", block), position, f"step {step} of thread block {block}")
 
     def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
         """One instruction, message by message."""
         communicates = x.op in _SENDS or x.op in _RECEIVES
-        most = self._passes.packed if communicates else max(x.count, 1)
+        most = self._loops.packed if communicates else max(x.count, 1)
         for first in range(0, max(x.count, 1), most):
             count = min(most, x.count - first)
             src = self._view(x.src, first, count, elements) if x.op in _READS else None
@@ -169,8 +169,8 @@ class FifoPlayer(Player):
             if source is not None and not self._connections.arrived.get(source):
                 reason = f"a message from rank {source[0]} on channel {source[1]}"
                 yield Wait(("message", source), position, reason)
-            elif target is not None and self._connections.in_use.get(target, 0) >= self._passes.slots:
-                reason = f"rank {target[0]} to take one of {self._passes.slots} messages on channel {target[1]}"
+            elif target is not None and self._connections.in_use.get(target, 0) >= self._loops.slots:
+                reason = f"rank {target[0]} to take one of {self._loops.slots} messages on channel {target[1]}"
                 yield Wait(("slot", target), position, reason)
             else:
                 return

@@ -1,6 +1,6 @@
 """One run, stated: everything a rank must know besides its own thread blocks. Travels between processes.
 
-In: a ``Program`` or a ``Plan`` and the user's wishes. Out: a ``Job``, and from it the player of a rank.
+In: a ``Program`` or a ``Plan`` and the user's options. Out: a ``Job``, and from it the player of a rank.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import PER_RANK, Buffers, Reference
-from hetesynth.execute.fifo import FifoPlayer, Passes
+from hetesynth.execute.fifo import FifoPlayer, Loops
 from hetesynth.execute.memory import Memory
 from hetesynth.execute.one_sided import PlanPlayer
 from hetesynth.execute.scheduling import Choice, Player, Send
@@ -51,7 +51,7 @@ class Job:
 
     reference: Reference
     numbers: Arithmetic
-    passes: Passes
+    loops: Loops
     aliasings: tuple[bool, ...]
     repeat: int
     timeout: float
@@ -69,7 +69,7 @@ class Job:
     def memory(self, part: Part, in_place: bool) -> Memory:
         """The memory of one rank, filled."""
         return Memory(
-            self.reference, self.numbers, part.rank, self._buffers(part, in_place), chunk=self.passes.chunk,
+            self.reference, self.numbers, part.rank, self._buffers(part, in_place), chunk=self.loops.chunk,
             scratch=part.scratch_chunks, in_place=in_place,
         )  # fmt: skip
 
@@ -77,65 +77,65 @@ class Job:
         """A plan has everywhere the buffers it declares; a program may have null pointers away from the root."""
         if isinstance(part, GpuProgram) or in_place:
             return self.reference.buffers(part.rank, in_place)
-        inputs, outputs = part.input_chunks * self.passes.chunk, part.output_chunks * self.passes.chunk
+        inputs, outputs = part.input_chunks * self.loops.chunk, part.output_chunks * self.loops.chunk
         return Buffers((0, inputs), (inputs, outputs), inputs + outputs)
 
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
         """Who executes one rank."""
         if isinstance(part, GpuPlan):
             return PlanPlayer(part, memory, self.numbers, send, choose)
-        return FifoPlayer(part, self.ranks, memory, self.numbers, self.passes, send, choose)
+        return FifoPlayer(part, self.ranks, memory, self.numbers, self.loops, send, choose)
 
     def memory_bytes(self, part: Part) -> int:
         """Bytes of memory that one rank needs, with the reference it is compared with."""
         both = self.reference.input_elements + 2 * self.reference.output_elements
-        declared = (part.input_chunks + part.output_chunks + part.scratch_chunks) * self.passes.chunk
+        declared = (part.input_chunks + part.output_chunks + part.scratch_chunks) * self.loops.chunk
         return (both + declared) * self.numbers.item_bytes
 
 
-def program_job(program: Program, wishes: RunOptions) -> Job:
+def program_job(program: Program, options: RunOptions) -> Job:
     """The job of a program. HetesynthError: HS801 no such collective, HS802 root, HS803 size, HS804 memory, HS811
     chunks that are no blocks."""
-    _known(program.collective)
-    root = checked_root(program.collective, program.ranks, program.root, wishes)
-    whole, blocks = _cut(program)
+    _collective_name(program.collective)
+    root = checked_root(program.collective, program.ranks, program.root, options)
+    whole, blocks = _chunk_counts(program)
     numbers = Arithmetic(
-        wishes.reduction, wishes.dtype, program.ranks, wishes.seed, program.collective in REDUCING
+        options.reduction, options.dtype, program.ranks, options.seed, program.collective in REDUCING
     )
-    chunk = chunk_elements(whole, numbers, wishes.size)
-    passes = _passes(program, wishes, chunk, numbers.item_bytes)
+    chunk = chunk_elements(whole, numbers, options.size)
+    loops = _loops(program, options, chunk, numbers.item_bytes)
     reference = Reference(program.collective, program.ranks, root, blocks * chunk)
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
-    job = Job(reference, numbers, passes, tuple(claims or [False]), wishes.repeat, wishes.timeout)
+    job = Job(reference, numbers, loops, tuple(claims or [False]), options.repeat, options.timeout)
     check_memory(job, max((own_part(program, r) for r in range(job.ranks)), key=job.memory_bytes))
     return job
 
 
-def _passes(program: Program, wishes: RunOptions, chunk: int, item_bytes: int) -> Passes:
+def _loops(program: Program, options: RunOptions, chunk: int, item_bytes: int) -> Loops:
     """As in the runtime with the shortest messages, unless the user says what a message carries."""
     fifo = PORTABLE.fifo(program.protocol, program.collective)
-    message, batch = wishes.message_bytes or fifo.slice_bytes, wishes.message_bytes or fifo.batch_bytes
-    slots = wishes.slots or fifo.slots
-    return Passes(chunk, max(1, message // item_bytes), slots, max(1, batch // item_bytes))
+    message, batch = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
+    slots = options.slots or fifo.slots
+    return Loops(chunk, max(1, message // item_bytes), slots, max(1, batch // item_bytes))
 
 
-def plan_job(plan: Plan, wishes: RunOptions) -> Job:
-    """The job of a plan. HetesynthError as for a program; plans have no passes and no slots (HS810)."""
-    name, ranks = _known(plan.collective), plan.ranks
-    if wishes.message_bytes or wishes.slots:
+def plan_job(plan: Plan, options: RunOptions) -> Job:
+    """The job of a plan. HetesynthError as for a program; plans have no loops and no slots (HS810)."""
+    name, ranks = _collective_name(plan.collective), plan.ranks
+    if options.message_bytes or options.slots:
         raise HetesynthError(
             "a plan writes whole chunks into its peers: there are no messages", code="HS810",
             help="leave out --pass-size and --slots",
         )  # fmt: skip
-    root = checked_root(name, ranks, None, wishes)
+    root = checked_root(name, ranks, None, options)
     gpu = plan.gpus[root or 0]
     block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
     block = block // ranks if name == "alltoall" else block
-    numbers = Arithmetic(wishes.reduction, wishes.dtype, ranks, wishes.seed, name in REDUCING)
+    numbers = Arithmetic(options.reduction, options.dtype, ranks, options.seed, name in REDUCING)
     whole = block * ranks if name in PER_RANK else block
-    chunk = chunk_elements(whole, numbers, wishes.size, plan.alignment)
+    chunk = chunk_elements(whole, numbers, options.size, plan.alignment)
     reference = Reference(name, ranks, root, block * chunk)
-    job = Job(reference, numbers, Passes(chunk, chunk, 1), (plan.in_place,), wishes.repeat, wishes.timeout)
+    job = Job(reference, numbers, Loops(chunk, chunk, 1), (plan.in_place,), options.repeat, options.timeout)
     check_memory(job, max(plan.gpus, key=job.memory_bytes))
     return job
 
@@ -145,7 +145,7 @@ def own_part(program: Program, rank: int) -> GpuProgram:
     return next((g for g in program.gpus if g.rank == rank), GpuProgram(rank, 0, 0, 0, ()))
 
 
-def _known(collective: str) -> CollectiveName:
+def _collective_name(collective: str) -> CollectiveName:
     for name in COLLECTIVE_NAMES:
         if collective == name:
             return name
@@ -155,11 +155,11 @@ def _known(collective: str) -> CollectiveName:
     )  # fmt: skip
 
 
-def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: RunOptions) -> int | None:
+def checked_root(name: CollectiveName, ranks: int, stated: int | None, options: RunOptions) -> int | None:
     """The root, from the user or the file."""
     if name not in ROOTED:
         return None
-    root = wishes.root if wishes.root is not None else stated
+    root = options.root if options.root is not None else stated
     if root is None:
         raise HetesynthError(f"the file does not say the root of this {name}", code="HS802", help="give --root")
     if not 0 <= root < ranks:
@@ -167,7 +167,7 @@ def checked_root(name: CollectiveName, ranks: int, stated: int | None, wishes: R
     return root
 
 
-def _cut(program: Program) -> tuple[int, int]:
+def _chunk_counts(program: Program) -> tuple[int, int]:
     """(chunks of the larger buffer, chunks of a block). Gather and scatter may count either as C."""
     chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
     if name not in PER_RANK:

@@ -36,16 +36,16 @@ Send = Callable[[Packet], None]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a thread block is: its id, the step or operation, its name, the pass over a large buffer."""
+    """Where a thread block is: its id, the step or operation, its name, the loop over a large buffer."""
 
     block: int
     step: int
     op: str
-    turn: int = 0
+    loop: int = 0
 
     def __str__(self) -> str:
-        turn = f", pass {self.turn}" if self.turn else ""
-        return f"thread block {self.block} step {self.step} (`{self.op}`{turn})"
+        loop = f", loop {self.loop}" if self.loop else ""
+        return f"thread block {self.block} step {self.step} (`{self.op}`{loop})"
 
 
 @dataclass(frozen=True, slots=True)

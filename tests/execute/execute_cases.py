@@ -95,12 +95,12 @@ def exchange(slots_needed: int) -> Program:
     return whole("alltoall", 2 * k, *gpus)
 
 
-def job_of(program: Program, **wishes: Any) -> tuple[Job, list[Part]]:
-    return program_job(program, RunOptions(**wishes)), [own_part(program, r) for r in range(program.ranks)]
+def job_of(program: Program, **options: Any) -> tuple[Job, list[Part]]:
+    return program_job(program, RunOptions(**options)), [own_part(program, r) for r in range(program.ranks)]
 
 
-def run(program: Program, choose: Choice | None = None, **wishes: Any) -> list[Run]:
-    job, parts = job_of(program, **wishes)
+def run(program: Program, choose: Choice | None = None, **options: Any) -> list[Run]:
+    job, parts = job_of(program, **options)
     return list(run_in_process(job, parts, choose))
 
 

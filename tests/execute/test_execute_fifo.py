@@ -1,4 +1,4 @@
-"""The interpreter of programs: right in any order, bounded FIFOs, passes, and mutants that must be caught."""
+"""The interpreter of programs: right in any order, bounded FIFOs, loops, and mutants that must be caught."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.fifo import CREDIT, MESSAGE, Passes
+from hetesynth.execute.fifo import CREDIT, MESSAGE, Loops
 from hetesynth.execute.inprocess import run_in_process
 from hetesynth.execute.job import RunOptions, program_job
 from hetesynth.execute.scheduling import Packet
@@ -63,14 +63,14 @@ def test_without_its_dependence_some_order_reads_scratch_too_early() -> None:
     assert all(result.ending == "done" for result in results)
 
 
-def test_passes_cover_every_element_once() -> None:
+def test_loops_cover_every_element_once() -> None:
     for chunk in (1, 7, 64):
         for message in (1, 3, 7, 64, 1000):
-            passes = Passes(chunk, message, 2)
-            covered = [k for part in passes.slices for k in range(chunk)[part]]
+            loops = Loops(chunk, message, 2)
+            covered = [k for part in loops.slices for k in range(chunk)[part]]
             assert covered == list(range(chunk))
-            assert all(part.stop - part.start <= message for part in passes.slices)
-            assert passes.packed == max(1, min(71, message // chunk))
+            assert all(part.stop - part.start <= message for part in loops.slices)
+            assert loops.packed == max(1, min(71, message // chunk))
 
 
 def test_a_broadcast_packs_less_than_another_collective() -> None:
@@ -79,9 +79,9 @@ def test_a_broadcast_packs_less_than_another_collective() -> None:
     for name, packed in (("allreduce", 8), ("broadcast", 2), ("reduce", 2)):
         asked = replace(made, collective=name, root=0)  # type: ignore[arg-type]
         size = made.chunks_per_loop * (256 << 10)
-        passes = program_job(asked, RunOptions(size=size)).passes
-        assert (passes.packed, passes.message) == (packed, (2 << 20) // 4)
-        assert program_job(asked, RunOptions(size=size, message_bytes=1 << 20)).passes.packed == 4
+        loops = program_job(asked, RunOptions(size=size)).loops
+        assert (loops.packed, loops.message) == (packed, (2 << 20) // 4)
+        assert program_job(asked, RunOptions(size=size, message_bytes=1 << 20)).loops.packed == 4
 
 
 def test_as_many_messages_under_way_as_slots_and_no_more() -> None:
@@ -124,7 +124,7 @@ def test_slots_bound_what_is_under_way(seed: int, slots: int) -> None:
 
             return make(self, part, memory, spy, choose)
 
-    watched = Watched(job.reference, job.numbers, job.passes, job.aliasings, job.repeat, job.timeout)
+    watched = Watched(job.reference, job.numbers, job.loops, job.aliasings, job.repeat, job.timeout)
     assert next(iter(run_in_process(watched, parts, any_order(seed)))).correct
     assert 1 <= most <= slots
     assert not any(under_way.values())

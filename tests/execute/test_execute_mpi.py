@@ -54,7 +54,7 @@ def gone(word: str, seconds: float = 10.0) -> bool:
     return not processes(word)
 
 
-def test_three_ranks_in_several_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_ranks_in_several_loops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = file_of(ring_allreduce(3), tmp_path)
     assert run(["run", path, "--json", "--size", "30000", "--pass-size", "3000", "--slots", "4"]) == 0
     found = report(capsys)
@@ -192,7 +192,7 @@ def test_under_a_launcher_it_is_a_rank(tmp_path: Path, ranks: int, code: int) ->
 def test_all_collectives_on_12_and_16_ranks(
     cluster: str, name: CollectiveName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Zero wrong bytes, programs (in three passes) and plans, each file within a minute."""
+    """Zero wrong bytes, programs (in three loops) and plans, each file within a minute."""
     out = tmp_path / "made.xml"
     made = ["synth", str(EXAMPLES / cluster / "topo.dsl"), "--coll", name, "--strategy", "greedy", "-o", str(out)]
     assert run([*made, "--target", "portable,mscclpp"]) == 0
@@ -200,12 +200,12 @@ def test_all_collectives_on_12_and_16_ranks(
     paths = [path for path in sorted(tmp_path.iterdir()) if ".schedule." not in path.name]
     assert {path.suffix for path in paths} == {".xml", ".json"}
     for path in paths:
-        passes = 3 if path.suffix == ".xml" else 1
+        loops = 3 if path.suffix == ".xml" else 1
         capsys.readouterr()
         started = time.monotonic()
-        assert run(["run", str(path), "--json", *(["--pass-size", "1500"] if passes > 1 else [])]) == 0
+        assert run(["run", str(path), "--json", *(["--pass-size", "1500"] if loops > 1 else [])]) == 0
         assert time.monotonic() - started < 60
         found = report(capsys)
-        assert (found["ranks"], found["passes"], found["collective"]) == (ranks, passes, name)
+        assert (found["ranks"], found["passes"], found["collective"]) == (ranks, loops, name)
         assert [(r["ending"], r["wrong"]) for r in found["runs"]] == [("done", 0)]
         assert found["runs"][0]["checked"] >= 4096

@@ -101,8 +101,8 @@ def reading_reduce(n: int) -> Plan:
     return Plan("test", "reducescatter", "Simple", False, tuple(gpus))
 
 
-def run(plan: Plan, order: int = 0, **wishes: object) -> Run:
-    job = plan_job(plan, RunOptions(**wishes))  # type: ignore[arg-type]
+def run(plan: Plan, order: int = 0, **options: object) -> Run:
+    job = plan_job(plan, RunOptions(**options))  # type: ignore[arg-type]
     (result,) = run_in_process(job, plan.gpus, any_order(order))
     return result
 
