@@ -88,7 +88,7 @@ def one_chunking(situation: Situation) -> str | None:
         return None
     if situation.specs.request.chunking != ChunkingOptions():
         return "the rounding of capacities is stated"
-    if not situation.closest:
+    if not situation.less_rounding:
         return "time is over, only the capacities of eq. 1 are tried"
     return "no capacities round less than those of eq. 1"
 

@@ -71,7 +71,6 @@ def command(
     one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
     from hetesynth.commands.run import RunRequest, run_file
-    from hetesynth.errors import HetesynthError
     from hetesynth.execute.job import RunOptions
 
     request = RunRequest(

@@ -19,6 +19,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
+from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Ending, Progress, combined, no_progress
 
 INTERRUPTED = "interrupted before it was predicted"

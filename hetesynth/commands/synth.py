@@ -38,11 +38,15 @@ from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.report.words import microseconds
+from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
+from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def synthesize(
-    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, budget: Budget | None = None
+    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, budget: Budget | None = None,
+    decisions: Decisions | None = None, *, every_root: bool = False,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
@@ -73,7 +77,8 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
         case GaveUp(reason=reason):
-            way_out = "raise --time-budget or --max-peers, or use --strategy auto"
+            other = "" if request.strategy == "auto" else ", or use --strategy auto"
+            way_out = f"raise --time-budget or --max-peers{other}"
             late = " in the time budget" if run.budget.clock_decisions else ""
             raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
     steps, bound = outcome.schedule.makespan, outcome.bound.steps

@@ -25,10 +25,15 @@ class Compilation:
     request: Request
     budget: Budget
     progress: Progress = no_progress
+    every_root: bool = False
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
 
 
-def compilation(request: Request, progress: Progress = no_progress, budget: Budget | None = None) -> Compilation:
-    """A run for ``request`` that may spend ``budget``, by default that of the request."""
-    return Compilation(request, replace(budget or request.budget, clock_decisions=ClockDecisions()), progress)
+def compilation(
+    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
+    decisions: Decisions | None = None, *, every_root: bool = False,
+) -> Compilation:  # fmt: skip
+    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions``."""
+    spent, record = replace(budget or request.budget, clock_decisions=ClockDecisions()), decisions or Decisions()
+    return Compilation(request, spent, progress, every_root, decisions=record)

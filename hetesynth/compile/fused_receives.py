@@ -76,8 +76,6 @@ def emitted(
 
     Raises HetesynthError as lowering does, where no variant fits.
     """
-    from hetesynth.compile.formats import FORMATS
-
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)

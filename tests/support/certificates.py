@@ -43,7 +43,7 @@ def recheck(problem: Problem, bound: LowerBound) -> None:
         case CutWitness() as w:
             _cut(view, bound, w)
         case LastStepWitness() as w:
-            _landing(view, bound, w)
+            _last_step(view, bound, w)
         case FlowWitness() as w:
             _flow(view, bound, w)
         case GrowthWitness() as w:
@@ -107,7 +107,7 @@ def _cut(problem: Problem, bound: LowerBound, w: CutWitness) -> None:
     demand(bound.steps == -(-w.needed // w.capacity), "the division is wrong")
 
 
-def _landing(problem: Problem, bound: LowerBound, w: LastStepWitness) -> None:
+def _last_step(problem: Problem, bound: LowerBound, w: LastStepWitness) -> None:
     demand(not problem.collective.reduces, "a sum lands in parts")
     plain = CutWitness(w.region, w.direction, w.resources, w.needed, w.capacity)
     _cut(problem, replace(bound, steps=-(-w.needed // w.capacity)), plain)
