@@ -171,7 +171,7 @@ class CandidateSpecs:
         if self.request.chunking == ChunkingOptions():
             root = ProblemFactory(self.topology, self.request).root
             ideal = max(float(b.seconds_per_byte) for b in self.bounds)
-            policy = self.request.policy.compile
+            policy = self.request.policy
             paper = safe_chunking(self.topology, paper, self.request.collective, root, ideal, policy)
         delayed = (forwarding_delay_strategy(), "tree-packing, forwarding delay")
         for packing, kind in ((strategy("tree-packing"), "tree-packing"), delayed):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
-from hetesynth.compile.predictors import SchedulePredictor
+from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
@@ -154,8 +154,8 @@ class ProgramRanking:
         """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its
         seconds."""
         best: tuple[Throttling | None, float] = (None, plain)
-        schedule = candidate.solution.schedule
-        for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options):
+        schedule, policy = candidate.solution.schedule, self.policy
+        for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options, policy):
             seconds = self.seconds(candidate, replace(self.options, throttling=throttling))
             if seconds is not None and seconds < best[1]:
                 best = (throttling, seconds)
@@ -172,13 +172,16 @@ _Timed = tuple[float, int, Throttling | None]
 
 
 def throttlings(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    policy: Policy,
 ) -> Iterator[Throttling]:  # fmt: skip
     """Every kind of throttling, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
     collective, number = problem.collective, len(schedule.transfers)
     pieces = collective.chunks_per_rank * (1 if collective.name in ("broadcast", "reduce") else collective.ranks)
-    at_once = options.target.fifo(options.protocol, collective.name).slice_bytes
-    timeline = SchedulePredictor(topology, problem, schedule).timeline(min(size, at_once * pieces))
+    at_once = options.profile.fifo(options.protocol, collective.name).slice_bytes
+    timeline = SchedulePredictor(topology, problem, schedule, CostOptions(policy=policy)).timeline(
+        min(size, at_once * pieces)
+    )
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Throttling.of(problem, schedule, begin, end, after)

@@ -14,17 +14,17 @@ from typing import Any
 
 from hetesynth.compile.time_optimality import Bounds
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.policy import Policy
 
 
 def features(
-    topology: Topology, bounds: Bounds, policy: AutotunePolicy = DEFAULT.autotune
+    topology: Topology, bounds: Bounds, policy: Policy
 ) -> dict[str, Any]:  # fmt: skip
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
-    from hetesynth.bounds.wire_graph import narrowest
+    from hetesynth.bounds.wire_graph import WireGraph, narrowest
 
-    widths = [narrowest(topology, part)[0] for part in halves(topology, policy.max_splits)]
+    graph, most = WireGraph.of(topology, policy.bounds), policy.autotune.max_splits
+    widths = [narrowest(topology, part, graph)[0] for part in halves(topology, most)]
     narrow = min((w for w in widths if w is not None), default=None)
     per_byte = max(b.seconds_per_byte for b in bounds.bounds)
     return {

@@ -132,7 +132,7 @@ class _Lumped:
     destination: int
     total: int
 
-    def flow(self, steps: int, policy: BoundsPolicy = DEFAULT.bounds) -> tuple[int, list[tuple[int, int]]]:
+    def flow(self, steps: int, policy: BoundsPolicy) -> tuple[int, list[tuple[int, int]]]:
         """The flow into the destination within ``steps`` steps; (step, class) on the source side of a cut."""
         width = len(self.vertices)
         source = width * (steps + 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 INT32 = 2**31 - 1  # what scipy's flows are stored in
@@ -18,7 +17,7 @@ Edge = tuple[int, int, int]
 
 
 def maximum_flow(
-    nodes: int, edges: Sequence[Edge], source: int, sink: int, policy: BoundsPolicy = DEFAULT.bounds
+    nodes: int, edges: Sequence[Edge], source: int, sink: int, policy: BoundsPolicy
 ) -> tuple[int, list[int]]:
     """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order.
 

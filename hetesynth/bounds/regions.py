@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 Region = tuple[Rank, ...]
 
 
-def partitions(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[list[Region]]:
+def partitions(problem: Problem, policy: BoundsPolicy) -> list[list[Region]]:
     """Partitions of the ranks, finest first: into single ranks, then into the components that remain when only
     links of at least a given capacity are kept, for each capacity. The trivial partition is left out."""
     levels = sorted({arc.capacity for arc in problem.arcs}, reverse=True)[: policy.region_levels]

@@ -47,7 +47,7 @@ def time_bounds(
         bounds += _by_volume(topology, name, policy)
     if name == "alltoall" and topology.ranks <= policy.exchange_ranks:
         bounds.append(exchange_bound(topology))
-    bounds.append(_by_latency(topology, name, root))
+    bounds.append(_by_latency(topology, name, root, policy))
     return tuple(sorted(bounds, key=lambda b: (-b.seconds_per_byte, -b.latency, b.kind)))
 
 
@@ -256,7 +256,9 @@ def _volume_bound(
     return TimeBound("volume", latency, share / bandwidth, proof, witness)
 
 
-def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> TimeBound:
+def _by_latency(
+    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
+) -> TimeBound:  # fmt: skip
     """The farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there."""
     n = topology.ranks
     outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
@@ -269,7 +271,7 @@ def _by_latency(topology: Topology, name: CollectiveName, root: Rank | None) -> 
                 best = (reach[u][v], u, v)
     latency, u, v = best
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
-    entering, side = narrowest(topology, (v,))
+    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy))
     if entering is None:  # wires without a limit lead there: only latency counts
         share, entering = Fraction(0), Fraction(1)
     proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"

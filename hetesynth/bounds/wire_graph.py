@@ -14,7 +14,6 @@ from math import gcd, lcm
 
 from hetesynth.bounds.maxflow import maximum_flow
 from hetesynth.model.topology import Rank, Topology, Wire
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
@@ -37,7 +36,7 @@ class WireGraph:
     policy: BoundsPolicy
 
     @classmethod
-    def of(cls, topology: Topology, policy: BoundsPolicy = DEFAULT.bounds) -> WireGraph:
+    def of(cls, topology: Topology, policy: BoundsPolicy) -> WireGraph:
         """Those of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
         rates = [rate(topology.wires[w]) for w in used]
@@ -105,14 +104,13 @@ def _flow(
 
 
 def narrowest(
-    topology: Topology, part: Iterable[Rank], graph: WireGraph | None = None
+    topology: Topology, part: Iterable[Rank], graph: WireGraph
 ) -> tuple[Fraction | None, frozenset[int]]:
     """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others.
 
-    None: no cut without an unlimited wire does. ``graph``: of ``topology``, when it is at hand.
+    None: no cut without an unlimited wire does. ``graph``: of ``topology``.
     """
     inside = set(part)
-    graph = graph or WireGraph.of(topology)
     total = sum(c for c in graph.capacity if c is not None) + 1
     merged: dict[tuple[int, int], int] = defaultdict(int)
     for s, d, c in zip(graph.src, graph.dst, graph.capacity, strict=True):

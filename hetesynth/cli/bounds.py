@@ -24,7 +24,8 @@ def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
 
     stated = request(topology, **problem)
     goal, all_bounds = bounds(stated)
-    rechecks = [recheck_bound(goal, bound) for bound in all_bounds] if check else None
+    seconds = stated.policy.compile.recheck_seconds
+    rechecks = [recheck_bound(goal, bound, seconds) for bound in all_bounds] if check else None
     if as_json:
         show(json.dumps(bounds_summary(goal, all_bounds, rechecks), indent=2))
     else:

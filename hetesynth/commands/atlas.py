@@ -280,7 +280,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
         "warnings": [warned.plain() for warned in result.ranges[0].synthesis.warnings],
-        "topology": features(result.topology, result.pool.bounds, result.request.policy.autotune),
+        "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
         "frontier": frontier(result),
         "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],

@@ -313,10 +313,11 @@ def _certificate(imported: Imported) -> Certificate | None:
     """The steps against the best lower bound; only on a topology do the capacities mean anything."""
     from hetesynth.synthesis.solve import bounds_of
 
+    policy = imported.request.policy
     if imported.chunking is None:
         return None
-    bound = bounds_of(imported.problem)[0]
-    wrong = recheck_bound(imported.problem, bound).violations
+    bound = bounds_of(imported.problem, policy.bounds)[0]
+    wrong = recheck_bound(imported.problem, bound, policy.compile.recheck_seconds).violations
     if wrong or bound.steps > imported.schedule.makespan:
         raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
     return Certificate(imported.schedule.makespan, bound)
@@ -329,15 +330,19 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
+    policy = imported.request.policy
     for target, in_place, suffix in variants(imported.request.targets, imported.problem.collective.name):
         backend = FORMATS[target.format]
         servers = () if imported.chunking is None else imported.chunking.topology.servers
-        options = LoweringOptions(imported.name, in_place, not in_place, target=target, servers=servers)
+        options = LoweringOptions(
+            imported.name, in_place, not in_place, profile=target, servers=servers, policy=policy.lowering
+        )
         if imported.chunking is None:
             program = backend.emit(imported.problem, imported.schedule, options)
         else:
             size = implied_size(imported.problem, imported.chunking.chunk_bytes)
-            program = emitted(imported.chunking.topology, imported.problem, imported.schedule, size, options)
+            topology = imported.chunking.topology
+            program = emitted(topology, imported.problem, imported.schedule, size, options, policy)
         wrong = backend.judge(program.data, imported.name, imported.problem, target, servers)
         if wrong:
             raise InternalError(f"the program {imported.name}{suffix} does not verify: {wrong[0].message}")

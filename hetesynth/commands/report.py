@@ -23,8 +23,6 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ class _Subject:
     notes: tuple[str, ...]
     capacities: bool
     derived: bool = False  # the schedule is read off the program, only to be drawn
-    policy: CompilePolicy = DEFAULT.compile
 
 
 def report_of_synthesis(synthesis: Synthesis) -> Report:
@@ -94,7 +91,6 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
             certificate=_certificate(synthesis),
             notes=notes,
             capacities=True,
-            policy=synthesis.request.policy.compile,
         )
     )
 
@@ -353,7 +349,7 @@ def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
     if subject.problem is None:
         return ()
     collective = subject.problem.collective
-    return time_bounds(subject.topology, collective.name, collective.root)
+    return time_bounds(subject.topology, collective.name, collective.root, subject.options.policy.bounds)
 
 
 def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
@@ -361,7 +357,7 @@ def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
 
     if subject.problem is None:
         return [], ()
-    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options, subject.policy)
+    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options)
 
 
 # -- programs
@@ -381,7 +377,7 @@ def _lifted(
         room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
         arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
         graph = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
-        lifted = lift(program, goal, size.pieces, graph)
+        lifted = lift(program, goal, size.pieces, graph, options.policy.lifting)
         return SchedulePredictor(topology, lifted.problem, lifted.schedule, options), (
             "Steps are those in which the transfers of the program depend on each other; the times of wires and "
             "links are those of a schedule with these steps, not of the program.",

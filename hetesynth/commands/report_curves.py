@@ -7,6 +7,7 @@ are strategies of the registry, synthesized here for the same problem; those of 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
@@ -14,8 +15,6 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.contents import Curve
 
 BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
@@ -45,7 +44,6 @@ def baseline_curves(
     problem: Problem,
     sizes: tuple[int, ...],
     options: CostOptions,
-    policy: CompilePolicy = DEFAULT.compile,
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.collectives.library import collective
@@ -53,6 +51,7 @@ def baseline_curves(
     from hetesynth.synthesis.solve import Solution, Solver
     from hetesynth.verify.schedule.judge import schedule_violations
 
+    policy, oracle = options.policy.compile, partial(schedule_violations, policy=options.policy.verify)
     by_times: dict[tuple[float, ...], list[str]] = {}
     missing: list[str] = []
     problem = replace(problem, max_peers=None)
@@ -67,7 +66,7 @@ def baseline_curves(
         missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
         try:
-            outcome = Solver(strategy(name), Budget(), schedule_violations).solve(problem)
+            outcome = Solver(strategy(name), Budget(), oracle, policy=options.policy).solve(problem)
         except HetesynthError as error:
             reason = error.message.rpartition("this problem: ")[2]
             missing.append(f"Baseline {name} does not apply: {reason}.")

@@ -197,7 +197,7 @@ def _implied_time(solved: SolvedRequest) -> TimeOptimality:
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
     most = predicted_unasked(solved.compilation.budget.seconds, request.policy)
-    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, most)
+    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, request.policy, most)
 
 
 def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:

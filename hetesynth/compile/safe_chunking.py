@@ -15,13 +15,12 @@ from hetesynth.bounds.throughput import time_bounds
 from hetesynth.chunking import Capacity, Chunking, chunk
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy import Policy
 
 
 def safe_chunking(
     topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float,
-    policy: CompilePolicy = DEFAULT.compile,
+    policy: Policy,
 ) -> Chunking:  # fmt: skip
     """Capacities rounded down, of the shortest step that loses little, or else of the one that loses least.
 
@@ -30,15 +29,15 @@ def safe_chunking(
     bare = replace(topology, links=tuple(replace(link, latency=Fraction(0)) for link in topology.links))
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
-    for multiple in range(1, policy.max_step_multiple + 1):
+    for multiple in range(1, policy.compile.max_step_multiple + 1):
         rounded = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
-        if topology.ranks > policy.max_compared_ranks:
+        if topology.ranks > policy.compile.max_compared_ranks:
             return replace(rounded, topology=topology)
-        bounds = time_bounds(_as_promised(bare, rounded), name, root)
+        bounds = time_bounds(_as_promised(bare, rounded), name, root, policy.bounds)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
-        if best is None or loss < best[0] - policy.little_bandwidth:
+        if best is None or loss < best[0] - policy.compile.little_bandwidth:
             best = loss, replace(rounded, topology=topology)
-        if loss <= policy.little_bandwidth:
+        if loss <= policy.compile.little_bandwidth:
             break
     return best[1] if best else paper
 

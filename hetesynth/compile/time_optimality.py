@@ -18,7 +18,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import DEFAULT
+from hetesynth.policy import Policy
 from hetesynth.policy.bounds import BoundsPolicy
 
 
@@ -76,9 +76,7 @@ class TimeOptimality:
 
 
 @lru_cache(maxsize=8)
-def rechecked_bounds(
-    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy = DEFAULT.bounds
-) -> Bounds:
+def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy) -> Bounds:
     """Every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
     from hetesynth.bounds.throughput import time_bounds
     from hetesynth.verify.bounds.time_bounds import time_bound_violations
@@ -100,14 +98,16 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 def time_optimality(
     topology: Topology, problem: Problem, schedule: Schedule, size: int,
-    most: int = DEFAULT.compile.max_predicted_unasked,
+    policy: Policy, most: int | None = None,
 ) -> TimeOptimality:  # fmt: skip
-    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers."""
+    """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
+    by default those of the policy."""
     collective = problem.collective
+    most = policy.compile.max_predicted_unasked if most is None else most
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
-    from hetesynth.compile.predictors import predict
+    from hetesynth.compile.predictors import CostOptions, predict
 
-    bound = rechecked_bounds(topology, collective.name, collective.root).at(size)
-    seconds = predict(topology, problem, schedule, size).seconds
+    bound = rechecked_bounds(topology, collective.name, collective.root, policy.bounds).at(size)
+    seconds = predict(topology, problem, schedule, size, CostOptions(policy=policy)).seconds
     return TimeOptimality(size, collective.name, collective.ranks, seconds, bound)

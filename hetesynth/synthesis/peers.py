@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
+from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, excess
 from hetesynth.synthesis.server_groups import servers
 
@@ -27,35 +28,38 @@ Pair = tuple[Rank, Rank]
 
 
 @lru_cache(maxsize=4)
-def within_peers(problem: Problem) -> CopyProblem | None:
+def within_peers(problem: Problem, policy: BoundsPolicy) -> CopyProblem | None:
     """Tables of arcs that may all be used; None where some chunk then no longer reaches a target."""
     if excess(problem, range(len(problem.arcs))) is None:
         return CopyProblem(problem)
     limit = problem.max_peers or problem.ranks
-    pairs = _useful_pairs(problem, limit)
+    pairs = _useful_pairs(problem, limit, policy)
     if not _reaches(problem, pairs):
-        pairs = _useful_pairs(problem, limit, _tree(problem, limit))
+        pairs = _useful_pairs(problem, limit, policy, _tree(problem, limit))
         if not _reaches(problem, pairs):
             return None
     return CopyProblem(problem, frozenset(a for a, arc in enumerate(problem.arcs) if (arc.src, arc.dst) in pairs))
 
 
-def stranded(problem: Problem) -> str | None:
+def stranded(problem: Problem, policy: BoundsPolicy) -> str | None:
     """Why ``within_peers`` has no tables, or None."""
-    return None if within_peers(problem) else f"{problem.max_peers} peers of a rank were not enough to join all"
+    tables = within_peers(problem, policy)
+    return None if tables else f"{problem.max_peers} peers of a rank were not enough to join all"
 
 
 def without_peers(problem: Problem, policy: Policy) -> str | None:
-    """``stranded``, as a strategy that refuses nothing else; no threshold decides."""
-    return stranded(problem)
+    """``stranded``, as a strategy that refuses nothing else."""
+    return stranded(problem, policy.bounds)
 
 
-def _useful_pairs(problem: Problem, limit: int, first: Iterable[Pair] = ()) -> set[Pair]:
+def _useful_pairs(
+    problem: Problem, limit: int, policy: BoundsPolicy, first: Iterable[Pair] = ()
+) -> set[Pair]:  # fmt: skip
     """Pairs of ranks, those of ``first`` and then the most useful first, as long as both have room."""
     joined = {(arc.src, arc.dst) for arc in problem.arcs}
     receivers, senders = [0] * problem.ranks, [0] * problem.ranks
     pairs: set[Pair] = set()
-    for u, v in chain(first, _preferred(servers(CopyProblem(problem)), problem.ranks)):
+    for u, v in chain(first, _preferred(servers(CopyProblem(problem), policy), problem.ranks)):
         if (u, v) in joined and (u, v) not in pairs and receivers[u] < limit and senders[v] < limit:
             pairs.add((u, v))
             receivers[u] += 1

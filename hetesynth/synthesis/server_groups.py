@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from hetesynth.bounds.regions import partitions
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy import Policy
+from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, arcs_between
 
@@ -15,12 +15,12 @@ from hetesynth.synthesis.routes import Load, NoRoute, arcs_between
 class ServerGraph:
     """A problem's ranks and arcs with its servers, and the load of its resources so far."""
 
-    def __init__(self, tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> None:
-        self.policy = policy
+    def __init__(self, tables: CopyProblem, policy: Policy) -> None:
+        self.policy = policy.baselines
         self.tables = tables
         self.between: Mapping[tuple[int, int], list[int]] = arcs_between(tables)
         self.load = Load(tables)
-        self.servers = servers(tables)
+        self.servers = servers(tables, policy.bounds)
         self.server_of = {r: s for s, ranks in enumerate(self.servers) for r in ranks}
 
     def arc(self, src: Rank, dst: Rank) -> int | None:
@@ -73,7 +73,7 @@ class ServerGraph:
         return path
 
 
-def servers(tables: CopyProblem) -> list[tuple[Rank, ...]]:
+def servers(tables: CopyProblem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
     """The coarsest groups of ranks that links of some width join; all ranks when there is one such group only."""
-    groups = [parts for parts in partitions(tables.problem) if len(parts) < tables.problem.ranks]
+    groups = [parts for parts in partitions(tables.problem, policy) if len(parts) < tables.problem.ranks]
     return groups[-1] if groups else [tuple(range(tables.problem.ranks))]

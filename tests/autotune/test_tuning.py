@@ -72,9 +72,9 @@ def test_predicted_time_is_never_below_the_bound(
     except HetesynthError:
         return  # the strategy is not for this problem, or tiny chunks make capacities absurd
     assert isinstance(outcome, Solution)
-    found = time_optimality(topology, problem, outcome.schedule, size)
+    found = time_optimality(topology, problem, outcome.schedule, size, DEFAULT)
     assert found.seconds is not None and found.percent is not None
-    for bound in rechecked_bounds(topology, name, problem.collective.root).bounds:
+    for bound in rechecked_bounds(topology, name, problem.collective.root, DEFAULT.bounds).bounds:
         assert found.seconds >= float(bound.seconds(size)) * (1 - 1e-9), bound.proof
     assert 0 < found.percent <= 100 * (1 + 1e-9)
 
@@ -95,8 +95,8 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     problem = ProblemFactory(free, request).problem(chunk(free, request.chunking))
     outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
     assert isinstance(outcome, Solution)
-    slow = time_optimality(free, problem, outcome.schedule, 10**8)
-    quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8)
+    slow = time_optimality(free, problem, outcome.schedule, 10**8, DEFAULT)
+    quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8, DEFAULT)
     assert slow.seconds is not None and quick.seconds == pytest.approx(slow.seconds / 2, rel=1e-9)
     assert quick.bound_seconds == pytest.approx(slow.bound_seconds / 2, rel=1e-12)
 

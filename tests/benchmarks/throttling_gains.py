@@ -21,6 +21,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
@@ -89,8 +90,8 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
 
 def _throttled(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
-    options = LoweringOptions("x", target=TARGET)
-    for throttling in throttlings(topology, problem, schedule, size, options):
+    options = LoweringOptions("x", profile=TARGET)
+    for throttling in throttlings(topology, problem, schedule, size, options, DEFAULT):
         try:
             program = lower(problem, schedule, LoweringOptions("x", target=TARGET, throttling=throttling))
         except HetesynthError:

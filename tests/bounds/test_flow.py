@@ -73,7 +73,7 @@ def every_flow(graph: Graph, chunks: int) -> None:
     for destination in range(p.ranks):
         lumped = flow._lumped(p, step_graph, flow._supply(p, destination), destination)
         for steps in (1, 2, 4):
-            assert lumped.flow(steps)[0] == unlumped(p, destination, steps)
+            assert lumped.flow(steps, DEFAULT.bounds)[0] == unlumped(p, destination, steps)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -13,6 +13,7 @@ from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.compile.safe_chunking import safe_chunking
 from hetesynth.frontend import load_topology
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LARGE = ChunkingOptions(chunk_bytes=10**7)
@@ -20,7 +21,7 @@ LARGE = ChunkingOptions(chunk_bytes=10**7)
 
 def safe(topology: Topology) -> Chunking:
     ideal = max(float(b.seconds_per_byte) for b in time_bounds(topology, "allgather"))
-    return safe_chunking(topology, chunk(topology, LARGE), "allgather", None, ideal)
+    return safe_chunking(topology, chunk(topology, LARGE), "allgather", None, ideal, DEFAULT)
 
 
 def longest_step(made: Chunking) -> Fraction:

@@ -163,13 +163,14 @@ def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch
 
 
 def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out() -> None:
+    def options(most: int) -> CostOptions:
+        return CostOptions(policy=replace(DEFAULT, compile=replace(DEFAULT.compile, max_baseline_deliveries=most)))
+
     problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
-    fewer = replace(DEFAULT.compile, max_baseline_deliveries=131)
-    curves, notes = baseline_curves(topology, problem, (1000,), CostOptions(), fewer)
+    curves, notes = baseline_curves(topology, problem, (1000,), options(131))
     assert curves == [] and "left out" in notes[0]
-    enough = replace(DEFAULT.compile, max_baseline_deliveries=132)
     finer = replace(problem, collective=collective("allgather", 12, 2))
-    curves, notes = baseline_curves(topology, finer, (1000,), CostOptions(), enough)
+    curves, notes = baseline_curves(topology, finer, (1000,), options(132))
     assert curves and notes[0] == "Baselines have 1 chunk per rank."
     _, notes = baseline_curves(topology, problem, (1000,), CostOptions())
     assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels

@@ -16,6 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.copy_problem import CopyProblem, excess, most_peers
 from hetesynth.synthesis.peers import within_peers
 from hetesynth.synthesis.registry import ROWS, names, strategy, timed_strategies
@@ -116,7 +117,7 @@ def test_servers_with_one_way_out_are_joined_by_few_peers(name: str) -> None:
     for asked in collectives:
         wanted = replace(problem(gateways(5), asked), max_peers=5)
         assert solved_or_declined(wanted, strategy(name)), asked
-    assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5)) is not None
+    assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5), DEFAULT.bounds) is not None
 
 
 def test_both_phases_of_an_allreduce_count() -> None:
@@ -129,7 +130,7 @@ def test_both_phases_of_an_allreduce_count() -> None:
 
 def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
     wanted = replace(problem(servers([4, 4, 2]), "allgather"), max_peers=3)
-    tables = within_peers(wanted)
+    tables = within_peers(wanted, DEFAULT.bounds)
     assert tables is not None and tables.usable is not None
     assert most_peers(wanted, tables.arcs) == 3
     assert (
@@ -137,7 +138,7 @@ def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
         == "a rank would send to, or receive from, 9 others, and may only 3"
     )
     assert all(hops < wanted.ranks for row in tables.hops for hops in row)
-    assert within_peers(replace(wanted, max_peers=9)) == CopyProblem(replace(wanted, max_peers=9))
+    assert within_peers(replace(wanted, max_peers=9), DEFAULT.bounds) == CopyProblem(replace(wanted, max_peers=9))
 
 
 def test_peers_that_join_nobody_are_no_choice() -> None:
@@ -145,8 +146,8 @@ def test_peers_that_join_nobody_are_no_choice() -> None:
     graph = Graph(4)
     for leaf in (1, 2, 3):
         graph.link(0, leaf, 1)
-    assert within_peers(replace(problem(graph, "broadcast"), max_peers=1)) is None
-    assert within_peers(replace(problem(graph, "broadcast"), max_peers=3)) is not None
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=1), DEFAULT.bounds) is None
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=3), DEFAULT.bounds) is not None
 
 
 def test_a_schedule_with_too_many_peers_is_not_taken() -> None:

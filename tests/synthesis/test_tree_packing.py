@@ -59,7 +59,7 @@ def test_many_chunks_lose_no_steps(graph: Graph, chunks: int, above: int) -> Non
 
 def test_trees_span_and_fill_the_scarcest_resources_to_the_last_chunk() -> None:
     instance = problem(servers([4, 4, 8]), "allgather", 16)
-    packing = packing_of(instance, lower_bound(instance).steps, np.random.default_rng(0), never)
+    packing = packing_of(instance, lower_bound(instance).steps, np.random.default_rng(0), never, DEFAULT)
     assert packing is not None
     for k, tree in enumerate(packing.trees):
         reached = set(instance.collective.pre[k])
@@ -141,5 +141,6 @@ def test_how_many_chunks_are_routed_is_policy() -> None:
     instance = problem(servers([4, 4]), "allgather", 26)
     rng, bound = np.random.default_rng(0), lower_bound(instance).steps
     for few in (13, 2):
-        packing = packing_of(instance, bound, rng, lambda: False, replace(DEFAULT.trees, routed_of_kind=few))
+        policy = replace(DEFAULT, trees=replace(DEFAULT.trees, routed_of_kind=few))
+        packing = packing_of(instance, bound, rng, lambda: False, policy)
         assert packing is not None and max(packing.copy) == 26 // few - 1

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Routes
 from hetesynth.synthesis.server_groups import ServerGraph
@@ -20,11 +19,11 @@ from hetesynth.synthesis.server_groups import ServerGraph
 Edge = tuple[Rank, Rank]
 
 
-def double_tree_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> Routes:
+def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
     """Every chunk over the tree of its part. NoRoute: a link the tree needs is missing in one direction."""
     graph = ServerGraph(tables, policy)
     collective = tables.problem.collective
-    number = min(policy.max_channels, max(2, collective.chunks_per_rank))
+    number = min(policy.baselines.max_channels, max(2, collective.chunks_per_rank))
     trees = [_tree(graph, part) for part in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):

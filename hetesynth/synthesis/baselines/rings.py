@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import ServerGraph
 
 
-def ring_routes(
-    tables: CopyProblem, orders: Sequence[Sequence[Rank]] = (), policy: BaselinesPolicy = DEFAULT.baselines
-) -> Routes:
+def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]] = (), policy: Policy = DEFAULT) -> Routes:
     """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
     graph = ServerGraph(tables, policy)
-    number = min(policy.max_channels, len(orders) or collective.chunks_per_rank)
+    number = min(policy.baselines.max_channels, len(orders) or collective.chunks_per_rank)
     rings = [_stated_ring(graph, orders[i]) if orders else _server_by_server(graph, i) for i in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):

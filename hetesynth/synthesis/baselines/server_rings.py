@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import Load, NoRoute, Routes, arcs_between
 from hetesynth.synthesis.server_groups import ServerGraph
@@ -33,7 +32,7 @@ class ServerRing:
     bridges: list[int] = field(default_factory=list)
 
 
-def server_ring_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.baselines) -> Routes:
+def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
     """Every chunk around its ring. NoRoute: one server only, chunks not for all, or links are missing."""
     collective = tables.problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
@@ -46,11 +45,11 @@ def server_ring_routes(tables: CopyProblem, policy: BaselinesPolicy = DEFAULT.ba
     rings: list[ServerRing] = []
     passing: dict[Rank, int] = defaultdict(int)
     best: tuple[float, Routes] | None = None
-    while len(rings) < policy.max_rings_of_servers:
+    while len(rings) < policy.baselines.max_rings_of_servers:
         rings.append(_ring(graph, passing))
         routing = _RingRouting(tables, graph, rings)
         routes = routing.routes()
-        if best is None or routing.busiest() < policy.ring_of_servers_gain * best[0]:
+        if best is None or routing.busiest() < policy.baselines.ring_of_servers_gain * best[0]:
             best = routing.busiest(), routes
     return best[1] if best else []
 

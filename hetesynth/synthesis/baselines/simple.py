@@ -11,14 +11,15 @@ from __future__ import annotations
 import heapq
 
 from hetesynth.model.topology import Rank
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import ServerGraph
 
 
-def all_pairs_routes(tables: CopyProblem) -> Routes:
+def all_pairs_routes(tables: CopyProblem, policy: Policy) -> Routes:
     """One arc for every delivery. NoRoute: two ranks have no link."""
-    graph = ServerGraph(tables)
+    graph = ServerGraph(tables, policy)
     return [[_least_loaded(graph, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
 
 
@@ -43,13 +44,13 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
     return routes
 
 
-def doubling_routes(tables: CopyProblem) -> Routes:
+def doubling_routes(tables: CopyProblem, policy: Policy) -> Routes:
     """In round i every rank passes all it holds to the one whose number differs in bit i. NoRoute: the number of
     ranks is no power of two, or such a pair has no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
-    graph = ServerGraph(tables)
+    graph = ServerGraph(tables, policy)
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])
@@ -64,10 +65,10 @@ def doubling_routes(tables: CopyProblem) -> Routes:
     return routes
 
 
-def hierarchical_routes(tables: CopyProblem) -> Routes:
+def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
     """Between servers first, each time to the rank with the same number in its server, then inside each server; a
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
-    graph = ServerGraph(tables)
+    graph = ServerGraph(tables, policy)
     routes = []
     for k in _chunks(tables):
         origin = min(tables.problem.collective.pre[k])

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.synthesis.baselines.binary_trees import double_tree_routes
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.server_rings import server_ring_routes
@@ -24,42 +23,37 @@ from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
-Router = Callable[[CopyProblem, BaselinesPolicy], Routes]
+Router = Callable[[CopyProblem, Policy], Routes]
 
 
-def _nccl_ring(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
+def _nccl_ring(tables: CopyProblem, policy: Policy) -> Routes:
     """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
     if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables)
+        return all_pairs_routes(tables, policy)
     return ring_routes(tables, policy=policy)
 
 
-def _nccl_tree(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
+def _nccl_tree(tables: CopyProblem, policy: Policy) -> Routes:
     if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables)
+        return all_pairs_routes(tables, policy)
     return double_tree_routes(tables, policy)
 
 
-def _without_policy(router: Callable[[CopyProblem], Routes]) -> Router:
-    """A router that decides by no threshold."""
-    return lambda tables, _: router(tables)
-
-
-def _shortest(tables: CopyProblem) -> Routes:
+def _shortest(tables: CopyProblem, policy: Policy) -> Routes:
     """Shortest paths; where these take too many peers, over links to few others."""
     routes = shortest_path_routes(tables)
     if excess(tables.problem, {a for route in routes for a in route}) is None:
         return routes
-    few = within_peers(tables.problem)
+    few = within_peers(tables.problem, policy.bounds)
     return routes if few is None else shortest_path_routes(few)
 
 
 def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
     # the last problem by its identity, which the tables keep, and the policy
-    latest: dict[tuple[int, BaselinesPolicy], tuple[CopyProblem, Routes]] = {}
+    latest: dict[tuple[int, Policy], tuple[CopyProblem, Routes]] = {}
 
-    def routed(problem: Problem, policy: BaselinesPolicy) -> tuple[CopyProblem, Routes]:
+    def routed(problem: Problem, policy: Policy) -> tuple[CopyProblem, Routes]:
         key = id(problem), policy
         if key not in latest:
             latest.clear()
@@ -69,13 +63,13 @@ def baseline(name: str, router: Router) -> Strategy:
 
     def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         try:
-            _, routes = routed(problem, policy.baselines)
+            _, routes = routed(problem, policy)
         except NoRoute as missing:
             return str(missing)
         return excess(problem, (a for route in routes for a in route))
 
     def improve(search: Search) -> None:
-        tables, routes = routed(search.problem, search.policy.baselines)
+        tables, routes = routed(search.problem, search.policy)
         latest.clear()
         schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
         if schedule is None:
@@ -90,9 +84,9 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     that is solved backwards is told, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
-    def router(tables: CopyProblem, policy: BaselinesPolicy) -> Routes:
+    def router(tables: CopyProblem, policy: Policy) -> Routes:
         if tables.problem.collective.name in PERSONALIZED:
-            return all_pairs_routes(tables)
+            return all_pairs_routes(tables, policy)
         arc = tables.problem.arcs[0]
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards, policy)
 
@@ -101,10 +95,10 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
 
 RING = baseline("ring", _nccl_ring)
 DOUBLE_TREE = baseline("double-tree", _nccl_tree)
-SHORTEST_PATHS = baseline("sph", _without_policy(_shortest))
-ALL_PAIRS = baseline("all-pairs", _without_policy(all_pairs_routes))
-DOUBLING = baseline("doubling", _without_policy(doubling_routes))
+SHORTEST_PATHS = baseline("sph", _shortest)
+ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
+DOUBLING = baseline("doubling", doubling_routes)
 SERVER_RINGS = baseline("server-rings", server_ring_routes)
-HIERARCHICAL = baseline("hierarchical", _without_policy(hierarchical_routes))
+HIERARCHICAL = baseline("hierarchical", hierarchical_routes)
 
 BASELINES = (RING, DOUBLE_TREE, SHORTEST_PATHS, ALL_PAIRS, DOUBLING, SERVER_RINGS, HIERARCHICAL)

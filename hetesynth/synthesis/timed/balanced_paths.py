@@ -38,14 +38,14 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     most = timed.path_chunks if collective.chunks_per_rank > 1 else timed.path_single_chunks
     if len(collective.chunks) > most:
         return "it is too large"
-    return stranded(problem)
+    return stranded(problem, policy.bounds)
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
     """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them."""
 
     def improve(search: Search) -> None:
-        tables, policy = within_peers(search.problem), search.policy.timed
+        tables, policy = within_peers(search.problem, search.policy.bounds), search.policy.timed
         if tables is None or refuses(search.problem, search.policy) is not None:
             return
         paths = Paths(tables, rates.link_times(tables), search.budget.seed, search.policy)

@@ -212,7 +212,7 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
     """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
+        tables = within_peers(search.problem, search.policy.bounds)
         if tables is None:
             return
         routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time, search.policy)

@@ -31,7 +31,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     """A strategy that offers the quickest list schedule of a few rounds, as it predicts them itself."""
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem)
+        tables = within_peers(search.problem, search.policy.bounds)
         if tables is None:
             return
         link_times = rates.link_times(tables)

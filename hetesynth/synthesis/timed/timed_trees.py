@@ -30,7 +30,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
         link_times = rates.link_times(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
-        routing = TreeRouting(search.problem, 1, rng, policy.trees)
+        routing = TreeRouting(search.problem, 1, rng, policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()

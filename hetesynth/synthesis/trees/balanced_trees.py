@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
@@ -38,7 +37,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     many = deliveries > trees.max_deliveries or len(problem.arcs) > trees.max_arcs
     if many or problem.ranks > trees.max_ranks:
         return "it is too large"
-    return stranded(problem)
+    return stranded(problem, policy.bounds)
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -50,7 +49,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
     if refuses(search.problem, search.policy) is not None:
         return
     rng = np.random.default_rng(search.budget.seed)
-    routing = TreeRouting(search.problem, max(1, search.target), rng, policy)
+    routing = TreeRouting(search.problem, max(1, search.target), rng, search.policy)
     for number in range(policy.rounds if rounds is None else rounds):
         for _ in range(policy.sweeps):
             if search.done or search.out_of_time() or not routing.sweep():
@@ -67,15 +66,15 @@ class TreeRouting:
     problem: Problem
     target: float  # steps that the load is to fit into
     rng: np.random.Generator
-    policy: TreesPolicy = DEFAULT.trees
+    policy: Policy
     sharpness: float | None = None  # None: that of balanced trees in the policy
 
     def __post_init__(self) -> None:
-        tables = within_peers(self.problem)
+        tables = within_peers(self.problem, self.policy.bounds)
         if tables is None:
             raise InternalError("trees for a problem that they refuse")
         self.tables = tables
-        self.exponent = self.policy.sharpness if self.sharpness is None else self.sharpness
+        self.exponent = self.policy.trees.sharpness if self.sharpness is None else self.sharpness
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
         self.load: Floats = np.zeros(len(self.capacity))
@@ -153,7 +152,7 @@ class TreeRouting:
             depth[v] = depth[u] + 1
             outside[v] = False
             nearest[v] = np.inf
-            through = cost[v] * (1.0 + self.policy.depth_cost * depth[v])
+            through = cost[v] * (1.0 + self.policy.trees.depth_cost * depth[v])
             closer = outside & (through < nearest)
             nearest[closer] = through[closer]
             parent[closer] = v

@@ -35,7 +35,7 @@ def improve(search: Search, forwarding_delay: int = 0) -> None:
         return search.out_of_time(-extension)
 
     rng = np.random.default_rng(search.budget.seed)
-    packing = packed(search.problem, search.target, rng, ended, policy)
+    packing = packed(search.problem, search.target, rng, ended, search.policy)
     if packing is None:
         return
     step_lp = StepLp(CopyProblem(search.problem), packing.trees, packing.copy, forwarding_delay, policy)

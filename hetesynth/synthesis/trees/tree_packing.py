@@ -18,7 +18,7 @@ import numpy as np
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
+from hetesynth.policy import Policy
 from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.list_scheduling import Tree
@@ -42,11 +42,11 @@ def packed(
     bound: int,
     rng: np.random.Generator,
     ended: Callable[[], bool],
-    policy: TreesPolicy = DEFAULT.trees,
+    policy: Policy,
 ) -> Packing | None:
     """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out."""
     kinds = _kinds(problem.collective)
-    copies = _copies([len(kind) for kind in kinds], policy)
+    copies = _copies([len(kind) for kind in kinds], policy.trees)
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
     routing = _negotiated(_restricted(problem, routed), bound / copies, rng, ended, policy)
     if routing is None:
@@ -63,13 +63,14 @@ def packed(
 
 
 def _negotiated(
-    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: TreesPolicy
+    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], thresholds: Policy
 ) -> tuple[float, list[Tree]] | None:
     """The steps of work on the busiest resource, and the trees.
 
     In the first half of the sweeps ``bound`` is not aimed at itself: the last delivery often needs a step more.
     """
-    routing = TreeRouting(problem, 1, rng, policy, policy.packing_sharpness)
+    policy = thresholds.trees
+    routing = TreeRouting(problem, 1, rng, thresholds, policy.packing_sharpness)
     routing.target = max(1, ceil(bound) - 1, _entering(problem, routing.uses))
     best: tuple[float, list[Tree]] | None = None
     full_sweep = policy.packing_full_sweep
