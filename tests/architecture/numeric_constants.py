@@ -1,4 +1,6 @@
-"""The numbers that stand beside their code and not in the policy: module constants by reason, ``module: NAMES``.
+"""The numbers with a name that stand beside their code and not in the policy, by reason: ``module: NAMES``.
+
+``function.parameter`` stands for the default of a parameter.
 
 A number that decides how a schedule, a program or a bound comes about is a threshold and belongs to a section of
 ``hetesynth/policy/``. What may stay is listed here; ``test_numeric_constants.py`` compares the list with the code.
@@ -17,7 +19,7 @@ ALLOWED = {
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
-        hetesynth/frontend/elaborate.py: MAX_GPUS MAX_INSTANCES
+        hetesynth/frontend/elaborate.py: MAX_GPUS MAX_INSTANCES MAX_PARTS
         hetesynth/frontend/findings.py: MAX_WORK
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
         hetesynth/frontend/names.py: MAX_RANGE
@@ -48,6 +50,7 @@ ALLOWED = {
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
         hetesynth/compile/formats.py: HEAD
+        hetesynth/errors.py: __init__.exit_code
         hetesynth/execute/conductor.py: CONTROL MAX_TEXT
         hetesynth/execute/fifo.py: MESSAGE CREDIT
         hetesynth/execute/mpi.py: HEADER
@@ -64,6 +67,8 @@ ALLOWED = {
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
+        hetesynth/cli/options.py: buffer_sizes.factor
+        hetesynth/compile/predictors.py: sizes_between.factor
         hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
         """,
@@ -97,9 +102,9 @@ ALLOWED = {
         hetesynth/report/contents.py: MAX_TASKS
         hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
-        hetesynth/report/svg.py: HEAD MAX_PANELS
+        hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
         hetesynth/report/trace.py: MAX_EVENTS
-        hetesynth/report/words.py: NAMED_CUTS
+        hetesynth/report/words.py: NAMED_CUTS size_text.digits
         hetesynth/verify/contributions.py: SHOWN_RANKS
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
@@ -139,6 +144,7 @@ ALLOWED = {
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
         hetesynth/bench/measure.py: _PATIENCE
         hetesynth/bench/run.py: QUICK_SECONDS
-        hetesynth/bench/time_tables.py: BUDGET BUDGET_256 LIMIT PATIENCE RING_BUDGET
+        hetesynth/bench/time_tables.py: BUDGET BUDGET_256 LIMIT PATIENCE RING_BUDGET RING_SIZES
+            SPEED_SIZE
         """,
 }
