@@ -32,11 +32,14 @@ from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.target import PORTABLE
+from hetesynth.policy import DEFAULT
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
     from hetesynth.compile.request import Request
+
+COMPILE = DEFAULT.compile
 
 
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
@@ -58,7 +61,8 @@ if TYPE_CHECKING:
 @schedule_only_option
 @click.option(
     "--max-peers", type=click.IntRange(1), metavar="N",
-    help="Ranks that a rank may send to, and receive from [default: none up to 64 ranks, then 48].",
+    help=f"Ranks that a rank may send to, and receive from [default: none up to {COMPILE.many_ranks} ranks, then "
+    f"{int(COMPILE.peer_share * PORTABLE.thread_blocks)}].",
 )  # fmt: skip
 @report_options
 @explain_option
