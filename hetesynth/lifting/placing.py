@@ -87,7 +87,7 @@ def placed(
     least = max(1 + max(_rest(groups), default=0), placer.busiest()) if graph.moves else 0
     best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
     backwards = groups.turned()
-    rng = random.Random(0)
+    rng = random.Random(0)  # a fixed seed: the same file always becomes the same schedule
     rounds = min(policy.justification_rounds, policy.justified_moves // (len(graph.moves) + 1))
     for _ in range(rounds):
         if best.length <= least:
