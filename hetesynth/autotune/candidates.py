@@ -98,7 +98,7 @@ class CandidateSpecs:
         fit = [c for c in small if self.transfers(c) <= policy.max_transfers] or small[:1]
         most = policy.max_first_chunks_personalized if self.personalized else policy.max_first_chunks
         quick = max(c for c in fit if c == fit[0] or self.transfers(c) <= policy.max_first_transfers)
-        balance = math.log2(max(self.bandwidth_latency_ratio, 1.0)) / 2
+        balance = policy.pipeline_exponent * math.log2(max(self.bandwidth_latency_ratio, 1.0))
         if self.personalized:  # a chunk for every rank makes a pipeline already
             balance = max(0.0, balance - math.log2(ranks))
         start = min(balance, math.log2(min(most, quick)))
@@ -190,7 +190,7 @@ class CandidateSpecs:
             return [paper]
         choices, policy = [paper], self.policy
         for most in (policy.few_multiples, policy.max_multiple):
-            near = _closest(self.topology, paper, min(most, 2 * chunks))
+            near = _closest(self.topology, paper, min(most, policy.multiples_per_chunk * chunks))
             if _error(near) < policy.less_rounding * _error(choices[-1]):
                 choices.append(near)
         return choices

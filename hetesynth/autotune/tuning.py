@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune import rules
@@ -182,8 +183,9 @@ class _TuningRun:
             record = self.decisions.inside(f"chunks {chunks}")
             if ended is not None:
                 record.note("all candidates", "skipped", ended)
-            elif chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of):
-                why = f"from {counts[0]} chunks towards it the last two numbers each made things worse"
+            elif chunks != counts[0] and _hopeless(chunks, counts[0], self.best_of, self._policy):
+                last = {2: "two"}.get(self._policy.worse_in_a_row, self._policy.worse_in_a_row)
+                why = f"from {counts[0]} chunks towards it the last {last} numbers each made things worse"
                 record.note("all candidates", "skipped", why)
             else:
                 ended = self._every(chunks)
@@ -357,8 +359,9 @@ def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidat
             yield c
 
 
-def _hopeless(chunks: int, start: int, best_of: dict[int, float]) -> bool:
-    """Whether going from ``start`` to ``chunks`` made things worse at its last two stops."""
+def _hopeless(chunks: int, start: int, best_of: dict[int, float], policy: AutotunePolicy) -> bool:
+    """Whether going from ``start`` to ``chunks`` made things worse at each of its last stops."""
     low, high = min(start, chunks), max(start, chunks)
     stops = [best_of[c] for c in sorted(best_of, reverse=chunks < start) if low <= c <= high]
-    return len(stops) > 2 and stops[-1] > stops[-2] > stops[-3]
+    last = stops[-1 - policy.worse_in_a_row :]
+    return len(last) > policy.worse_in_a_row and all(b > a for a, b in pairwise(last))

@@ -38,17 +38,27 @@ class AutotunePolicy:
 
     # chunks per rank
     chunk_counts: tuple[int, ...] = threshold(
-        (1, 2, 4, 8, 16, 32, 64), "chunks per rank", "What is tried at all. Not measured."
+        (1, 2, 4, 8, 16, 32, 64),
+        "chunks per rank",
+        "The powers of two that are tried; for large buffers one more number that gives whole steps may join "
+        "them, see max_first_chunks. Not measured.",
     )
     max_first_chunks: int = threshold(
         16,
         "chunks per rank",
-        "The largest number that a tuning run begins with, and of chunks that give whole steps. Not measured.",
+        "The largest number that a tuning run begins with. A number of chunks that gives the busiest resource of "
+        "large buffers whole steps is doubled until it is at least this one, and tried too. Not measured.",
     )
     max_first_chunks_personalized: int = threshold(
         8,
         "chunks per rank",
         "The same where each chunk is for one rank: there are as many chunks more as ranks. Not measured.",
+    )
+    pipeline_exponent: float = threshold(
+        0.5,
+        "exponent",
+        "The number of chunks tried first is about the bandwidth-to-latency ratio to this power: with one half, a "
+        "pipeline of chunks whose latency and bytes take equally long. Not measured.",
     )
     max_transfers: int = threshold(
         40_000,
@@ -102,6 +112,9 @@ class AutotunePolicy:
     few_multiples: int = threshold(
         4, "multiples of tau_ref", "The same for a first choice of short steps. Not measured."
     )
+    multiples_per_chunk: int = threshold(
+        2, "multiples of tau_ref", "No more are tried for each chunk per rank. Not measured."
+    )
     less_rounding: float = threshold(
         0.9,
         "share of the error",
@@ -109,7 +122,9 @@ class AutotunePolicy:
     )
 
     # the time budget
-    share: float = threshold(0.2, "share of the remaining budget", "For one candidate. Not measured.")
+    share: float = threshold(
+        0.2, "share of the remaining budget", "What the search of one candidate gets. Not measured."
+    )
     share_negotiated: float = threshold(
         0.6,
         "share of the remaining budget",
@@ -148,33 +163,60 @@ class AutotunePolicy:
         "From here on only other numbers of chunks are tried for the best. Not measured.",
     )
     behind: float = threshold(
-        1.3, "times the best", "What was slower is not tried with other numbers of chunks. Not measured."
+        1.3,
+        "times the best",
+        "What took longer than so many times the best schedule is not tried with other numbers of chunks. Not "
+        "measured.",
     )
     behind_keeping_time: float = threshold(
-        2.0, "times the best", "The same for what keeps its time as a program. Not measured."
+        2.0,
+        "times the best",
+        "The same for strategies whose programs keep the time of their schedules. Not measured.",
     )
     alike: float = threshold(
-        0.003, "share of the time", "What a schedule of fewer transfers may take longer. Not measured."
+        0.003,
+        "share of the time",
+        "Of schedules that differ by no more than this the one with the fewest transfers is chosen. Not measured.",
+    )
+    worse_in_a_row: int = threshold(
+        2,
+        "numbers of chunks",
+        "After so many in a row, each slower than the one before it, numbers farther off are not tried. Not "
+        "measured.",
     )
     kept: int = threshold(
-        8, "candidates", "The quickest, and one more for each target that they may not fit. Not measured."
+        8,
+        "candidates",
+        "So many of the quickest are kept, as the quickest may not fit the targets. Not measured.",
     )
     kept_keeping_time: int = threshold(
-        3, "candidates", "Of each strategy that keeps its time as a program, however slow. Not measured."
+        3,
+        "candidates",
+        "So many of each strategy whose programs keep the time of their schedules are kept, however slow they "
+        "are. Not measured.",
     )
 
     # programs
     max_program_transfers: int = threshold(
-        33_000, "transfers", "Of a schedule whose program is timed (docs/decisions/0006). Not measured."
+        33_000,
+        "transfers",
+        "The program of a schedule of more transfers is not timed (docs/decisions/0006). Not measured.",
     )
     max_programs_transfers: int = threshold(
-        90_000, "transfers", "Of all schedules whose programs are timed for one size. Not measured."
+        90_000,
+        "transfers",
+        "The schedules whose programs are timed for one size have no more together. Not measured.",
     )
     max_throttled_transfers: int = threshold(
-        6_000, "transfers", "Of those that are lowered with every kind of throttling too. Not measured."
+        6_000,
+        "transfers",
+        "The schedules that are lowered with every kind of throttling too have no more together. Not measured.",
     )
     timed_anyway: int = threshold(
-        5_000, "transfers", "Up to here the first program is timed even after the deadline. Not measured."
+        5_000,
+        "transfers",
+        "The first program of a tuning run is timed even after the deadline if its schedule has no more. Not "
+        "measured.",
     )
     program_rate: float = threshold(
         5_000,
@@ -190,7 +232,12 @@ class AutotunePolicy:
     # several sizes
     sampled_sizes: int = threshold(4, "sizes", "At which there is a tuning run. Not measured.")
     shortlist: int = threshold(3, "candidates", "Of a tuning run that are predicted at all sizes. Not measured.")
-    near_best: float = threshold(1.6, "times the best", "Up to here a program is timed. Not measured.")
+    near_best: float = threshold(
+        1.6,
+        "times the best",
+        "A candidate whose schedule takes no longer than so many times the best one at some size has its program "
+        "timed there. Not measured.",
+    )
     quick_program_transfers: int = threshold(
         8_000,
         "transfers",

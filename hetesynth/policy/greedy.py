@@ -57,6 +57,18 @@ class GreedyPolicy:
     price_growth: float = threshold(
         0.5, "share of the price", "By how much the busiest resource becomes dearer after a round. Not measured."
     )
+    price_exponent: int = threshold(
+        2,
+        "exponent",
+        "Of the share of the busiest resource's use, by which the others become dearer after a round. Not "
+        "measured.",
+    )
+    full_price: float = threshold(
+        2.0,
+        "times its price",
+        "What a resource costs that is full in the present step; an empty one costs one time its price less. Not "
+        "measured.",
+    )
     noise: tuple[float, ...] = threshold(
         (0.05, 0.0, 0.2), "share of a gain", "Random factors on gains, one value a round in turn. Not measured."
     )
@@ -68,7 +80,8 @@ class GreedyPolicy:
     list_length: int = threshold(
         16,
         "deliveries",
-        "How many deliveries an ingress queues at a time. Only speed depends on it. Not measured.",
+        "How many deliveries an ingress queues at a time. It bounds the queue; another value changes which of "
+        "equally good deliveries goes first, and so gives another schedule. Not measured.",
     )
     stale_share: float = threshold(
         0.6,
@@ -88,6 +101,9 @@ class GreedyPolicy:
     )
     direct_more_steps: int = threshold(
         2, "steps", "How far above the work of the busiest resource a direct exchange is tried. Not measured."
+    )
+    direct_least_seconds: float = threshold(
+        1e-3, "seconds", "What the integer program of one step gets at least when time runs out. Not measured."
     )
     direct_seconds: float = threshold(
         5.0, "seconds", "The time limit of the integer program of one step. Not measured."

@@ -47,6 +47,12 @@ class LoweringPolicy:
         "Where transfers are dealt out over fewer channels, a thread block is filled up to this share; the rest "
         "is left for nops. Not measured.",
     )
+    least_runs: int = threshold(
+        2,
+        "runs",
+        "The transfers of two ranks whose thread block has too many steps are cut into so many times the runs at "
+        "least, each with channels of its own. Not measured.",
+    )
     max_visited: int = threshold(
         500,
         "operations",

@@ -19,7 +19,14 @@ class SimulatePolicy:
     min_loops: int = threshold(
         6,
         "loops",
-        "So many are simulated in any case: the mean length of a loop is taken from them. Not measured.",
+        "So many are simulated in any case: the mean length of a loop is taken from those of them that "
+        "skipped_loops leaves. Not measured.",
+    )
+    skipped_loops: float = threshold(
+        0.25,
+        "share of the simulated loops",
+        "At either end, left out of the mean length of a loop by which further loops are extrapolated. Not "
+        "measured.",
     )
     max_tasks: int = threshold(
         300_000,

@@ -22,6 +22,16 @@ class SmtPolicy:
         "A check with frozen steps gets the remaining units divided by this, as it may have no answer that helps. "
         "Not measured.",
     )
+    frozen_seed: float = threshold(
+        0.5,
+        "share of the steps",
+        "The first steps of strategy cegis that are frozen as the best schedule so far has them. Not measured.",
+    )
+    frozen_kept: float = threshold(
+        0.5,
+        "share of the frozen steps",
+        "The first of them that stay frozen after a check without an answer. Not measured.",
+    )
     monolithic_rlimit: int = threshold(
         200_000_000,
         "solver resource units",

@@ -39,6 +39,9 @@ class StepsPolicy:
     max_sends_requested: int = threshold(
         2_000_000, "Send variables", "Of a model that is built when the user names the strategy. Not measured."
     )
+    first_phase_share: float = threshold(
+        0.5, "share of the budget", "What the first phase of an allreduce gets at most. Not measured."
+    )
     first_schedule_seconds: float = threshold(
         1e-3,
         "seconds",

@@ -19,6 +19,12 @@ class TimedPolicy:
         "share of its price",
         "By how much the busiest resource becomes dearer after a round of earliest arrival. Not measured.",
     )
+    arrival_exponent: int = threshold(
+        2,
+        "exponent",
+        "Of the share of the busiest resource's work, by which the others become dearer after a round of earliest "
+        "arrival. Not measured.",
+    )
     negotiated_rounds: int = threshold(
         10, "rounds", "Rounds of earliest arrival whose loads are negotiated. Not measured."
     )
@@ -81,11 +87,18 @@ class TimedPolicy:
         "More are list-scheduled from a queue: looking at all of them before each choice takes quadratic time. "
         "Not measured.",
     )
-    tree_sweeps: int = threshold(
-        8,
-        "sweeps",
-        "Sweeps of rerouting of timed-trees; the second and those of the second half get a list schedule. Not "
+    tree_sweeps: int = threshold(8, "sweeps", "Sweeps of rerouting of timed-trees. Not measured.")
+    tree_unscheduled: float = threshold(
+        0.5,
+        "share of the sweeps",
+        "The first sweeps of timed-trees, whose trees get no list schedule, as they are still uneven. Not "
         "measured.",
+    )
+    tree_early_schedule: int = threshold(
+        1,
+        "sweeps",
+        "After so many and one more the trees of timed-trees get a list schedule all the same, so that there is "
+        "one soon. Not measured.",
     )
     tree_goal: float = threshold(
         0.97,

@@ -32,6 +32,11 @@ class TreesPolicy:
     noise: float = threshold(
         0.3, "share of a priority", "Random change of priorities from the second round on. Not measured."
     )
+    cost_noise: float = threshold(
+        0.01,
+        "share of a cost",
+        "Random change of the cost of every link when a chunk is routed, by which ties are broken. Not measured.",
+    )
     max_deliveries: int = threshold(60_000, "deliveries", "More are refused: trees take too long. Not measured.")
     max_ranks: int = threshold(256, "ranks", "More are refused: trees take too long. Not measured.")
     max_arcs: int = threshold(100_000, "arcs", "More are refused: trees take too long. Not measured.")
@@ -47,6 +52,11 @@ class TreesPolicy:
         "Chunks that tree packing routes, where one of each kind is few enough for that. Not measured.",
     )
     packing_sweeps: int = threshold(100, "sweeps", "Sweeps of tree packing at most. Not measured.")
+    packing_below_bound: float = threshold(
+        0.5,
+        "share of the sweeps",
+        "So many of the first sweeps of tree packing aim at a step less than the bound. Not measured.",
+    )
     packing_work: int = threshold(
         600_000, "chunks x ranks", "What the sweeps of tree packing look at, all together. Not measured."
     )

@@ -43,6 +43,7 @@ class Place:
 @dataclass(frozen=True)
 class ProgramTasks:
     """The tasks of ``simulated`` loops out of ``loops`` (the last one may be a part); a unit is one byte.
+    ``skipped``: of these at either end, when further loops are extrapolated.
 
     Task ``i`` is ``places[i % len(places)]`` in loop ``i // len(places)``.
     """
@@ -51,18 +52,20 @@ class ProgramTasks:
     places: tuple[Place, ...]
     simulated: int
     loops: float
+    skipped: int
 
     def whole(self, timeline: Timeline) -> tuple[float, float]:
         """Seconds of all loops, and by how much the lengths of loops differ from their mean (0: equally long).
 
-        With more loops than were simulated, each further one is taken to be as long as the middle half of the
-        simulated ones are on average. That is exact when these are equally long. Where loops overlap for long, it
-        can be too little, so the whole is never less than what the fullest resource needs for all loops.
+        With more loops than were simulated, each further one is taken to be as long as the simulated ones are
+        on average, but for ``skipped`` at either end. That is exact when these are equally long. Where loops
+        overlap for long, it can be too little, so the whole is never less than what the fullest resource needs
+        for all loops.
         """
         if self.loops <= self.simulated:
             return timeline.makespan, 0.0
         ends = timeline.end.reshape(self.simulated, len(self.places)).max(axis=1)
-        first, last = self.simulated // 4, self.simulated - 1 - self.simulated // 4
+        first, last = self.skipped, self.simulated - 1 - self.skipped
         lengths = np.diff(ends[first : last + 1])
         period = float(lengths.mean())
         unsteady = float(np.abs(lengths - period).max() / period) if period > 0 else 0.0
@@ -114,7 +117,8 @@ class ProgramLoops:
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
         sized = loop.repeated(slices, float(self._fifo.overhead))
-        return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated)
+        skipped = max(0, min(int(policy.skipped_loops * simulated), simulated // 2 - 1))
+        return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
 
     def _loop(self, together: int) -> _Loop:
         if together not in self._loops:

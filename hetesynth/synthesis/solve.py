@@ -95,7 +95,7 @@ class Solver:
     def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         first, second, join = split(problem)
         started = now()
-        half = self._phase("reduce-scatter", _share(self.budget, 0.5, 0.0))
+        half = self._phase("reduce-scatter", _share(self.budget, self.policy.steps.first_phase_share, 0.0))
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter

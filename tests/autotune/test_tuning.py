@@ -181,10 +181,23 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_chunks_that_make_things_worse_twice_are_left_alone() -> None:
-    assert sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 3.0})
-    assert not sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 1.5})
-    assert sizing._hopeless(1, 8, {8: 1.0, 4: 2.0, 2: 3.0, 16: 0.5})
-    assert not sizing._hopeless(16, 8, {8: 1.0, 4: 2.0, 2: 3.0})
+    assert sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 3.0}, DEFAULT.autotune)
+    assert not sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 1.5}, DEFAULT.autotune)
+    assert sizing._hopeless(1, 8, {8: 1.0, 4: 2.0, 2: 3.0, 16: 0.5}, DEFAULT.autotune)
+    assert not sizing._hopeless(16, 8, {8: 1.0, 4: 2.0, 2: 3.0}, DEFAULT.autotune)
+    hasty = replace(DEFAULT.autotune, worse_in_a_row=1)
+    assert sizing._hopeless(8, 1, {1: 1.0, 2: 2.0}, hasty)
+    assert not sizing._hopeless(8, 1, {1: 1.0, 2: 2.0, 4: 1.5}, hasty)
+
+
+def test_the_first_number_of_chunks_follows_the_ratio_as_the_policy_says() -> None:
+    topology = load_topology(EXAMPLES / "ring8" / "topo.dsl")
+    bounds = rechecked_bounds(topology, "allgather", None, DEFAULT.bounds).bounds
+    first = []
+    for exponent in (0.0, 0.25, 0.5):
+        policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, pipeline_exponent=exponent))
+        first.append(CandidateSpecs(topology, asked(policy=policy), 10**8, bounds).counts()[0])
+    assert first[0] == 1 < first[1] < first[2]
 
 
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "alltoall"])

@@ -159,6 +159,9 @@ def test_how_many_loops_are_simulated_is_policy() -> None:
     few = ProgramLoops(made, costs, policy=replace(DEFAULT.simulate, max_loops=8))
     assert few.tasks(100 * MESSAGE).simulated == 8
     assert ProgramLoops(made, costs).tasks(100 * MESSAGE).simulated == DEFAULT.simulate.max_loops
+    assert few.tasks(100 * MESSAGE).skipped == 2
+    whole = ProgramLoops(made, costs, policy=replace(DEFAULT.simulate, max_loops=8, skipped_loops=0.0))
+    assert whole.tasks(100 * MESSAGE).skipped == 0
 
 
 def test_the_last_slice_is_what_is_left() -> None:

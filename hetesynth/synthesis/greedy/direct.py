@@ -102,9 +102,10 @@ class _Exchange:
             if search.out_of_time():
                 return None
             remaining = search.remaining()
-            seconds = search.policy.greedy.direct_seconds
+            greedy = search.policy.greedy
+            seconds = greedy.direct_seconds
             if remaining is not None:
-                seconds = max(1e-3, min(seconds, remaining))
+                seconds = max(greedy.direct_least_seconds, min(seconds, remaining))
             chosen, in_time = self._fill(left, load, steps - step - 1, seconds)
             if not in_time:
                 search.clock_decisions.note("direct exchange")

@@ -73,7 +73,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
         rounds_in_vain = 0 if better else rounds_in_vain + 1
         last = search.elapsed() - began
         interpreted += 0.0 if large else time.process_time() - computed
-        price = _repriced(price, used / arrays.capacity, arrays.capacity, policy.price_growth)
+        price = _repriced(price, used / arrays.capacity, arrays.capacity, policy)
 
 
 @contextmanager
@@ -132,12 +132,12 @@ def _work(problem: Problem, policy: GreedyPolicy) -> int:
     return (_deliveries(problem) + policy.work_per_chunk * len(problem.collective.chunks)) * problem.ranks
 
 
-def _repriced(price: Floats, steps_used: Floats, capacity: Ints, growth: float) -> Floats:
+def _repriced(price: Floats, steps_used: Floats, capacity: Ints, policy: GreedyPolicy) -> Floats:
     """Dearer by how close a resource came to being the busiest; the sum of prices stays what it was."""
     busiest = steps_used.max()
     if busiest <= 0:
         return price
-    raised = dearer(price, steps_used / busiest, growth)
+    raised = price * (1.0 + policy.price_growth * (steps_used / busiest) ** policy.price_exponent)
     scaled: Floats = raised * ((1.0 / capacity).sum() / raised.sum())
     return scaled
 
@@ -164,7 +164,7 @@ def _round(
     peers = problem.ranks if problem.max_peers is None else problem.max_peers
     rules = Rules(
         problem.exclusive_reduction, peers, style.policy.new_peer_price, style.limit,
-        style.policy.list_length, style.policy.stale_share,
+        style.policy.list_length, style.policy.stale_share, style.policy.full_price,
     )  # fmt: skip
     progress = Progress(arrays.senders_holding(holds), egress_count, holds, lacks, distance, used, transfers)
     count, steps = kernel(network, rules, progress, stop)

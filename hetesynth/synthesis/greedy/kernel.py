@@ -86,6 +86,7 @@ class Rules(NamedTuple):
     most_steps: int  # give up after these; less than one: never
     list_length: int  # deliveries that an ingress lists at a time
     stale_share: float  # a queued delivery whose gain fell below this share of what it was is queued anew
+    full_price: float  # times its price: what a resource costs that is full in this step, an empty one 1 less
 
 
 class Progress(NamedTuple):
@@ -226,7 +227,7 @@ def fill_step(
         egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity,
         price, closest, towards, noise, arc_noise,
     ) = network  # fmt: skip
-    exclusive, max_peers, new_peer, _, list_length, stale_share = rules
+    exclusive, max_peers, new_peer, _, list_length, stale_share, full_price = rules
     senders_holding, _, holds, lacks, distance, used, transfers = progress
     gain, arriving, present, sent, residual, blocked, met, receivers, senders, open_egress, counts = scratch
     ranks = len(blocked)
@@ -286,7 +287,7 @@ def fill_step(
                     if residual[r] <= 0:
                         fits = False
                         break
-                    cost += price[r] * (2.0 - residual[r] / capacity[r])
+                    cost += price[r] * (full_price - residual[r] / capacity[r])
                 if fits and (best < 0 or cost < best_cost):
                     best, best_cost = a, cost
         if best < 0:

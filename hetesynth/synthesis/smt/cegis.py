@@ -38,7 +38,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
 def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
     """The loop of algorithm 1."""
     steps = model.steps
-    frozen = _seed(search.best, steps, model)
+    frozen = _seed(search, steps, model)
     while True:
         search.stop_check(model.clauses.stop)()
         left = rlimit - model.spent
@@ -48,8 +48,8 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
             if model.clauses.timed_out:
-                search.clock_decisions.note("solver")
-            frozen = frozen[: len(frozen) // 2]
+                search.cuts.note("solver")
+            frozen = frozen[: int(search.policy.smt.frozen_kept * len(frozen))]
         elif answer == "unsat":
             core = model.core()
             if not core:
@@ -67,11 +67,12 @@ def _flat(frozen: list[set[Sending]]) -> list[Sending]:
     return [s for step in frozen for s in step]
 
 
-def _seed(best: Schedule | None, steps: int, model: StepModel) -> list[set[Sending]]:
-    """The first half of the greedy schedule, as far as the model has it."""
-    if best is None:
+def _seed(search: Search, steps: int, model: StepModel) -> list[set[Sending]]:
+    """The first steps of the best schedule so far, as far as the model has them."""
+    if search.best is None:
         return []
-    return [{s for s in _sendings(step) if s in model.send} for step in best.steps()[: steps // 2]]
+    number = int(search.policy.smt.frozen_seed * steps)
+    return [{s for s in _sendings(step) if s in model.send} for step in search.best.steps()[:number]]
 
 
 def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:

@@ -114,10 +114,12 @@ def rounds(
 def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
     """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
     most = max(load, default=0.0) or 1.0
-    growth = policy.arrival_growth
-    raised = [dearer(s, seconds / most, growth) for s, seconds in zip(scarcity, load, strict=True)]
-    least = min(raised, default=1.0)
-    return [s / least for s in raised]
+    dearer = [
+        s * (1 + policy.arrival_growth * (seconds / most) ** policy.arrival_exponent)
+        for s, seconds in zip(scarcity, load, strict=True)
+    ]
+    least = min(dearer, default=1.0)
+    return [s / least for s in dearer]
 
 
 def earliest_arrival(

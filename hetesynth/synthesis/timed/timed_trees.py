@@ -34,6 +34,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
+        unscheduled = int(policy.timed.tree_unscheduled * policy.timed.tree_sweeps)
         for number in range(policy.timed.tree_sweeps):
             if best is not None and search.out_of_time():
                 break
@@ -41,7 +42,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
             if not routing.sweep():
                 return
             target = policy.timed.tree_goal * float((routing.load / routing.capacity).max())
-            if number < policy.timed.tree_sweeps // 2 and number != 1:
+            if number < unscheduled and number != policy.timed.tree_early_schedule:
                 continue
             timed = _list_schedule(tables, link_times, routing, policy)
             if best is None or timed.seconds < best.seconds:

@@ -123,7 +123,7 @@ class TreeRouting:
         price = self.scarcity * np.exp(self.exponent * share) / self.capacity
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
-        cost *= 1.0 + 0.01 * self.rng.random(len(cost))
+        cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
         ranks = self.problem.ranks
         dear_first = np.argsort(-cost, kind="stable")
         best: Floats = np.full((ranks, ranks), np.inf)

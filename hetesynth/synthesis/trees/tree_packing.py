@@ -67,7 +67,8 @@ def _negotiated(
 ) -> tuple[float, list[Tree]] | None:
     """The steps of work on the busiest resource, and the trees.
 
-    In the first half of the sweeps ``bound`` is not aimed at itself: the last delivery often needs a step more.
+    In the first ``packing_below_bound`` of the sweeps ``bound`` is not aimed at itself: the last delivery often
+    needs a step more.
     """
     policy = thresholds.trees
     routing = TreeRouting(problem, 1, rng, thresholds, policy.packing_sharpness)
@@ -78,7 +79,7 @@ def _negotiated(
     sweeps = min(policy.packing_sweeps, max(full_sweep, affordable))
     since = 0
     for number in range(sweeps):
-        if number == sweeps // 2:
+        if number == int(policy.packing_below_bound * sweeps):
             routing.target = max(routing.target, floor(bound))
         if not routing.sweep(overfull_only=number % full_sweep > 0):
             break
