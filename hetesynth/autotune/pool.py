@@ -27,7 +27,6 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Ending, Progress, combined, no_progress
 
@@ -44,8 +43,8 @@ class Member:
     candidate: Candidate
     throttling: Throttling | None
     schedule: tuple[float, ...] = field(repr=False)
+    untimed_loss: float
     losses: Mapping[int, float] | None = field(default=None, repr=False)
-    untimed_loss: float = DEFAULT.autotune.untimed_loss
 
     def seconds(self, size: int) -> float:
         """What counts at any size: the program, taken to lose between two sizes what it loses there."""
@@ -192,7 +191,7 @@ class _TuningRuns:
 def _member(ranked: Ranked, sizes: Sequence[int], until: float, policy: AutotunePolicy) -> Member:
     """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
     seconds = (seconds_at(ranked.candidate, s) if now() < until else math.inf for s in sizes)
-    return Member(ranked.candidate, ranked.throttling, tuple(seconds), untimed_loss=policy.untimed_loss)
+    return Member(ranked.candidate, ranked.throttling, tuple(seconds), policy.untimed_loss)
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class _MemberTiming:
         return program_predictor(self.topology, candidate.problem, schedule, size, options, policy)
 
 
-def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy = DEFAULT.autotune) -> list[int]:
+def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
     """A few of ``sizes``, from the first to the last."""
     count = min(policy.sampled_sizes, len(sizes))
     places = [round(k * (len(sizes) - 1) / max(1, count - 1)) for k in range(count)]

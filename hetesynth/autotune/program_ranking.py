@@ -193,7 +193,7 @@ def _promising(candidates: Sequence[Candidate]) -> list[int]:
     return sorted(range(len(candidates)), key=lambda i: (i > 0, candidates[i].name not in keeping, i))
 
 
-def program_deadline(budget: Budget, started: float, policy: AutotunePolicy = DEFAULT.autotune) -> Deadline:
+def program_deadline(budget: Budget, started: float, policy: AutotunePolicy) -> Deadline:
     """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
     whole = budget.deadline(started)
     last = now() + (1 - policy.share_schedules) * (budget.seconds or 0.0)

@@ -17,15 +17,12 @@ from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
 from hetesynth.model.bound import CutWitness, LastStepWitness, LowerBound, VolumeWitness
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 Direction = Literal["in", "out"]
 
 
-def cut_bounds(
-    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds
-) -> tuple[LowerBound | None, LowerBound | None]:
+def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | None, LowerBound | None]:
     """The best cut and the best last-step bound over the candidate regions."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > policy.cut_every_region_arcs else None
@@ -119,7 +116,7 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
             yield k
 
 
-def volume_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
+def volume_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
     calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
     if problem.collective.name != "allreduce":

@@ -21,11 +21,10 @@ from hetesynth.bounds.maxflow import Edge, maximum_flow
 from hetesynth.bounds.symmetry import Ints, StepGraph, classes
 from hetesynth.model.bound import FlowWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 
-def flow_bound(problem: Problem, at_least: int = 0, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
+def flow_bound(problem: Problem, at_least: int, policy: BoundsPolicy) -> LowerBound | None:
     """The bound, searched upwards from ``at_least`` (a bound already proved); None when it adds nothing."""
     graph = _step_graph(problem)
     best: LowerBound | None = None

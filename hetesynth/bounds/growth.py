@@ -19,11 +19,10 @@ from hetesynth.bounds.cover import Coverer
 from hetesynth.bounds.regions import Region, partitions
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 
-def growth_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
+def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     """The best growth bound over the candidate partitions, or None where no single source serves everybody."""
     chunk = _wanted_by_all(problem)
     if chunk is None or len(problem.arcs) > policy.growth_arcs:

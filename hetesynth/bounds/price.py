@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 
 Floats = NDArray[np.float64]
@@ -24,7 +23,7 @@ Ints = NDArray[np.int64]
 SCALE = 1_000_000  # integer price of the dearest resource: how finely prices are rounded
 
 
-def price_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound | None:
+def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     """The best price bound found, or None where it does not apply."""
     demand = _demand(problem)
     if demand is None or problem.ranks > policy.price_ranks:

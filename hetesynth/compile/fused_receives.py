@@ -18,7 +18,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy import Policy
 
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
@@ -35,7 +35,7 @@ class LoweringVariant:
 
 def lowering_variants(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy = DEFAULT,
+    policy: Policy,
 ) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
@@ -70,7 +70,7 @@ def lowering_variants(
 
 def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy = DEFAULT,
+    policy: Policy,
 ) -> Emitted:  # fmt: skip
     """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
 
@@ -90,7 +90,7 @@ def emitted(
 
 def seconds(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy = DEFAULT,
+    policy: Policy,
 ) -> float | None:  # fmt: skip
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
     for variant in lowering_variants(topology, problem, schedule, size, options, policy):
@@ -108,7 +108,7 @@ def seconds(
 
 def program_predictor(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy = DEFAULT,
+    policy: Policy,
 ) -> ProgramPredictor | None:  # fmt: skip
     """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
     for variant in lowering_variants(topology, problem, schedule, size, options, policy):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.model.collective import REDUCING, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy import Policy
 
 if TYPE_CHECKING:
     from hetesynth.compile.request import Request
@@ -69,7 +69,7 @@ def of_all_roots(request: Request, ranks: int) -> LeastTime:
     return LeastTime(tuple((name, s if name == "parse" else ranks * s) for name, s in single.phases))
 
 
-def predicted_unasked(budget: float | None, policy: Policy = DEFAULT) -> int:
+def predicted_unasked(budget: float | None, policy: Policy) -> int:
     """Transfers up to which a schedule is simulated though nobody asked: that takes less than the budget."""
     most = policy.compile.max_predicted_unasked
     return most if budget is None else min(most, int(max(budget, 1.0) / policy.least_time.predict))

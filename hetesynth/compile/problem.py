@@ -20,7 +20,6 @@ from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import DEFAULT
 
 if TYPE_CHECKING:
     from hetesynth.verify.bounds.judge import Recheck
@@ -91,8 +90,7 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float = DEFAULT.compile.recheck_seconds,
-    clock_decisions: ClockDecisions | None = None,
+    problem: Problem, bound: LowerBound, seconds: float, cuts: Cuts | None = None
 ) -> Recheck:  # fmt: skip
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
 

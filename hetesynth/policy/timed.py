@@ -45,6 +45,11 @@ class TimedPolicy:
         "The work that the next negotiated round aims at. The heterogeneous mesh of 256 GPUs came within 1.1 % "
         "of its bound with all values together; this one alone: not measured.",
     )
+    negotiated_pressure: float = threshold(
+        1.0,
+        "seconds of urgency for each second of work left",
+        "How urgent the list schedule of a negotiated round finds a delivery before much work. Not measured.",
+    )
     negotiated_scheduled: int = threshold(
         2,
         "rounds",

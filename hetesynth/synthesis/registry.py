@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, CollectiveName
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def with_few_peers(*, fallback: bool = False, load_first: bool = False) -> list[
 
 
 def timed_strategies(
-    row: StrategyRow, rates: Rates, policy: AutotunePolicy = DEFAULT.autotune
+    row: StrategyRow, rates: Rates, policy: AutotunePolicy
 ) -> list[tuple[str, Strategy]]:  # fmt: skip
     """The variants of a strategy that counts seconds, made for ``rates``, each with its label."""
     factory: Callable[..., Strategy] = _code(row)

@@ -88,5 +88,5 @@ def test_the_budget_does_not_leave_a_member_untimed() -> None:
 
 
 def test_tuning_runs_span_the_sizes() -> None:
-    assert sample_sizes((1, 2, 4, 8, 16, 32, 64)) == [1, 4, 16, 64]
-    assert sample_sizes((5,)) == [5]
+    assert sample_sizes((1, 2, 4, 8, 16, 32, 64), DEFAULT.autotune) == [1, 4, 16, 64]
+    assert sample_sizes((5,), DEFAULT.autotune) == [5]

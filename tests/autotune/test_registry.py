@@ -15,6 +15,7 @@ from support.graphs import full, problem
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.registry import ROWS, StrategyRow, names, strategy, timed_strategies
 from hetesynth.synthesis.solve import Solution, Solver
@@ -51,6 +52,7 @@ from hetesynth.bounds.throughput import time_bounds
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.decisions import Decisions
+from hetesynth.policy import DEFAULT
 
 topology = load_topology(Path(sys.argv[1]))
 request = Request(Path(sys.argv[1]), "allgather", size=2**20)
@@ -106,7 +108,7 @@ def test_names_are_unique_and_the_code_has_them() -> None:
     rates = Rates([], [], [], 1)
     for row in ROWS:
         if row.objective == "time":
-            assert {made.name for _, made in timed_strategies(row, rates)} == {row.name}
+            assert {made.name for _, made in timed_strategies(row, rates, DEFAULT.autotune)} == {row.name}
 
 
 def test_what_auto_has_a_rule_for_is_a_candidate() -> None:
@@ -121,7 +123,9 @@ def test_a_strategy_takes_the_collectives_of_its_row(row: StrategyRow, name: Col
     tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     made: list[Strategy] = (
-        [strategy(row.name)] if row.objective == "steps" else [s for _, s in timed_strategies(row, rates)]
+        [strategy(row.name)]
+        if row.objective == "steps"
+        else [s for _, s in timed_strategies(row, rates, DEFAULT.autotune)]
     )
     for one in made:
         try:

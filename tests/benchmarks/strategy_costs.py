@@ -21,6 +21,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.registry import ROWS, StrategyRow, strategy, timed_strategies
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
@@ -39,7 +40,7 @@ def strategies_of(row: StrategyRow, factory: ProblemFactory, chunk_bytes: int) -
         return [strategy(row.name)]
     prices = costs(factory.topology)
     rates = Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, chunk_bytes)
-    return [variant for _, variant in timed_strategies(row, rates)]
+    return [variant for _, variant in timed_strategies(row, rates, DEFAULT.autotune)]
 
 
 def measured(row: StrategyRow, cluster: str, chunks: int) -> tuple[float, int] | None:

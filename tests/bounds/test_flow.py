@@ -96,5 +96,5 @@ def test_capacities_past_31_bits_stay_exact() -> None:
 
 def test_the_work_of_flows_is_policy() -> None:
     p = problem(servers([8, 8, 4]), "allgather", 2)
-    assert flow.flow_bound(p, 1) is not None
+    assert flow.flow_bound(p, 1, DEFAULT.bounds) is not None
     assert flow.flow_bound(p, 1, replace(DEFAULT.bounds, flow_work=0)) is None

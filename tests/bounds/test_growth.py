@@ -7,6 +7,7 @@ from support.certificates import recheck
 from support.graphs import full, problem, servers
 
 from hetesynth.bounds.growth import growth_bound
+from hetesynth.policy import DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -20,15 +21,15 @@ from hetesynth.bounds.growth import growth_bound
 )
 def test_servers_reached_in_time(sizes: list[int], steps: int) -> None:
     instance = problem(servers(sizes), "broadcast")
-    bound = growth_bound(instance)
+    bound = growth_bound(instance, DEFAULT.bounds)
     assert bound is not None and bound.steps == steps
     recheck(instance, bound)
 
 
 def test_where_everybody_is_one_link_away_one_step_is_all_it_asks() -> None:
-    bound = growth_bound(problem(full(5), "broadcast"))
+    bound = growth_bound(problem(full(5), "broadcast"), DEFAULT.bounds)
     assert bound is not None and bound.steps == 1
 
 
 def test_it_is_silent_where_no_chunk_goes_to_everybody() -> None:
-    assert growth_bound(problem(full(4), "alltoall")) is None
+    assert growth_bound(problem(full(4), "alltoall"), DEFAULT.bounds) is None

@@ -81,11 +81,13 @@ def fuses(program: Program) -> bool:
 def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, factor: float) -> None:
     topology, problem, schedule, size = found(cluster, name)
     size = int(size * factor)
-    made = emitted(topology, problem, schedule, size, OPTIONS)
+    made = emitted(topology, problem, schedule, size, OPTIONS, DEFAULT)
     fused, plain = (time(topology, program, size) for program in both(problem, schedule))
     assert time(topology, written(made), size) == pytest.approx(min(fused, plain), rel=1e-9)
-    assert seconds(topology, problem, schedule, size, OPTIONS) == pytest.approx(min(fused, plain), rel=1e-9)
-    assert made.data == emitted(topology, problem, schedule, size, OPTIONS).data
+    assert seconds(topology, problem, schedule, size, OPTIONS, DEFAULT) == pytest.approx(
+        min(fused, plain), rel=1e-9
+    )
+    assert made.data == emitted(topology, problem, schedule, size, OPTIONS, DEFAULT).data
     if not fuses(both(problem, schedule)[0]):
         assert made.notes == ()
     elif plain < fused * (1 - 1e-6):
@@ -127,7 +129,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
     with pytest.raises(HetesynthError):
         lower(problem, schedule, replace(options, optimizations=replace(options.optimizations, fuse=False)))
     assert time(topology, plain, size) < time(topology, fused, size)
-    made = emitted(topology, problem, schedule, size, options)
+    made = emitted(topology, problem, schedule, size, options, DEFAULT)
     assert fuses(written(made)) and "fused receives: without them the program does not fit" in made.notes
 
 
@@ -140,5 +142,7 @@ def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
-    (only,) = lowering_variants(topology, problem, schedule, size, replace(OPTIONS, target=TARGETS["rccl-6"]))
+    (only,) = lowering_variants(
+        topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]), DEFAULT
+    )
     assert (only.seconds, only.note) == (None, "")

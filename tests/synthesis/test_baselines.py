@@ -14,6 +14,7 @@ from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.baselines.binary_trees import parents
 from hetesynth.synthesis.baselines.rings import ring_routes
 from hetesynth.synthesis.baselines.table import BASELINES
@@ -77,7 +78,7 @@ def test_a_schedule_that_verifies_or_a_reason(name: str, collective: CollectiveN
 @pytest.mark.parametrize("name", ["h20_4p8", "h20_4x2p8x2", "dgx1", "ring8", "v100_4p8"])
 def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
     wanted = cluster(name, "allgather", 4)
-    routes = ring_routes(CopyProblem(wanted))
+    routes = ring_routes(CopyProblem(wanted), (), DEFAULT)
     crossings = set()
     for chunk, route in zip(wanted.collective.chunks, routes, strict=True):
         at = [wanted.arcs[a].src for a in route]
@@ -91,10 +92,10 @@ def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
 
 def test_rings_of_a_stated_order() -> None:
     wanted = problem(full(4), "allgather")
-    routes = ring_routes(CopyProblem(wanted), [[0, 2, 1, 3]])
+    routes = ring_routes(CopyProblem(wanted), [[0, 2, 1, 3]], DEFAULT)
     assert [wanted.arcs[a].dst for a in routes[0]] == [2, 1, 3]
     with pytest.raises(NoRoute, match="every rank once"):
-        ring_routes(CopyProblem(wanted), [[0, 2, 1]])
+        ring_routes(CopyProblem(wanted), [[0, 2, 1]], DEFAULT)
 
 
 @pytest.mark.parametrize("n", range(2, 40))

@@ -34,7 +34,9 @@ def link_times(instance: Problem, alpha: float = 1.0, seconds: float = 1.0) -> L
 
 def judged(instance: Problem, price: float = 0.0) -> timed.TimedRoutes:
     tables = CopyProblem(instance)
-    timed_routes = earliest_arrival(tables, link_times(instance), [price / r.capacity for r in tables.resources])
+    timed_routes = earliest_arrival(
+        tables, link_times(instance), [price / r.capacity for r in tables.resources], DEFAULT
+    )
     schedule = schedule_of(tables, timed_routes)
     assert not schedule_violations(instance, schedule)
     assert complaint(instance, schedule) is None
@@ -81,7 +83,7 @@ def test_interpreted_and_compiled_rounds_agree() -> None:
     instance = problem(servers([4, 3]), "allgather", 2)
     tables = CopyProblem(instance)
     price = [0.3 / r.capacity for r in tables.resources]
-    interpreted = earliest_arrival(tables, link_times(instance), price)
+    interpreted = earliest_arrival(tables, link_times(instance), price, DEFAULT)
     limits = replace(DEFAULT.machine_code, earliest_arrival=WorkLimits.by_numba(unloaded=0, loaded=0))
     always = replace(DEFAULT, machine_code=limits)
     machine = earliest_arrival(tables, link_times(instance), price, always)
@@ -93,8 +95,8 @@ def test_rounds_end_when_time_is_up() -> None:
     instance = problem(full(4), "allgather")
     tables, times = CopyProblem(instance), link_times(instance)
     three = replace(DEFAULT, timed=replace(DEFAULT.timed, arrival_rounds=3))
-    assert len(rounds(tables, times, 1.0, lambda: True)) == 1
-    assert len(rounds(tables, times, 1.0, lambda: False)) == DEFAULT.timed.arrival_rounds
+    assert len(rounds(tables, times, 1.0, lambda: True, DEFAULT)) == 1
+    assert len(rounds(tables, times, 1.0, lambda: False, DEFAULT)) == DEFAULT.timed.arrival_rounds
     assert len(rounds(tables, times, 1.0, lambda: False, three)) == 3
 
 

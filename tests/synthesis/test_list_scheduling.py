@@ -43,7 +43,9 @@ def link_times(tables: CopyProblem, seconds: float = 1.0) -> LinkTimes:
 
 def routed(instance: Problem) -> tuple[CopyProblem, TimedRoutes]:
     tables = CopyProblem(instance)
-    return tables, earliest_arrival(tables, link_times(tables), [0.5 / r.capacity for r in tables.resources])
+    return tables, earliest_arrival(
+        tables, link_times(tables), [0.5 / r.capacity for r in tables.resources], DEFAULT
+    )
 
 
 def in_order(routes: TimedRoutes) -> list[tuple[int, int]]:
@@ -60,7 +62,7 @@ def in_order(routes: TimedRoutes) -> list[tuple[int, int]]:
 def test_list_schedules_keep_every_law(graph: Graph, name: str, chunks: int, pressure: float) -> None:
     """Routes stay; nothing leaves before it came, no resource serves two at once beyond its rate."""
     tables, routes = routed(problem(graph, name, chunks))  # type: ignore[arg-type]
-    timed_routes = by_start(tables, link_times(tables), in_order(routes), pressure)
+    timed_routes = by_start(tables, link_times(tables), in_order(routes), pressure, DEFAULT)
     assert timed_routes.start.keys() == routes.start.keys()
     assert timed_routes.load == pytest.approx(routes.load)
     assert timed_routes.seconds >= max(timed_routes.load) - 1e-9
@@ -77,8 +79,10 @@ def test_list_schedules_keep_every_law(graph: Graph, name: str, chunks: int, pre
 def test_the_longest_path_goes_first() -> None:
     """A line of four, scattered from its end, a second of latency and one of bytes a hop."""
     tables, routes = routed(problem(line(4), "scatter"))
-    assert by_start(tables, link_times(tables), in_order(routes)).seconds == pytest.approx(6.0)
-    first = min(routes.start, key=lambda at: by_start(tables, link_times(tables), in_order(routes)).start[at])
+    assert by_start(tables, link_times(tables), in_order(routes), 1.0, DEFAULT).seconds == pytest.approx(6.0)
+    first = min(
+        routes.start, key=lambda at: by_start(tables, link_times(tables), in_order(routes), 1.0, DEFAULT).start[at]
+    )
     assert tables.problem.collective.post[first[0]] == {3}
 
 
@@ -89,7 +93,8 @@ def test_interpreted_and_compiled_list_scheduling_agree() -> None:
             tables,
             link_times(tables),
             in_order(routes),
-            policy=replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, list_scheduling=limits)),
+            1.0,
+            replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, list_scheduling=limits)),
         )
         for limits in (WorkLimits.by_numba(unloaded=n, loaded=n) for n in (10**9, 0))
     )

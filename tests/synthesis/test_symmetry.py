@@ -109,7 +109,7 @@ def broken(wanted: Problem, steps: int) -> Iterator[tuple[str, list[str]]]:
     model = StepModel(CopyProblem(wanted), steps)
     before = len(model.smt2().splitlines())
     for exchange in exchanges(wanted):
-        break_symmetry(model, exchange)
+        break_symmetry(model, exchange, DEFAULT.smt.symmetry_depth)
     lines = model.smt2().splitlines()
     head = "\n".join(line for line in lines if line.startswith("(declare"))
     yield head, lines[before - 1 : -1]

@@ -11,12 +11,13 @@ from support.verdicts import certificate_violations
 from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
 
 
 @pytest.fixture(scope="module")
 def proved() -> tuple[Problem, LowerBound, GrowthWitness]:
     wanted = problem(servers([4] * 8 + [8] * 4), "broadcast")
-    bound = growth_bound(wanted)
+    bound = growth_bound(wanted, DEFAULT.bounds)
     assert bound is not None and isinstance(bound.witness, GrowthWitness)
     assert certificate_violations(wanted, bound) == []
     return wanted, bound, bound.witness

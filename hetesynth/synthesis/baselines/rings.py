@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
 from hetesynth.synthesis.server_groups import ServerGraph
 
 
-def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]] = (), policy: Policy = DEFAULT) -> Routes:
+def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: Policy) -> Routes:
     """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):

@@ -30,7 +30,7 @@ def _nccl_ring(tables: CopyProblem, policy: Policy) -> Routes:
     """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
     if tables.problem.collective.name in PERSONALIZED:
         return all_pairs_routes(tables, policy)
-    return ring_routes(tables, policy=policy)
+    return ring_routes(tables, (), policy)
 
 
 def _nccl_tree(tables: CopyProblem, policy: Policy) -> Routes:

@@ -12,7 +12,6 @@ from functools import cached_property
 from random import Random
 
 from hetesynth.model.schedule import Schedule
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.smt.neighbourhood_model import Delivery, Place
@@ -27,7 +26,7 @@ class Neighbourhood:
         schedule: Schedule,
         placed: Mapping[Delivery, Place],
         rng: Random,
-        policy: SmtPolicy = DEFAULT.smt,
+        policy: SmtPolicy,
     ) -> None:
         self.policy = policy
         self.tables = tables

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.smt.step_model import Sending, StepModel
 
 
@@ -81,7 +80,7 @@ def _order(sending: Sending) -> tuple[int, int, int]:
     return sending[2], sending[0], sending[1]
 
 
-def break_symmetry(model: StepModel, exchange: Exchange, depth: int = DEFAULT.smt.symmetry_depth) -> None:
+def break_symmetry(model: StepModel, exchange: Exchange, depth: int) -> None:
     """Of a schedule and its image only the one that comes first: by step, chunk and link, true before false.
 
     ``depth``: how many positions of the comparison are stated.

@@ -74,7 +74,7 @@ class Paths:
     tables: CopyProblem
     link_times: LinkTimes
     seed: int
-    policy: Policy = DEFAULT
+    policy: Policy
 
     def __post_init__(self) -> None:
         problem = self.tables.problem

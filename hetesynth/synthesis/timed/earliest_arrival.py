@@ -19,7 +19,7 @@ import numpy as np
 
 from hetesynth.machine_code import most_interpreted
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy import Policy
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import within_peers, without_peers
@@ -96,7 +96,7 @@ def rounds(
     link_times: LinkTimes,
     weight: float,
     ended: Callable[[], bool],
-    policy: Policy = DEFAULT,
+    policy: Policy,
 ) -> list[TimedRoutes]:
     """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
     and without prices no more."""
@@ -123,7 +123,7 @@ def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolic
 
 
 def earliest_arrival(
-    tables: CopyProblem, link_times: LinkTimes, price: Sequence[float], policy: Policy = DEFAULT
+    tables: CopyProblem, link_times: LinkTimes, price: Sequence[float], policy: Policy
 ) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
     chunks, arcs = len(tables.problem.collective.chunks), tables.problem.arcs

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetesynth.machine_code import most_interpreted
-from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, TimedRoutes
 from hetesynth.synthesis.timed.kernel_records import Floats, Ints, rows, run_kernel
@@ -39,8 +39,8 @@ def by_start(
     tables: CopyProblem,
     link_times: LinkTimes,
     deliveries: Route,
-    pressure: float = 1.0,
-    policy: Policy = DEFAULT,
+    pressure: float,
+    policy: Policy,
 ) -> TimedRoutes:
     """Begin times: what can begin first goes first, of those that begin at the same time the most urgent.
 
@@ -54,7 +54,7 @@ def by_start(
 
 
 def by_urgent_start(
-    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, load: Floats, policy: Policy = DEFAULT
+    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, load: Floats, policy: Policy
 ) -> TimedRoutes:
     """Begin times: what can begin first goes first, where the urgent may go ahead of what can begin before it.
 

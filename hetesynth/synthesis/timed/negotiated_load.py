@@ -54,7 +54,8 @@ def _quickest(
         if enough or best.seconds <= _busiest(routes) or (number and search.out_of_time()):
             break
         order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
-        again = by_start(tables, link_times, [(k, a) for _, k, a in order], policy=search.policy)
+        deliveries, pressure = [(k, a) for _, k, a in order], policy.negotiated_pressure
+        again = by_start(tables, link_times, deliveries, pressure, search.policy)
         best = min((best, again), key=lambda timed: timed.seconds)
     return best
 

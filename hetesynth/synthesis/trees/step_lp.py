@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.trees import TreesPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.list_scheduling import Tree, heights, precedence
@@ -44,7 +43,7 @@ class StepLp:
     trees: Sequence[Tree]
     copy: Sequence[int]
     forwarding_delay: int
-    policy: TreesPolicy = DEFAULT.trees
+    policy: TreesPolicy
     waiting: list[list[tuple[int, int]]] = field(default_factory=list)  # per column: heap of (copy, delivery)
     steps: int = 0  # that the schedule is to have
     most: int = 0
