@@ -178,10 +178,9 @@ def throttlings(
     """Every kind of throttling, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
     collective, number = problem.collective, len(schedule.transfers)
     pieces = collective.chunks_per_rank * (1 if collective.name in ("broadcast", "reduce") else collective.ranks)
-    at_once = options.profile.fifo(options.protocol, collective.name).slice_bytes
-    timeline = SchedulePredictor(topology, problem, schedule, CostOptions(policy=policy)).timeline(
-        min(size, at_once * pieces)
-    )
+    at_once = options.target.fifo(options.protocol, collective.name).slice_bytes
+    predictor = SchedulePredictor(topology, problem, schedule, CostOptions(policy=policy))
+    timeline = predictor.timeline(min(size, at_once * pieces))
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Throttling.of(problem, schedule, begin, end, after)

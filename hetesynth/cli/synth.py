@@ -32,6 +32,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import PORTABLE
 from hetesynth.policy import DEFAULT
 

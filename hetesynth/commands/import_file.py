@@ -335,7 +335,7 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
         backend = FORMATS[target.format]
         servers = () if imported.chunking is None else imported.chunking.topology.servers
         options = LoweringOptions(
-            imported.name, in_place, not in_place, profile=target, servers=servers, policy=policy.lowering
+            imported.name, in_place, not in_place, target=target, servers=servers, policy=policy.lowering
         )
         if imported.chunking is None:
             program = backend.emit(imported.problem, imported.schedule, options)

@@ -90,7 +90,8 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float, cuts: Cuts | None = None
+    problem: Problem, bound: LowerBound, seconds: float,
+    clock_decisions: ClockDecisions | None = None,
 ) -> Recheck:  # fmt: skip
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
 

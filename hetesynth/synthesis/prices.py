@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Price = TypeVar("Price", float, NDArray[np.float64])
 
 
-def dearer(price: Price, share: Price, growth: float) -> Price:
-    """``price`` raised by the square of ``share``, the load over that of the busiest resource."""
-    raised: Price = price * (1.0 + growth * share**2)
+def dearer(price: Price, share: Price, growth: float, exponent: int) -> Price:
+    """``price`` raised by a power of ``share``, the load over that of the busiest resource."""
+    raised: Price = price * (1.0 + growth * share**exponent)
     return raised

@@ -90,7 +90,7 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
 
 def _throttled(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
-    options = LoweringOptions("x", profile=TARGET)
+    options = LoweringOptions("x", target=TARGET)
     for throttling in throttlings(topology, problem, schedule, size, options, DEFAULT):
         try:
             program = lower(problem, schedule, LoweringOptions("x", target=TARGET, throttling=throttling))

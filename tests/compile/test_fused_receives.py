@@ -142,7 +142,6 @@ def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
-    (only,) = lowering_variants(
-        topology, problem, schedule, size, replace(OPTIONS, profile=TARGETS["rccl-6"]), DEFAULT
-    )
+    options = replace(OPTIONS, target=TARGETS["rccl-6"])
+    (only,) = lowering_variants(topology, problem, schedule, size, options, DEFAULT)
     assert (only.seconds, only.note) == (None, "")

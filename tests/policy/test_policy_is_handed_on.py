@@ -107,7 +107,7 @@ def request(cluster: str = "h20_4x3", collective: Any = "allgather", **options: 
 
 def test_a_read_of_the_default_policy_is_noticed() -> None:
     asked = request(strategy="greedy")
-    (options,) = [LoweringOptions("p", profile=target) for target in asked.targets]
+    (options,) = [LoweringOptions("p", target=target) for target in asked.targets]
     result = synthesize(asked)
     with reads_elsewhere() as reads:
         list(throttlings(result.topology, result.problem, result.solution.schedule, 1000, options, DEFAULT))

@@ -221,15 +221,16 @@ class _Long(NamedTuple):
 
 
 def _more_channels(long: list[_Long], fit: Fit, job: Job) -> Fit:
-    """The transfers of the pairs of these thread blocks cut into more runs, each on channels of its own."""
-    profile = job.target
-    before, channels = fit.channels.parts, profile.channels
-    parts, most, even = dict(before), dict(fit.channels.most), dict(fit.channels.even)
+    """The transfers of the pairs of these thread blocks split into more runs, each on channels of its own."""
+    target = job.target
+    before, channels = fit.channels.runs_in_time, target.channels
+    runs_in_time, max_channels = dict(before), dict(fit.channels.max_channels)
+    dealt_evenly = dict(fit.channels.dealt_evenly)
     for x in long:
         pair = x.pair
-        times = max(job.policy.least_runs, -(-x.steps // profile.max_steps))
-        if pair is not None and fit.channels.even.get(pair, channels) < channels:
-            even[pair] = fit.channels.even[pair] + 1
+        times = max(job.policy.least_runs, -(-x.steps // target.max_steps))
+        if pair is not None and fit.channels.dealt_evenly.get(pair, channels) < channels:
+            dealt_evenly[pair] = fit.channels.dealt_evenly[pair] + 1
             continue
         if pair is None or not fit.split_in_time or before.get(pair, 1) * times > channels:
             raise HetesynthError(

@@ -137,7 +137,7 @@ def _repriced(price: Floats, steps_used: Floats, capacity: Ints, policy: GreedyP
     busiest = steps_used.max()
     if busiest <= 0:
         return price
-    raised = price * (1.0 + policy.price_growth * (steps_used / busiest) ** policy.price_exponent)
+    raised = dearer(price, steps_used / busiest, policy.price_growth, policy.price_exponent)
     scaled: Floats = raised * ((1.0 / capacity).sum() / raised.sum())
     return scaled
 

@@ -48,7 +48,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         answer = model.check(_flat(frozen), spend, search.remaining())
         if answer == "unknown":
             if model.clauses.timed_out:
-                search.cuts.note("solver")
+                search.clock_decisions.note("solver")
             frozen = frozen[: int(search.policy.smt.frozen_kept * len(frozen))]
         elif answer == "unsat":
             core = model.core()

@@ -114,12 +114,10 @@ def rounds(
 def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
     """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
     most = max(load, default=0.0) or 1.0
-    dearer = [
-        s * (1 + policy.arrival_growth * (seconds / most) ** policy.arrival_exponent)
-        for s, seconds in zip(scarcity, load, strict=True)
-    ]
-    least = min(dearer, default=1.0)
-    return [s / least for s in dearer]
+    growth, exponent = policy.arrival_growth, policy.arrival_exponent
+    raised = [dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, load, strict=True)]
+    least = min(raised, default=1.0)
+    return [s / least for s in raised]
 
 
 def earliest_arrival(
