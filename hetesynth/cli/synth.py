@@ -87,7 +87,6 @@ def command(
     schedule was chosen, with --json under "decisions".
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
-    from hetesynth.commands.synth import synthesize
     from hetesynth.compile.artifacts import write
 
     every = options["root"] == ALL_ROOTS
@@ -104,16 +103,7 @@ def command(
     if every:
         _every_root(stated, named, output, as_json=as_json, explain=explain)
         return
-    decisions = Decisions()
-    try:
-        with watching(quiet=as_json) as progress:
-            synthesis = synthesize(stated, progress, warned, decisions=decisions)
-    except HetesynthError:
-        if explain and not as_json:
-            from hetesynth.cli.render.decisions import decision_lines
-
-            show("\n".join(decision_lines(decisions.entries)), err=True)
-        raise
+    synthesis = _synthesized(stated, quiet=as_json, explain=explain and not as_json)
     stem = named or (output or Path()) / _name(synthesis)
     paths = write(synthesis, stem)
     paths += _reports(synthesis, paths, page, trace)
@@ -121,6 +111,21 @@ def command(
         show(json.dumps(synthesis_summary(synthesis, paths, explain=explain), indent=2))
     else:
         show(synthesis_report(synthesis, paths, explain=explain))
+
+
+def _synthesized(stated: Request, *, quiet: bool, explain: bool) -> Synthesis:
+    """The main job; where it fails, with ``explain`` what was decided until then is on standard error."""
+    from hetesynth.cli.render.decisions import decision_lines
+    from hetesynth.commands.synth import synthesize
+
+    decisions = Decisions()
+    try:
+        with watching(quiet=quiet) as progress:
+            return synthesize(stated, progress, warned, decisions=decisions)
+    except HetesynthError:
+        if explain:
+            show("\n".join(decision_lines(decisions.entries)), err=True)
+        raise
 
 
 def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: Path | None) -> list[Path]:

@@ -46,6 +46,7 @@ CASES_BY_SIZE: tuple[tuple[str, CollectiveName, int], ...] = (
     ("fig10", "alltoall", 64_000),
 )
 ALIKE = 1e-3  # of the time
+CPU_NOISE = 2.0  # times as many CPU seconds are no difference
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,12 @@ def outcomes(section: str, policy: Policy) -> tuple[list[Outcome], float]:
 
 
 def scaled(value: Any, factor: float) -> Any:
-    """A number, or each number of a tuple, times ``factor``; whole numbers stay whole."""
+    """A number, or each number of a tuple, times ``factor``; whole numbers stay whole, shares shares."""
     if isinstance(value, tuple):
         return tuple(scaled(part, factor) for part in value)
-    return max(0 if value == 0 else 1, round(value * factor)) if isinstance(value, int) else value * factor
+    if isinstance(value, int):
+        return max(0 if value == 0 else 1, round(value * factor))
+    return min(value * factor, 1.0) if value < 1.0 else value * factor
 
 
 def change(section: str, name: str, factor: float, before: tuple[list[Outcome], float]) -> str:
@@ -100,7 +103,7 @@ def change(section: str, name: str, factor: float, before: tuple[list[Outcome], 
         return f"fails: {type(error).__name__}: {str(error)[:60]}"
     words = [text for old, new in zip(before[0], after, strict=True) if (text := difference(old, new))]
     ratio = cpu / before[1]
-    if not 0.75 < ratio < 1.33:
+    if not 1 / CPU_NOISE < ratio < CPU_NOISE:
         words.append(f"CPU x {ratio:.1f}")
     return "; ".join(words) or "same"
 
@@ -117,7 +120,7 @@ def difference(old: Outcome, new: Outcome) -> str:
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="thresholds whose SECTION.NAME begins with this")
+    parser.add_argument("--only", default="", help="thresholds whose SECTION.NAME begins so")
     only = parser.parse_args().only
     print("# What thresholds are worth\n")
     print("Each threshold halved and doubled, the others as they are; written by")
