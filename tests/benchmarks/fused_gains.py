@@ -19,6 +19,7 @@ from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
@@ -47,7 +48,7 @@ def row(cluster: str, name: CollectiveName) -> list[str] | None:
     for factor in (1, 16):
         size = factor * implied_size(problem, chunking.chunk_bytes)
         taken = [predictor.timeline(size).makespan for predictor in predictors]
-        taken.append(seconds(topology, problem, schedule, size, OPTIONS) or 0.0)
+        taken.append(seconds(topology, problem, schedule, size, OPTIONS, DEFAULT) or 0.0)
         cells += [f"{size / 1e6:.0f} MB", *(f"{t * 1e6:.1f}" for t in taken)]
     return cells
 

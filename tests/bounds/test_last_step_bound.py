@@ -15,10 +15,11 @@ from support.verdicts import certificate_violations
 from hetesynth.bounds.cut import cut_bounds
 from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT
 
 
-def landing(p: Problem) -> tuple[LowerBound, LastStepWitness]:
-    _, bound = cut_bounds(p)
+def last_step(p: Problem) -> tuple[LowerBound, LastStepWitness]:
+    _, bound = cut_bounds(p, DEFAULT.bounds)
     assert bound is not None and isinstance(bound.witness, LastStepWitness)
     return bound, bound.witness
 
@@ -26,7 +27,7 @@ def landing(p: Problem) -> tuple[LowerBound, LastStepWitness]:
 @pytest.fixture
 def proved() -> tuple[Problem, LowerBound, LastStepWitness]:
     p = problem(servers([4, 8], [1, 1]), "allgather")  # one NIC each
-    return (p, *landing(p))
+    return (p, *last_step(p))
 
 
 def test_one_nic_for_four_gpus_needs_a_step_after_the_last_arrival(
@@ -60,14 +61,14 @@ def test_sums_land_in_parts(proved: tuple[Problem, LowerBound, LastStepWitness])
 
 
 def test_a_single_listener_adds_nothing() -> None:
-    assert cut_bounds(problem(line(2), "allgather"))[1] is None
+    assert cut_bounds(problem(line(2), "allgather"), DEFAULT.bounds)[1] is None
 
 
 @settings(max_examples=60, deadline=None)
 @given(tiny_graphs(3))
 def test_it_never_exceeds_the_optimum(graph: object) -> None:
     p = problem(graph, "allgather")  # type: ignore[arg-type]
-    _, bound = cut_bounds(p)
+    _, bound = cut_bounds(p, DEFAULT.bounds)
     best = copying_optimum(p)
     if bound is not None and best is not None:
         assert bound.steps <= best
