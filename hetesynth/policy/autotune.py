@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class AutotunePolicy:
+@dataclass(init=False, repr=False, eq=False)
+class AutotunePolicy(Record):
     """Which candidates a tuning run tries for a size, in which order, and which programs it times."""
 
     # regimes of the bandwidth-to-latency ratio, from the least to the largest

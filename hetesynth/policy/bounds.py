@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class BoundsPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class BoundsPolicy(Record):
     """How much work goes into lower bounds."""
 
     cut_every_region_arcs: int = threshold(

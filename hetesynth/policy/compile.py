@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class CompilePolicy:
+@dataclass(init=False, repr=False, eq=False)
+class CompilePolicy(Record):
     """From a request to files: peers, chunking, predictions nobody asked for."""
 
     many_ranks: int = threshold(

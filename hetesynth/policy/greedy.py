@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class GreedyPolicy(Record):
     """Greedy rounds and direct exchange."""
 
     max_rounds: int = threshold(400, "rounds", "The most rounds of one search. Not measured.")

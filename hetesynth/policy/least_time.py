@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class LeastTimePolicy:
+@dataclass(init=False, repr=False, eq=False)
+class LeastTimePolicy(Record):
     """What the phases of a command cost that cannot be left out.
 
     Of one core of an AMD EPYC (2 cores, otherwise idle), fitted to the phases of alltoall on 128 and 256 GPUs in

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class LiftingPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class LiftingPolicy(Record):
     """How long a lifted schedule is shortened, and how far starts are moved at random for it."""
 
     justification_rounds: int = threshold(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class LoweringPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class LoweringPolicy(Record):
     """From schedules to programs."""
 
     max_attempts: int = threshold(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class WorkLimits:
         return cls(unloaded, unloaded, loaded, loaded, running)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCodePolicy:
+@dataclass(init=False, repr=False, eq=False)
+class MachineCodePolicy(Record):
     """When a kernel is compiled and when it is interpreted."""
 
     greedy_work: WorkLimits = threshold(

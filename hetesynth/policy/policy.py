@@ -16,13 +16,14 @@ from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.steps import StepsPolicy
+from hetesynth.policy.threshold import Record
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.policy.trees import TreesPolicy
 from hetesynth.policy.verify import VerifyPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+@dataclass(init=False, repr=False, eq=False)
+class Policy(Record):
     """Every threshold, by the package that decides with it."""
 
     autotune: AutotunePolicy = field(default_factory=AutotunePolicy)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatePolicy:
+@dataclass(init=False, repr=False, eq=False)
+class SimulatePolicy(Record):
     """How exactly a program is simulated."""
 
     max_loops: int = threshold(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class SmtPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class SmtPolicy(Record):
     """What Z3 is given: models, resource units, neighbourhoods."""
 
     cegis_rlimit: int = threshold(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class StepsPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class StepsPolicy(Record):
     """What strategy auto, which counts steps, tries after what."""
 
     max_sends: int = threshold(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class TimedPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class TimedPolicy(Record):
     """Strategies that count seconds."""
 
     arrival_rounds: int = threshold(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetesynth.policy.threshold import threshold
+from hetesynth.policy.threshold import Record, threshold
 
 
-@dataclass(frozen=True, slots=True)
-class TreesPolicy:
+@dataclass(init=False, repr=False, eq=False)
+class TreesPolicy(Record):
     """Balanced trees, tree packing and the step LP."""
 
     rounds: int = threshold(
