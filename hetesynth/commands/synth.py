@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import strategy_of
-from hetesynth.autotune.program_ranking import (
-    Ranked,
-    program_deadline,
-    ranked_programs,
-    schedule_budget,
-    timed_target,
-)
-from hetesynth.autotune.tuning import tune
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -42,6 +35,9 @@ from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
 from hetesynth.verify.schedule.judge import schedule_violations
+
+if TYPE_CHECKING:
+    from hetesynth.autotune.program_ranking import Ranked
 
 
 def synthesize(
@@ -91,6 +87,13 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
 
 def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
+    from hetesynth.autotune.program_ranking import (
+        program_deadline,
+        ranked_programs,
+        schedule_budget,
+        timed_target,
+    )
+    from hetesynth.autotune.tuning import tune
     from hetesynth.synthesis.interrupts import finishing
 
     request, timer, started = run.request, run.timer, now()
