@@ -98,16 +98,6 @@ def _many_deliveries(search: Search) -> str | None:
     return _too_many_deliveries(search.problem, search.policy)
 
 
-def _direct(search: Search) -> LowerBound | None:
-    direct.improve(search)
-    return None
-
-
-def _greedy(search: Search) -> LowerBound | None:
-    greedy.improve(search)
-    return None
-
-
 def _few_peers(search: Search) -> LowerBound | None:
     """A baseline that needs few peers; greedy rounds may run out of them."""
     for row in with_few_peers(fallback=True):
@@ -118,16 +108,6 @@ def _few_peers(search: Search) -> LowerBound | None:
             strategy.improve(search)
             return None
         search.decisions.note(row.name, "refused", reason)
-    return None
-
-
-def _tree_packing(search: Search) -> LowerBound | None:
-    packed_trees.improve(search)
-    return None
-
-
-def _balanced_trees(search: Search) -> LowerBound | None:
-    balanced_trees.improve(search)
     return None
 
 
@@ -148,11 +128,11 @@ def _exact(search: Search) -> LowerBound | None:
 
 
 RULES: tuple[StepRule, ...] = (
-    Rule("direct", (_direct_refuses,), _direct),
-    Rule("greedy", (_bound_met,), _greedy),
+    Rule("direct", (_direct_refuses,), direct.improve),
+    Rule("greedy", (_bound_met,), greedy.improve),
     Rule("few peers", (_schedule_found,), _few_peers),
-    Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), _tree_packing),
-    Rule("trees", (_bound_met, _trees_refuse), _balanced_trees),
+    Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
+    Rule("trees", (_bound_met, _trees_refuse), balanced_trees.improve),
     Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )

@@ -193,7 +193,7 @@ def _recheck(synthesis: Synthesis) -> str:
 
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "bound": "",
-    "tried": "; nothing is left to try",
+    "tried": "; the strategy has nothing left to try",
     "solver": "; the solver's budget for a problem of this size ended, more time changes nothing",
     "time": "; cut short by the time budget, more may improve it",
     "interrupt": "; cut short by Ctrl-C, more time may improve it",
