@@ -13,6 +13,7 @@ from hetesynth.policy.least_time import LeastTimePolicy
 from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
+from hetesynth.policy.packing import PackingPolicy
 from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.steps import StepsPolicy
@@ -39,6 +40,7 @@ class Policy(Record):
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
     verify: VerifyPolicy = field(default_factory=VerifyPolicy)
+    packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
     machine_code: MachineCodePolicy = field(default_factory=MachineCodePolicy)
 

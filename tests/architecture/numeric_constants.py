@@ -114,6 +114,7 @@ ALLOWED = {
         hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
         """,
     "numbers that stand for something: indices, kinds, none, no limit": """
+        hetesynth/packing/master.py: PRIMAL_SIMPLEX
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
         hetesynth/frontend/paths.py: _FABRIC_COST

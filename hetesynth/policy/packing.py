@@ -1,0 +1,52 @@
+"""Column generation: the fractional packing of trees and paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.policy.threshold import Record, threshold
+
+
+@dataclass(init=False, repr=False, eq=False)
+class PackingPolicy(Record):
+    """Column generation: the fractional packing of trees and paths."""
+
+    gap: float = threshold(
+        1e-3,
+        "share of the seconds",
+        "A packing that is proved to be as near to the optimum ends the search. Not measured.",
+    )
+    most_rounds: int = threshold(
+        400,
+        "rounds",
+        "How often structures are asked for at most. The examples take 13 to 120. Fewer: not measured.",
+    )
+    warm_up_rounds: int = threshold(
+        12, "rounds", "Rounds of multiplicative weights before the first master program. Not measured."
+    )
+    warm_up_sharpness: float = threshold(
+        8.0, "exponent", "How steeply a resource becomes dearer with its load in these rounds. Not measured."
+    )
+    smoothing: float = threshold(
+        0.6, "share", "Of the best prices so far in the prices at which structures are asked for. Not measured."
+    )
+    few_roots: int = threshold(
+        16,
+        "roots",
+        "The cheapest roots of an allreduce that are asked for trees in a round. On a mesh of 64 ranks 8 and 16"
+        " took 4 s, 64 took 45 s.",
+    )
+    slack: float = threshold(
+        1e-7,
+        "share of the dearest link",
+        "A link whose cost is so near to tight may be used by an early tree. Not measured.",
+    )
+    slice_bytes: int = threshold(
+        2**21,
+        "bytes",
+        "What a link carries at a time when trees are compared by how early they reach ranks. Not measured.",
+    )
+    least_weight: float = threshold(
+        1e-9, "share of the buffer", "Structures that carry less are left out. Not measured."
+    )
+    largest_group: int = threshold(4, "times the ranks", "The most automorphisms that are gathered. Not measured.")
