@@ -199,7 +199,7 @@ class CandidateSpecs:
         from hetesynth.synthesis.timed.earliest_arrival import Rates
 
         prices = costs(self.topology)
-        return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, exact)
+        return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, exact, self.topology.servers)
 
     def too_small(self, chunks: int) -> HetesynthError:
         """What to say where a chunk would be less than a byte."""

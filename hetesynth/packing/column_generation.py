@@ -26,7 +26,8 @@ from hetesynth.policy.packing import PackingPolicy
 
 @dataclass(frozen=True, eq=False)
 class FractionalPacking:
-    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images.
+    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many
+    are 0.
 
     ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
     rate = 1; by them no packing takes less than ``bound`` seconds a byte, as a floating-point number.
@@ -135,10 +136,9 @@ def pack(
         optimal = solution.seconds * (1.0 - policy.gap) <= generation.bound
         if optimal or generation.rounds >= policy.most_rounds or ended() or not generation.round(solution):
             break
-    used = np.flatnonzero(solution.weights > policy.least_weight)
     return FractionalPacking(
-        structures=tuple(generation.structures[i] for i in used),
-        weights=solution.weights[used],
+        structures=tuple(generation.structures),
+        weights=np.append(solution.weights, np.zeros(len(generation.structures) - len(solution.weights))),
         seconds=solution.seconds,
         bound=generation.bound,
         prices=generation.prices[alike.resource_orbit],

@@ -8,6 +8,7 @@ exact and in floating point. A resource is a wire with a bandwidth or a stated g
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +27,8 @@ class Network:
     """``src[i]``, ``dst[i]``: ends of link i. Link i draws from ``uses[uses_start[i]:uses_start[i + 1]]``.
 
     ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the topology, a wire
-    (("wire", index)) or a stated group (("group", index)). ``latency``: seconds, by link.
+    (("wire", index)) or a stated group (("group", index)), or ("resource", index) where links were given without
+    one. ``latency``: seconds, by link.
     """
 
     ranks: int
@@ -41,21 +43,40 @@ class Network:
     @classmethod
     def of(cls, topology: Topology) -> Network:
         """The network of all links of ``topology``."""
-        members = _members(topology)
-        kept = _not_implied(members)
-        users: list[list[int]] = [[] for _ in topology.links]
+        ends = [(link.src, link.dst) for link in topology.links]
+        return cls._of_limits(topology.ranks, ends, _members(topology), [float(x.latency) for x in topology.links])
+
+    @classmethod
+    def of_links(
+        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], resources: Sequence[Sequence[int]],
+        rates: Sequence[Fraction], latency: Sequence[float],
+    ) -> Network:  # fmt: skip
+        """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
+        users: list[list[int]] = [[] for _ in rates]
+        for i, used in enumerate(resources):
+            for r in used:
+                users[r].append(i)
+        limits = [(("resource", r), rates[r], frozenset(links)) for r, links in enumerate(users) if links]
+        return cls._of_limits(ranks, ends, limits, latency)
+
+    @classmethod
+    def _of_limits(
+        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
+    ) -> Network:  # fmt: skip
+        kept = _not_implied(limits)
+        users: list[list[int]] = [[] for _ in ends]
         for number, (_, _, links) in enumerate(kept):
             for i in links:
                 users[i].append(number)
         return cls(
-            ranks=topology.ranks,
-            src=np.array([link.src for link in topology.links], dtype=np.int64),
-            dst=np.array([link.dst for link in topology.links], dtype=np.int64),
+            ranks=ranks,
+            src=np.array([src for src, _ in ends], dtype=np.int64),
+            dst=np.array([dst for _, dst in ends], dtype=np.int64),
             uses_start=np.cumsum([0, *map(len, users)], dtype=np.int64),
             uses=np.array([r for used in users for r in used], dtype=np.int64),
             rates=tuple(rate for _, rate, _ in kept),
             limits=tuple(limit for limit, _, _ in kept),
-            latency=np.array([float(link.latency) for link in topology.links]),
+            latency=np.array(latency, dtype=np.float64),
         )
 
     @cached_property

@@ -47,7 +47,7 @@ class _Element:
 
 def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
     """A group of at most ``largest`` automorphisms, of those that leave rank ``fixed`` where it is."""
-    checker = _Checker(network)
+    checker = Automorphisms(network)
     generators: list[_Element] = []
     group = [np.arange(network.ranks)]
     rank_orbit, resource_orbit = group[0], np.arange(len(network.rates))
@@ -72,7 +72,7 @@ def trivial(network: Network) -> Symmetry:
     return Symmetry(ranks[None], ranks, np.arange(len(network.rates)))
 
 
-class _Checker:
+class Automorphisms:
     """Extends permutations of ranks to links and resources."""
 
     def __init__(self, network: Network) -> None:
@@ -85,6 +85,9 @@ class _Checker:
         self.kind = self._kinds()
         self.key = (network.src * n + network.dst) * (self.kind.max() + 1) + self.kind
         self.order = np.argsort(self.key, kind="stable")
+        self.sorted_key = self.key[self.order]
+        self.place = np.empty(links, dtype=np.int64)  # of a link among those with its ends and kind
+        self.place[self.order] = np.arange(links) - np.searchsorted(self.sorted_key, self.sorted_key)
         self.sums = self._sums(np.arange(links))
         self.sum_order = np.argsort(self.sums, kind="stable")
 
@@ -103,13 +106,21 @@ class _Checker:
         np.add.at(sums, network.uses, self.words[image[network.link_of_use]])
         return sums ^ (self.rate_class << np.uint64(1))
 
+    def images(self, links: Ints, ranks: Ints) -> Ints:
+        """Where the automorphism that moves ``ranks`` takes ``links``."""
+        network = self.network
+        kinds = self.kind.max() + 1
+        moved = (ranks[network.src[links]] * network.ranks + ranks[network.dst[links]]) * kinds + self.kind[links]
+        image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
+        return image
+
     def element(self, ranks: Ints) -> _Element | None:
         """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in
         order)."""
         network = self.network
         moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
         order = np.argsort(moved, kind="stable")
-        if not np.array_equal(moved[order], self.key[self.order]):
+        if not np.array_equal(moved[order], self.sorted_key):
             return None
         links = np.empty(len(moved), dtype=np.int64)
         links[order] = self.order

@@ -50,3 +50,8 @@ class PackingPolicy(Record):
         1e-9, "share of the buffer", "Structures that carry less are left out. Not measured."
     )
     largest_group: int = threshold(4, "times the ranks", "The most automorphisms that are gathered. Not measured.")
+    trees_of_root: int = threshold(6, "trees", "Of each root that chunks may choose among at least. Not measured.")
+    rounding_sharpness: float = threshold(
+        40.0, "exponent", "How steeply the sum of loads grows by which chunks are put on trees. Not measured."
+    )
+    rounding_sweeps: int = threshold(30, "sweeps", "How often every chunk may move to another tree. Not measured.")

@@ -134,6 +134,12 @@ ROWS: tuple[StrategyRow, ...] = (
         max_transfers=lambda policy: policy.max_transfers_arrival, cost=6e-5,
     ),
     StrategyRow(
+        "steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
+        "Edmonds 1967; Beaumont et al. 2005; ForestColl",
+        "hetesynth.synthesis.steady.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY,
+        placed=True, cost=1e-4,
+    ),
+    StrategyRow(
         "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
         "hetesynth.synthesis.timed.balanced_paths:exchange_strategy", "time",
         accepts=PERSONALIZED, placed=True, every_chunking=True, cost=6e-4,

@@ -82,7 +82,7 @@ class Solver:
 
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
-        if problem.collective.name == "allreduce":
+        if problem.collective.name == "allreduce" and not self.strategy.whole:
             return self._composed(problem)
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)

@@ -27,11 +27,13 @@ def _anything(problem: Problem, policy: Policy) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None."""
+    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
+    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather."""
 
     name: str
     improve: Improve
     refuses: Accepts = _anything
+    whole: bool = False
 
 
 def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:

@@ -189,12 +189,13 @@ def _distances(tables: CopyProblem, flow: Sequence[float]) -> Floats:
 @dataclass(frozen=True, slots=True)
 class Rates:
     """What arcs cost: ``alpha[a]`` seconds, ``resources[a]`` the physical resources behind arc a, ``rate`` theirs
-    in bytes per second, and the bytes of a chunk."""
+    in bytes per second, and the bytes of a chunk. ``servers``: of each rank, where that is told."""
 
     alpha: Sequence[float]
     resources: Sequence[Sequence[int]]
     rate: Sequence[float]
     chunk_bytes: float
+    servers: Sequence[str] = ()
 
     def link_times(self, tables: CopyProblem) -> LinkTimes:
         """The seconds of a problem on these links: a law is as fast as the slowest resource all its arcs use."""

@@ -1,0 +1,1 @@
+"""Steady-state trees: the optimal packing in whole chunks, and schedules along it."""

@@ -1,0 +1,109 @@
+"""Steady-state trees: the packing of trees that loads the fullest resource least, in whole chunks.
+
+In: a copying problem or an allreduce, what its links cost in seconds, the servers. Out: schedules along trees
+that carry the optimum of a linear program, rounded to chunks (Beaumont et al. 2005: pipelined broadcasts;
+ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, unlike in HeteCCL eq. 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.packing.column_generation import pack
+from hetesynth.packing.network import Network
+from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
+from hetesynth.packing.structures import demands
+from hetesynth.packing.symmetry import symmetry
+from hetesynth.policy import Policy
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.synthesis.peers import within_peers, without_peers
+from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.steady.carried import schedule_of
+from hetesynth.synthesis.strategy import Strategy
+from hetesynth.synthesis.timed.earliest_arrival import Rates
+
+PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
+"""What is carried by trees, reductions being taken backwards."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a packing depends on; equal ones are answered once."""
+
+    name: CollectiveName
+    root: int | None
+    ranks: int
+    arcs: tuple[int, ...]
+    ends: tuple[tuple[int, int], ...]
+    resources: tuple[tuple[int, ...], ...]
+    rate: tuple[float, ...]
+    alpha: tuple[float, ...]
+    servers: tuple[str, ...]
+    policy: PackingPolicy
+
+
+@lru_cache(maxsize=4)
+def expansion(question: _Question) -> Expansion:
+    """The fractional packing of ``question``, ready to be rounded."""
+    policy = question.policy
+    network = Network.of_links(
+        question.ranks, question.ends, question.resources, tuple(map(Fraction, question.rate)), question.alpha
+    )
+    alike = symmetry(network, question.servers, policy.largest_group * question.ranks, question.root)
+    seconds = network.latency + policy.slice_bytes / network.link_rate
+    asked = demands(network, question.name, question.root, alike, policy.few_roots, policy.slack, seconds)
+    packing = pack(network, asked, alike, policy, lambda: False)
+    return Expansion(network, alike, packing, question.name == "allreduce", policy)
+
+
+def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
+    """What has to be packed for ``problem`` on links of ``rates``."""
+    collective = problem.collective
+    tables = within_peers(problem, policy.bounds)
+    usable = range(len(problem.arcs)) if tables is None else tables.arcs
+    return _Question(
+        name=collective.name,
+        root=next(iter(collective.pre[0])) if collective.name == "broadcast" else None,
+        ranks=problem.ranks,
+        arcs=tuple(usable),
+        ends=tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable),
+        resources=tuple(tuple(rates.resources[a]) for a in usable),
+        rate=tuple(rates.rate),
+        alpha=tuple(rates.alpha[a] for a in usable),
+        servers=tuple(rates.servers),
+        policy=policy.packing,
+    )
+
+
+def whole_packing(problem: Problem, rates: Rates, policy: Policy) -> WholePacking:
+    """Trees for the chunks of ``problem``, in their order; links are its arcs."""
+    collective = problem.collective
+    question = question_of(problem, rates, policy)
+    chunks = len(collective.chunks)
+    packed = whole(expansion(question), chunks // problem.ranks if collective.name == "allgather" else chunks)
+    arcs = np.array(question.arcs)
+    carriers = tuple(Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers)
+    return replace(packed, carriers=carriers)
+
+
+def refuses(problem: Problem, policy: Policy) -> str | None:
+    """Why ``problem`` is not for trees."""
+    if problem.collective.name not in PACKED:
+        return "every chunk is for one rank"
+    return without_peers(problem, policy)
+
+
+def steady_state_strategy(rates: Rates) -> Strategy:
+    """A strategy that offers one schedule, along the optimal packing in whole chunks."""
+
+    def improve(search: Search) -> None:
+        packed = whole_packing(search.problem, rates, search.policy)
+        search.offer(schedule_of(search.problem, packed.carriers), "steady-state")
+
+    return Strategy("steady-state", improve, refuses, whole=True)
