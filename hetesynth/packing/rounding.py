@@ -9,6 +9,7 @@ where a steep sum of loads grows least, and chunks move as long as that sum fall
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from hetesynth.packing.column_generation import FractionalPacking
 from hetesynth.packing.network import Floats, Ints, Network
+from hetesynth.packing.structures import Demands
 from hetesynth.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.policy.packing import PackingPolicy
 
@@ -28,6 +30,11 @@ class Carrier:
     root: int
     outward: Ints
     inward: Ints
+
+    @property
+    def key(self) -> tuple[int, bytes, bytes]:
+        """What tells carriers apart."""
+        return self.root, np.sort(self.outward).tobytes(), np.sort(self.inward).tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +59,17 @@ class Candidates:
 
 
 NONE: Ints = np.array([], dtype=np.int64)
+ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A fractional packing with the network and the symmetry it was found with; ``free_root``: of an
-    allreduce."""
+    """A fractional packing with the network and the symmetry it was found with. ``demands``: with a row for every
+    rank. ``free_root``: of an allreduce."""
 
     network: Network
     alike: Symmetry
+    demands: Demands
     packing: FractionalPacking
     free_root: bool
     policy: PackingPolicy
@@ -115,7 +124,7 @@ class Expansion:
             for (out, w), (back, v) in self._pairs(outward, inward):
                 carriers.append(Carrier(root, out, back))
                 group.append(0 if self.free_root else root)
-                loads.append(self._loads(out) + self._loads(back))
+                loads.append(self.loads(out) + self.loads(back))
                 shares.append(
                     (w * v / max(sum(x for _, x in inward), 1e-300)) if self.free_root else w / max(total, 1e-300)
                 )
@@ -128,74 +137,141 @@ class Expansion:
         most = self.policy.trees_of_root if self.free_root else len(outward)
         return [(o, i) for o in outward[:most] for i in inward[:most]]
 
-    def _loads(self, links: Ints) -> Floats:
+    def cheapest(self, prices: Floats) -> list[Carrier]:
+        """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
+        offer = self.demands.offer(prices / (prices @ self.network.rate), all_roots=False)
+        if not self.free_root:
+            return [Carrier(s.root, s.links, NONE) for s in offer.structures]
+        many = len(offer.structures) // 2
+        both = zip(offer.structures[:many], offer.structures[many:], strict=True)
+        return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
+
+    def loads(self, links: Ints) -> Floats:
+        """Of a chunk along ``links``, by resource."""
         crossings = np.bincount(links, minlength=len(self.network.src)).astype(np.float64)
         return self.network.loads(crossings)
 
 
 def whole(expansion: Expansion, chunks: int) -> WholePacking:
     """``chunks`` chunks of each group: of every root, or of all roots together in an allreduce."""
-    candidates, rate = expansion.candidates, expansion.network.rate
-    groups = np.unique(candidates.group)
-    pieces = chunks * len(groups)
-    scaled = candidates.loads / rate / (pieces * expansion.packing.seconds)
-    numbers = _Search(candidates, scaled, chunks, expansion.policy).run()
-    load: Floats = numbers @ candidates.loads
-    carriers = [candidates.carriers[k] for k in np.repeat(np.arange(len(numbers)), numbers)]
-    return WholePacking(tuple(carriers), load, float((load / rate).max()) / pieces)
+    search = _Search(expansion, chunks)
+    search.begin()
+    search.improve()
+    for _ in range(expansion.policy.rounding_repricings):
+        if search.near_optimal or not search.add(expansion.cheapest(search.pressure() / expansion.network.rate)):
+            break
+        search.improve()
+    return search.packing()
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
+class _SteepSum:
+    """The sum of exp(sharpness x (load / top - 1)) over all resources; ``factors[k]``: by what a chunk more of
+    candidate k multiplies its terms."""
+
+    top: float
+    sharpness: float
+    factors: Floats
+
+    def sum(self, load: Floats) -> float:
+        """For ``load``."""
+        return float(np.exp(self.sharpness * (load / self.top - 1.0)).sum())
+
+    def best(self, load: Floats, of: Ints) -> int:
+        """The candidate among ``of`` with which the sum grows least."""
+        terms = np.exp(self.sharpness * (load / self.top - 1.0))
+        return int(of[(self.factors[of] @ terms).argmin()])
+
+
 class _Search:
-    """``scaled[k, r]``: what a chunk of candidate k adds to resource r, 1 being the fractional optimum's
-    seconds."""
+    """Chunks on candidates. ``scaled[k, r]``: what a chunk of candidate k adds to resource r, 1 being what the
+    fractional optimum puts on the fullest."""
 
-    candidates: Candidates
-    scaled: Floats
-    chunks: int
-    policy: PackingPolicy
+    def __init__(self, expansion: Expansion, chunks: int) -> None:
+        candidates = expansion.candidates
+        self.policy, self.rate = expansion.policy, expansion.network.rate
+        self.expansion, self.chunks = expansion, chunks
+        self.carriers, self.group = list(candidates.carriers), candidates.group
+        self.keys = {carrier.key for carrier in self.carriers}
+        self.pieces = chunks * len(np.unique(self.group))
+        self.unit = self.pieces * expansion.packing.seconds * self.rate
+        self.scaled: Floats = candidates.loads / self.unit
+        self.numbers: Ints = np.floor(candidates.shares * chunks + ROUND).astype(np.int64)
+        self.load: Floats = self.numbers @ self.scaled
+        self.members = self._members()
+        self._last: _SteepSum | None = None
 
-    def run(self) -> Ints:
-        """How many chunks each candidate carries."""
-        group = self.candidates.group
-        members = {int(g): np.flatnonzero(group == g) for g in np.unique(group)}
-        numbers: Ints = np.floor(self.candidates.shares * self.chunks + 1e-6).astype(np.int64)
-        load: Floats = numbers @ self.scaled
-        lacking = {g: self.chunks - int(numbers[of].sum()) for g, of in members.items()}
+    def _members(self) -> dict[int, Ints]:
+        return {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
+
+    @property
+    def near_optimal(self) -> bool:
+        """Whether the fullest resource has hardly more than in the fractional packing."""
+        return bool(self.load.max() <= 1.0 + self.policy.gap)
+
+    def begin(self) -> None:
+        """Put every chunk on some candidate, a chunk of each group in turn."""
+        lacking = {g: self.chunks - int(self.numbers[of].sum()) for g, of in self.members.items()}
         while any(lacking.values()):
-            for g, of in members.items():
+            for g, of in self.members.items():
                 if lacking[g] > 0:
                     lacking[g] -= 1
-                    best = self._best(load, of)
-                    numbers[best] += 1
-                    load = load + self.scaled[best]
-        self._improve(numbers, load, members)
-        return numbers
+                    steep = self._steep(max(1.0, float(self.load.max())))
+                    best = steep.best(self.load, of)
+                    self.numbers[best] += 1
+                    self.load = self.load + self.scaled[best]
 
-    def _steep(self, loads: Floats) -> Floats:
-        sums: Floats = np.exp(self.policy.rounding_sharpness * (np.minimum(loads, 4.0) - 1.0)).sum(axis=-1)
-        return sums
-
-    def _best(self, load: Floats, of: Ints) -> int:
-        return int(of[self._steep(load + self.scaled[of]).argmin()])
-
-    def _improve(self, numbers: Ints, load: Floats, members: dict[int, Ints]) -> None:
-        value = float(self._steep(load))
+    def improve(self) -> None:
+        """Move chunks to other candidates of their group as long as that makes loads more even."""
         for _ in range(self.policy.rounding_sweeps):
-            before = value
-            if load.max() <= 1.0 + self.policy.gap:
+            if self.near_optimal or not self._sweep():
                 break
-            pressure = np.exp(self.policy.rounding_sharpness * (np.minimum(load, 4.0) - 1.0))
-            carried = np.flatnonzero(numbers)
-            for k in carried[np.argsort(-(self.scaled[carried] @ pressure), kind="stable")]:
-                without = load - self.scaled[k]
-                of = members[int(self.candidates.group[k])]
-                to = self._best(without, of)
-                moved = without + self.scaled[to]
-                steep = float(self._steep(moved))
-                if to != k and steep < value * (1 - 1e-9):
-                    numbers[k] -= 1
-                    numbers[to] += 1
-                    load, value = moved, steep
-            if value >= before * (1 - 1e-9):
-                break
+
+    def _sweep(self) -> bool:
+        """Offer every chunk another candidate, those on full resources first; whether some moved."""
+        steep, moved_some = self._steep(max(1.0, float(self.load.max()))), False
+        value = steep.sum(self.load)
+        carried = np.flatnonzero(self.numbers)
+        for k in carried[np.argsort(-(self.scaled[carried] @ self.pressure()), kind="stable")]:
+            without = self.load - self.scaled[k]
+            to = steep.best(without, self.members[int(self.group[k])])
+            moved = without + self.scaled[to]
+            if to != k and steep.sum(moved) < value * (1.0 - ROUND):
+                self.numbers[k] -= 1
+                self.numbers[to] += 1
+                self.load, value, moved_some = moved, steep.sum(moved), True
+        return moved_some
+
+    def pressure(self) -> Floats:
+        """How much each resource is worth to relieve."""
+        top = max(1.0, float(self.load.max()))
+        pressure: Floats = np.exp(self.policy.rounding_sharpness * (self.load / top - 1.0))
+        return pressure
+
+    def _steep(self, top: float) -> _SteepSum:
+        if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):
+            sharpness = self.policy.rounding_sharpness
+            self._last = _SteepSum(top, sharpness, np.exp(sharpness * self.scaled / top))
+        return self._last
+
+    def add(self, carriers: Sequence[Carrier]) -> bool:
+        """More candidates; whether there are any."""
+        new = [c for c in carriers if c.key not in self.keys]
+        if not new:
+            return False
+        self.keys |= {c.key for c in new}
+        self.carriers += new
+        groups = [0 if self.expansion.free_root else c.root for c in new]
+        self.group = np.append(self.group, groups)
+        loads = np.array([self.expansion.loads(c.outward) + self.expansion.loads(c.inward) for c in new])
+        self.scaled = np.concatenate([self.scaled, loads / self.unit])
+        self.numbers = np.append(self.numbers, np.zeros(len(new), dtype=np.int64))
+        self.members = self._members()
+        return True
+
+    def packing(self) -> WholePacking:
+        """Chunks in the order of their roots."""
+        order = np.argsort([c.root for c in self.carriers], kind="stable")
+        carriers = [self.carriers[k] for k in np.repeat(order, self.numbers[order])]
+        chunks_on: Floats = self.load * self.unit
+        return WholePacking(tuple(carriers), chunks_on, float((chunks_on / self.rate).max()) / self.pieces)

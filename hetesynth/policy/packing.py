@@ -55,3 +55,6 @@ class PackingPolicy(Record):
         40.0, "exponent", "How steeply the sum of loads grows by which chunks are put on trees. Not measured."
     )
     rounding_sweeps: int = threshold(30, "sweeps", "How often every chunk may move to another tree. Not measured.")
+    rounding_repricings: int = threshold(
+        20, "rounds", "In which chunks are offered trees that avoid what is full. Not measured."
+    )

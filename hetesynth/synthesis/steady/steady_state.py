@@ -19,7 +19,7 @@ from hetesynth.packing.column_generation import pack
 from hetesynth.packing.network import Network
 from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
 from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import symmetry
+from hetesynth.packing.symmetry import symmetry, trivial
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.synthesis.peers import within_peers, without_peers
@@ -57,9 +57,11 @@ def expansion(question: _Question) -> Expansion:
     )
     alike = symmetry(network, question.servers, policy.largest_group * question.ranks, question.root)
     seconds = network.latency + policy.slice_bytes / network.link_rate
-    asked = demands(network, question.name, question.root, alike, policy.few_roots, policy.slack, seconds)
+    few, slack = policy.few_roots, policy.slack
+    asked = demands(network, question.name, question.root, alike, few, slack, seconds)
     packing = pack(network, asked, alike, policy, lambda: False)
-    return Expansion(network, alike, packing, question.name == "allreduce", policy)
+    every = demands(network, question.name, question.root, trivial(network), few, slack, seconds)
+    return Expansion(network, alike, every, packing, question.name == "allreduce", policy)
 
 
 def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
