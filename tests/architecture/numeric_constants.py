@@ -143,6 +143,8 @@ ALLOWED = {
         """,
     "the benchmark, whose cases and goals are its own": """
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
+        hetesynth/bench/cluster_tables.py: GENERATED SIZES DEFAULT_BUDGET CELL_PATIENCE
+        hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
         hetesynth/bench/measure.py: _PATIENCE
         hetesynth/bench/run.py: QUICK_SECONDS
         hetesynth/bench/time_tables.py: BUDGET BUDGET_256 LIMIT PATIENCE RING_BUDGET RING_SIZES

@@ -1,0 +1,59 @@
+"""One cell of the cluster table in a process of its own: the default command for a size, then the ring.
+
+In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS``. Out: a line of JSON for
+the command and one for the ring, each as soon as it is there, so that a killed process has told what it knew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.problem import Budget
+
+
+def measured(
+    topology: Path, collective: CollectiveName, size: int, budget: float, strategy: str
+) -> dict[str, Any]:
+    """What ``synth --size --strategy`` makes of the cluster in ``topology``; nothing is written."""
+    request = Request(
+        topology,
+        collective,
+        root=0 if collective in ROOTED else None,
+        strategy=strategy,
+        budget=Budget(budget),
+        single_root=True,
+        size=size,
+    )
+    started = time.monotonic()
+    try:
+        synthesis = synthesize(request)
+    except HetesynthError as error:
+        return {"error": f"{error.code}: {error.message}", "wall": time.monotonic() - started}
+    return {
+        "wall": time.monotonic() - started,
+        "gpus": synthesis.topology.ranks,
+        "program": synthesis.program_seconds,
+        "limit": synthesis.time_optimality.bound_seconds,
+        "candidate": "" if synthesis.choice is None else synthesis.choice.label,
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print both."""
+    topology, collective, size, budget = arguments
+    for strategy in ("auto", "ring"):
+        entry = measured(Path(topology), cast("CollectiveName", collective), int(size), float(budget), strategy)
+        sys.stdout.write(json.dumps(entry) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
