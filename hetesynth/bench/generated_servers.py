@@ -2,8 +2,8 @@
 
 In: a ``ServerType``. Out: a node type of the topology language, whole or with one link degraded. Knows nothing
 of networks. Figures are those of data sheets, as in dsl/library: NVLink and PCIe rates of one direction;
-``reduce`` is 90 % of a third of the memory's rate. Latencies: 0.7 us for NVLink (TE-CCL, see dsl/library); 1 us for
-a PCIe switch and 1.5 us between sockets are estimates.
+``reduce`` is 90 % of a third of the memory's rate. Latencies: 0.7 us for NVLink (TE-CCL, see dsl/library); 1 us
+for a PCIe switch and 1.5 us between sockets are estimates.
 """
 
 from __future__ import annotations

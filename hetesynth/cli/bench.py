@@ -6,13 +6,14 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from hetesynth.cli.options import NewPath, json_option
+from hetesynth.cli.options import NewPath, buffer_size, json_option
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
@@ -37,22 +38,46 @@ ROOT = Path(__file__).resolve().parents[2]
     "--time", "times", is_flag=True,
     help="The tables of predicted time instead (docs/benchmarks_time.md); with --only a selection, printed.",
 )  # fmt: skip
+@click.option(
+    "--clusters", is_flag=True,
+    help="The table of programs on examples and generated clusters instead (docs/benchmarks_clusters.md).",
+)  # fmt: skip
+@click.option(
+    "--size", "sizes", multiple=True, metavar="SIZE", help="With --clusters: the sizes [default: 1GB, 16MB]."
+)
+@click.option(
+    "--time-budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="With --clusters: of each command [default: that of synth].",
+)  # fmt: skip
+@click.option(
+    "--journal", type=NewPath(path_type=Path), metavar="FILE.json",
+    help="With --clusters: where cells are kept, all figures as JSON; a run goes on from the cells in it.",
+)  # fmt: skip
 @json_option
 def command(
     quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, times: bool,
-    as_json: bool,
+    as_json: bool, **of_clusters: Any,
 ) -> int:  # fmt: skip
     """Run every case of the benchmark, each in its own process, and write docs/benchmarks.md.
 
     A case's name is TABLE: CLUSTER COLLECTIVE c=CHUNKS. With --quick or --only the page is printed, and written
     only with --write or -o. Ctrl-C keeps the rows so far and marks the page incomplete. Exits 0 when every case
-    ran, whether or not it met its goal; 1 when one failed; 3 when the run was cut short.
+    ran, whether or not it met its goal; 1 when one failed; 3 when the run was cut short. With --clusters a cell's
+    name is clusters: CLUSTER COLLECTIVE SIZE; the whole table takes hours, --journal lets it be stopped.
     """
     from hetesynth.bench.cases import chosen
     from hetesynth.bench.page import page, plain
     from hetesynth.bench.run import QUICK_SECONDS, Runner
     from hetesynth.files.atomic import write_atomically
 
+    chosen_table = _ClusterOptions(**of_clusters)
+    if chosen_table.clusters:
+        if quick or times:
+            raise click.UsageError("--clusters excludes --quick and --time")
+        target = _target(output, write=not patterns or write or output is not None, page="benchmarks_clusters.md")
+        return _clusters(chosen_table, patterns, target, examples, as_json=as_json)
+    if chosen_table.given:
+        raise click.UsageError("--size, --time-budget and --journal are for --clusters")
     if times:
         return _times(patterns, _target(output, write=not patterns or write, page="benchmarks_time.md"), examples)
     cases = chosen(quick=quick, patterns=patterns)
@@ -77,6 +102,51 @@ def command(
     if not report.complete:
         return 3
     return int(any(row.status == "failed" for row in report.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _ClusterOptions:
+    """The options for the table of clusters."""
+
+    clusters: bool
+    sizes: tuple[str, ...]
+    time_budget: float | None
+    journal: Path | None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is one besides ``--clusters``."""
+        return bool(self.sizes) or self.time_budget is not None or self.journal is not None
+
+
+def _clusters(
+    options: _ClusterOptions, patterns: tuple[str, ...], target: Path | None, examples: Path | None, *,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """The table of programs; 1 when a cell has none, 3 when the run was cut short."""
+    from hetesynth.bench.cluster_cells import Journal, plain
+    from hetesynth.bench.cluster_page import cluster_page
+    from hetesynth.bench.cluster_tables import DEFAULT_BUDGET, SIZES, cases, measured_cells
+    from hetesynth.files.atomic import write_atomically
+
+    sizes = tuple(buffer_size(text, "--size") for text in options.sizes) or SIZES
+    selected = cases(examples or ROOT / "examples", patterns, sizes)
+    if not selected:
+        raise HetesynthError("no case has such a name", code="HS902", help="try --only gen0 or --only h20_64")
+    journal, cells = Journal(options.journal), []
+    with _watching(quiet=as_json) as progress, _interruptible(), suppress(KeyboardInterrupt):
+        for cell in measured_cells(selected, journal, options.time_budget or DEFAULT_BUDGET, progress):
+            cells.append(cell)  # noqa: PERF402 - those before an interrupt are kept
+    text = cluster_page(cells, len(selected))
+    if target is not None:
+        write_atomically(target, text.encode())
+    if as_json:
+        show(json.dumps([plain(cell) for cell in cells], indent=2))
+    else:
+        show(text if target is None else f"wrote {target}")
+    if len(cells) < len(selected):
+        return 3
+    return int(any(cell.program is None for cell in cells))
 
 
 def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None) -> int:

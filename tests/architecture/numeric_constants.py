@@ -73,6 +73,7 @@ ALLOWED = {
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
         """,
     "tolerances and scales of arithmetic": """
+        hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT MIB KB MB GB
         hetesynth/bounds/exchange.py: GRAIN
         hetesynth/compile/fused_receives.py: EQUAL
@@ -143,6 +144,7 @@ ALLOWED = {
         """,
     "the benchmark, whose cases and goals are its own": """
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
+        hetesynth/bench/cluster_page.py: SHARES
         hetesynth/bench/cluster_tables.py: GENERATED SIZES DEFAULT_BUDGET CELL_PATIENCE
         hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
         hetesynth/bench/measure.py: _PATIENCE
