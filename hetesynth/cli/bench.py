@@ -51,7 +51,7 @@ ROOT = Path(__file__).resolve().parents[2]
 )  # fmt: skip
 @click.option(
     "--journal", type=NewPath(path_type=Path), metavar="FILE.json",
-    help="With --clusters: where cells are kept, all figures as JSON; a run goes on from the cells in it.",
+    help="With --clusters: where cells are kept; a run goes on from them. Take a new file for new code.",
 )  # fmt: skip
 @json_option
 def command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,6 +164,30 @@ def test_the_command_measures_a_cell_and_takes_it_from_the_journal(
     assert main.run([*words, "--json"]) == 0
     (again,) = json.loads(capsys.readouterr().out)
     assert again["percent_of_limit"] == pytest.approx(25)
+
+
+def test_ctrl_c_keeps_the_cells_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> Iterator[ClusterCell]:
+        yield cell("first", 2.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hetesynth.bench.cluster_tables.measured_cells", interrupted)
+    words = [
+        "bench",
+        "--clusters",
+        "--only",
+        "gen031",
+        "--examples",
+        str(EXAMPLES),
+        "-o",
+        str(tmp_path / "page.md"),
+    ]
+    assert main.run(words) == 3
+    page = (tmp_path / "page.md").read_text()
+    assert "**Incomplete**: 1 of 10 cells." in page and "| first | 4 |" in page
+    assert capsys.readouterr().out.startswith("wrote ")
 
 
 @pytest.mark.parametrize("words", [["--clusters", "--time"], ["--size", "1GB"], ["--journal", "x.json"]])
