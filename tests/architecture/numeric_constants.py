@@ -78,6 +78,7 @@ ALLOWED = {
         hetesynth/bounds/exchange.py: GRAIN
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
+        hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN
         hetesynth/synthesis/timed/earliest_arrival_kernel.py: ROUNDING
