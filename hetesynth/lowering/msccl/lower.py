@@ -85,7 +85,7 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
     """As ``lower``, with what was done to meet the limits."""
-    _check(problem, options)
+    check_options(problem, options)
     _check_peers(problem, schedule, options.target)
     layout = Layout(problem.collective, options.in_place)
     policy = options.policy
@@ -96,7 +96,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
         ordered = with_throttling(settled.draft, ordered, options.throttling, options.target)
     assembled = settled.draft.assembly.assembled(ordered)
     return Lowered(
-        _program(layout, assembled, options), settled.fit.notes, assembled.savings, assembled.critical_path
+        written_program(layout, assembled, options), settled.fit.notes, assembled.savings, assembled.critical_path
     )
 
 
@@ -163,7 +163,8 @@ def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:
             raise too_many_blocks(rank, number, target)
 
 
-def _check(problem: Problem, options: LoweringOptions) -> None:
+def check_options(problem: Problem, options: LoweringOptions) -> None:
+    """HetesynthError HS505 where the collective has no such form."""
     name = problem.collective.name
     if options.in_place == options.out_of_place:
         raise HetesynthError(
@@ -196,7 +197,8 @@ def fits(program: Program, target: Target) -> bool:
     return within([[len(tb.instructions) for tb in gpu.thread_blocks] for gpu in program.gpus], target)
 
 
-def _program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
+def written_program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
+    """The program of ``draft`` with the attributes that ``options`` ask for."""
     collective = layout.collective
     gpus = []
     for rank, blocks in enumerate(draft.thread_blocks):

@@ -1,0 +1,176 @@
+"""Trees -> a program in steady state.
+
+In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program`` within
+the limits of the target. ``arrangements`` lists the ways worth trying, the most promising first; the caller
+simulates their programs and keeps the fastest.
+
+The ways differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after the
+other, in the order of their phases (``pieces``); what is still longer than a message loops. Each pair of ranks has
+the channels that ``connections`` gives it, and its messages are dealt out over them in order. Sends and receives have
+thread blocks of their own. The rest is the lowering of schedules: messages, placement, dependences; its argument
+against deadlock holds, as the ticks are one order of all instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hetesynth.errors import HetesynthError
+from hetesynth.lowering.layout import Layout
+from hetesynth.lowering.msccl.assembly import Assembly
+from hetesynth.lowering.msccl.channels import ChannelPlan, messages
+from hetesynth.lowering.msccl.fitting import FEWER, within
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, written_program
+from hetesynth.lowering.msccl.placement import place
+from hetesynth.lowering.msccl.thread_blocks import BlockPlan
+from hetesynth.lowering.steady_state.connections import (
+    DIVISIONS,
+    Division,
+    Room,
+    blocks_by_rank,
+    channels_of_pairs,
+    fewest_channels,
+)
+from hetesynth.lowering.steady_state.pieces import in_pieces
+from hetesynth.lowering.steady_state.traffic import Pair, Traffic
+from hetesynth.model.cost import Costs, chunk_bytes
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
+from hetesynth.policy.lowering import LoweringPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """A way to lower trees. ``pieces``: of every chunk, in the program. ``piece_bytes``: of one, at the size that is
+    meant. ``turn``: see ``Traffic.phases``."""
+
+    pieces: int
+    piece_bytes: float
+    division: Division
+    turn: float
+
+
+def arrangements(
+    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
+) -> list[Arrangement]:
+    """The ways worth trying for a buffer of ``size`` bytes, the most promising first; none that cannot fit."""
+    collective, policy = problem.collective, options.policy
+    whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
+    message = options.target.fifo(options.protocol, collective.name).slice_bytes
+    traffic = _traffic(problem, schedule, costs, options.target)
+    numbers = dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options))
+    ways = (
+        Arrangement(pieces, min(whole / pieces, message), division, turn)
+        for turn in policy.steady_turns
+        for pieces in numbers
+        for division in DIVISIONS
+    )
+    return [way for way in ways if way.pieces > 1 or way.turn == policy.steady_turns[0]]
+
+
+def lower_steady_state(
+    problem: Problem, schedule: Schedule, costs: Costs, way: Arrangement, options: LoweringOptions
+) -> Lowered:
+    """The program that carries out ``schedule`` as ``way`` says.
+
+    Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
+    check_options(problem, options)
+    target, policy = options.target, options.policy
+    traffic = _traffic(problem, schedule, costs, target)
+    phases = traffic.phases(way.piece_bytes, way.turn)
+    whole, order = in_pieces(problem, schedule, phases, way.pieces, policy.steady_ticks)
+    layout = Layout(whole.collective, options.in_place)
+    for steps in _step_limits(target, policy):
+        room = Room(_blocks(target), steps, target.channels)
+        channels = channels_of_pairs(traffic, way.pieces, way.division, room, policy)
+        if channels is None:
+            break
+        lowered = _draft(whole, order, layout, channels, options)
+        if lowered is not None:
+            return lowered
+    raise HetesynthError(
+        f"{way.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
+        f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
+        code="HS501",
+        help=FEWER,
+    )
+
+
+def _draft(
+    problem: Problem, schedule: Schedule, layout: Layout, channels: dict[Pair, int], options: LoweringOptions
+) -> Lowered | None:
+    """The program with these channels, or None where it exceeds a limit."""
+    target, slots = options.target, options.target.slots(options.protocol)
+    carried = messages(problem, schedule, ChannelPlan(merge=False, dealt_evenly=channels), target, slots)
+    placement = place(layout, carried, target)
+    assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
+    grouped = assembly.grouped([BlockPlan(sharing="none") for _ in range(problem.ranks)])
+    if not within(grouped.steps, target):
+        return None
+    ordered = assembly.ordered(grouped)
+    if not within(ordered.steps, target):
+        return None
+    assembled = assembly.assembled(ordered)
+    program = written_program(layout, assembled, options)
+    return Lowered(program, (), assembled.savings, assembled.critical_path)
+
+
+def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target) -> Traffic:
+    return Traffic.of(problem, schedule, costs, 1 if "rrc" in target.ops else 2)
+
+
+def _blocks(target: Target) -> int:
+    """Thread blocks of a rank for connections; one is for copies."""
+    return target.thread_blocks - 1
+
+
+def _step_limits(target: Target, policy: LoweringPolicy) -> Sequence[int]:
+    """Steps of a thread block that messages may fill; fewer where dependences need nops."""
+    return [max(1, int(share * target.max_steps)) for share in policy.steady_filled_steps]
+
+
+def _piece_numbers(
+    traffic: Traffic, problem: Problem, whole: float, message: int, options: LoweringOptions
+) -> Iterator[int]:
+    """As many pieces as fit and are not too small; the fewest that need no loop; one, which loops."""
+    most = _most_pieces(traffic, problem, options)
+    finest = min(most, int(whole // options.policy.steady_least_piece))
+    if finest > 1:
+        yield finest
+    unlooped = -(-int(whole) // message)
+    if 1 < unlooped < finest:
+        yield unlooped
+    yield 1
+
+
+def _most_pieces(traffic: Traffic, problem: Problem, options: LoweringOptions) -> int:
+    """The most pieces whose steps fit into thread blocks, and into what a reader stores."""
+    target = options.target
+    steps = _step_limits(target, options.policy)[0]
+    low, high = 0, target.max_nodes
+    while low < high:
+        pieces = (low + high + 1) // 2
+        if _holds(traffic, pieces, steps, problem, target):
+            low = pieces
+        else:
+            high = pieces - 1
+    return low
+
+
+def _holds(traffic: Traffic, pieces: int, steps: int, problem: Problem, target: Target) -> bool:
+    fewest = fewest_channels(traffic, pieces, steps)
+    blocks = blocks_by_rank(fewest)
+    nodes: dict[int, int] = dict.fromkeys(range(problem.ranks), 1 + problem.ranks + target.thread_blocks)
+    for (src, dst), number in traffic.messages.items():
+        nodes[src] += number * pieces
+        nodes[dst] += traffic.steps[src, dst] * pieces
+    return (
+        max(blocks.values(), default=0) <= _blocks(target)
+        and max(fewest.values(), default=0) <= target.channels
+        and max(nodes.values()) <= target.max_nodes
+        and len(problem.collective.chunks) * pieces <= target.max_offset
+    )

@@ -1,0 +1,88 @@
+"""What the trees of a schedule load: resources, pairs of ranks, and when each transfer of a piece can begin.
+
+In: a problem, a schedule in which the transfers of each chunk are its tree, costs. Out: ``Traffic``. A period is what
+the fullest resource needs for one piece of every chunk, so it is the least time between two pieces. Knows nothing of
+programs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hetesynth.model.cost import Costs
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Rank
+
+Pair = tuple[Rank, Rank]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The transfers of one piece of every chunk, in the order of the schedule.
+
+    ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's thread
+    blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one byte a
+    transfer.
+    """
+
+    transfers: tuple[Transfer, ...]
+    pairs: tuple[Pair, ...]
+    costs: Costs
+    messages: Mapping[Pair, int]
+    steps: Mapping[Pair, int]
+    crossing: Mapping[int, tuple[Pair, ...]]
+    seconds: Mapping[int, float]
+
+    @classmethod
+    def of(cls, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> Traffic:
+        """The traffic of ``schedule``; ``steps_of_addition``: of a receiver for a value that is added."""
+        pairs = tuple((problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers)
+        messages: dict[Pair, int] = defaultdict(int)
+        steps: dict[Pair, int] = defaultdict(int)
+        crossing: dict[int, dict[Pair, None]] = defaultdict(dict)
+        carried: dict[int, int] = defaultdict(int)
+        for t, pair in zip(schedule.transfers, pairs, strict=True):
+            messages[pair] += 1
+            steps[pair] += steps_of_addition if t.reduce else 1
+            for r in costs.link_resources[t.link]:
+                crossing[r][pair] = None
+                carried[r] += 1
+        return cls(
+            transfers=schedule.transfers,
+            pairs=pairs,
+            costs=costs,
+            messages=dict(sorted(messages.items())),
+            steps=dict(steps),
+            crossing={r: tuple(sorted(of)) for r, of in sorted(crossing.items())},
+            seconds={r: carried[r] / costs.resource_rate[r] for r in sorted(carried)},
+        )
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """The period over the bytes of a piece."""
+        return max(self.seconds.values(), default=0.0)
+
+    def scarce(self, share: float) -> list[int]:
+        """The resources that need at least ``share`` of the period."""
+        return [r for r, seconds in self.seconds.items() if seconds >= share * self.seconds_per_byte]
+
+    def phases(self, piece_bytes: float, turn: float) -> list[float]:
+        """When each transfer of a piece can begin, in periods after the piece began.
+
+        A crossing takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource
+        needs for one piece of every chunk: 1 where all that cross it share it fairly and end together.
+        """
+        period = self.seconds_per_byte * piece_bytes
+        arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
+        phases: list[float] = []
+        for t, (src, dst) in zip(self.transfers, self.pairs, strict=True):
+            begins = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=0.0)
+            alone = piece_bytes / self.costs.link_rate[t.link]
+            shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[t.link])
+            ends = begins + self.costs.link_alpha[t.link] + max(alone, shared)
+            arrivals[t.chunk, dst].append((t.end, ends))
+            phases.append(begins / period)
+        return phases
