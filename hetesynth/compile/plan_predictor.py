@@ -13,7 +13,6 @@ from hetesynth.compile.formats import FileKind
 from hetesynth.compile.predictors import CostOptions, Prediction, ProgramPredictor, prediction
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.cost import costs
 from hetesynth.model.plan import Plan
 from hetesynth.model.topology import Topology
 
@@ -38,7 +37,7 @@ class PlanPredictor:
         self.collective: CollectiveName = next(name for name in COLLECTIVE_NAMES if name == plan.collective)
         self._pieces = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
         try:
-            self.tasks: PlanTasks = plan_tasks(plan, costs(topology, options.calibration, options.alpha))
+            self.tasks: PlanTasks = plan_tasks(plan, options.costs(topology))
         except ValueError as error:
             raise HetesynthError(
                 str(error), code="HS560", help="check the file: hetesynth verify FILE --topo TOPOLOGY"

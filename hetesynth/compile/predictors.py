@@ -17,6 +17,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
+from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
@@ -31,12 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """Which cost model is meant; docs/model.md defines the choices."""
+    """Which cost model is meant; docs/model.md defines the choices. ``runtime``: None leaves out its costs."""
 
     calibration: CalibrationName = "spec"
     alpha: AlphaReading = "overlap"
     steps: StepReading = "order"
     policy: Policy = DEFAULT
+    runtime: RuntimeCosts | None = None
+
+    def costs(self, topology: Topology) -> Costs:
+        """The prices of ``topology``."""
+        return costs(topology, self.calibration, self.alpha, self.runtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class SchedulePredictor:
         self._machine_code = options.policy.machine_code
         self.problem = problem
         self.schedule = schedule
-        self.costs: Costs = costs(topology, options.calibration, options.alpha)
+        self.costs: Costs = options.costs(topology)
         self.tasks: SizedTasks = schedule_tasks(schedule, self.costs, options.steps)
 
     def timeline(self, size: int | Fraction) -> Timeline:
@@ -111,7 +117,7 @@ class ProgramPredictor:
         self._machine_code = options.policy.machine_code
         self.program = program
         self.collective = program.collective
-        self.costs: Costs = costs(topology, options.calibration, options.alpha)
+        self.costs: Costs = options.costs(topology)
         try:
             self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
         except ValueError as error:

@@ -15,6 +15,8 @@ from typing import Literal, get_args
 from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.names import told_apart
+from hetesynth.model.program import Protocol
+from hetesynth.model.runtime_costs import RuntimeCosts, thread_blocks_for
 from hetesynth.model.topology import Link, Rank, Topology
 
 AlphaReading = Literal["overlap", "occupy"]
@@ -33,6 +35,7 @@ class Costs:
     flow. ``link_rate[i]``: 1/beta, bytes per second on an idle link. ``gamma[rank]``: seconds per byte reduced
     there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
     delay (``overlap``) or holds the resources of the link as long as alpha x ``link_rate`` more bytes would.
+    ``runtime``: what thread blocks and kernels cost on the GPUs, whose models are ``models``; None: nothing.
     """
 
     calibration: CalibrationName
@@ -45,10 +48,34 @@ class Costs:
     link_rate: tuple[float, ...]
     gamma: tuple[float, ...]
     copy: tuple[float, ...]
+    runtime: RuntimeCosts | None = None
+    models: tuple[str, ...] = ()
+
+    def start(self, protocol: Protocol) -> float:
+        """Seconds before the first instruction of a program: those of the GPU that takes longest."""
+        if self.runtime is None:
+            return 0.0
+        return max(self.runtime.of(model).start.of(protocol) for model in self.models)
+
+    @property
+    def launch(self) -> float:
+        """Seconds that every program takes to start, whatever its protocol."""
+        if self.runtime is None:
+            return 0.0
+        return max(self.runtime.of(model).launch for model in self.models)
+
+    def copy_rate(self, rank: Rank, protocol: Protocol) -> float | None:
+        """Bytes of data per second that one thread block of ``rank`` moves; None: it keeps up with any link."""
+        return None if self.runtime is None else self.runtime.of(self.models[rank]).copy_rate.of(protocol)
 
 
-def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: AlphaReading = "overlap") -> Costs:
-    """The prices of ``topology``."""
+def costs(
+    topology: Topology,
+    calibration: CalibrationName = "spec",
+    alpha: AlphaReading = "overlap",
+    runtime: RuntimeCosts | None = None,
+) -> Costs:
+    """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
     calibrated = CALIBRATIONS[calibration]
     names, rates, of_wire = _wires(topology, calibrated)
     of_group: dict[int, list[int]] = {}
@@ -74,7 +101,25 @@ def costs(topology: Topology, calibration: CalibrationName = "spec", alpha: Alph
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
+        runtime=runtime if calibrated.overheads else None,
+        models=tuple(vertex.model for vertex in topology.vertices[: topology.ranks]),
     )
+
+
+def thread_blocks_of_pairs(costs: Costs, protocol: Protocol) -> dict[tuple[Rank, Rank], int]:
+    """How many thread blocks fill the links of each pair of ranks; none where thread blocks are as fast as wires.
+
+    Parallel links of a pair count together: one connection uses one of them, and channels take them in turn.
+    """
+    rates: dict[tuple[Rank, Rank], float] = {}
+    for (src, dst), rate in zip(costs.link_ends, costs.link_rate, strict=True):
+        rates[src, dst] = rates.get((src, dst), 0.0) + rate
+    needed: dict[tuple[Rank, Rank], int] = {}
+    for (src, dst), rate in rates.items():
+        copying = costs.copy_rate(src, protocol)
+        if copying is not None:
+            needed[src, dst] = thread_blocks_for(rate, copying)
+    return needed
 
 
 def _wires(topology: Topology, calibration: Calibration) -> tuple[list[str], list[float], dict[int, int]]:

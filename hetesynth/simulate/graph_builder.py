@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.timeline import Floats, Ints, TransferGraph
@@ -19,11 +20,23 @@ from hetesynth.model.timeline import Floats, Ints, TransferGraph
 MAX_DEPENDENCES = 50_000_000
 
 
-class TaskList:
-    """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after."""
+@dataclass(frozen=True, slots=True)
+class Copiers:
+    """The thread blocks that copy what they send: resources beside those of the wires."""
 
-    def __init__(self, costs: Costs) -> None:
-        self._costs = costs
+    names: tuple[str, ...] = ()
+    rates: tuple[float, ...] = ()  # bytes per second, as they are on the wire
+
+
+class TaskList:
+    """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after.
+
+    ``start``: seconds before tasks that wait for nothing. ``copiers``: see ``send``.
+    """
+
+    def __init__(self, costs: Costs, start: float, copiers: Copiers) -> None:
+        self._costs, self._start, self._copiers = costs, start, copiers
+        self._copier: list[int] = []
         self._link: list[int] = []
         self._alpha_of: list[int] = []
         self._units: list[float] = []
@@ -35,14 +48,15 @@ class TaskList:
         return len(self._link)
 
     def send(
-        self, link: int, waits: Sequence[int], *, after: float = 0.0, delayed: bool = True, units: float = 1.0
-    ) -> int:
+        self, link: int, waits: Sequence[int], *, after: float = 0.0, delayed: bool = True, units: float = 1.0,
+        copier: int | None = None,
+    ) -> int:  # fmt: skip
         """A transfer of ``units`` over ``link``; its number.
 
         ``after``: seconds per byte of computation when the bytes have arrived. ``delayed``: false when alpha, as a
-        pure delay, is a task of its own.
+        pure delay, is a task of its own. ``copier``: the thread block that copies the bytes; None: no one does.
         """
-        return self._add(link, link if delayed else -1, units, after, waits)
+        return self._add(link, link if delayed else -1, units, after, waits, copier)
 
     def alpha(self, link: int, waits: Sequence[int]) -> int:
         """The delay of ``link`` where alpha is one; its number."""
@@ -52,7 +66,11 @@ class TaskList:
         """Work on one unit in a GPU's own memory, or without a cost the meeting point of ``waits``; its number."""
         return self._add(-1, -1, 1.0, seconds_per_byte, waits)
 
-    def _add(self, link: int, alpha_of: int, units: float, after: float, waits: Sequence[int]) -> int:
+    def _add(
+        self, link: int, alpha_of: int, units: float, after: float, waits: Sequence[int],
+        copier: int | None = None,
+    ) -> int:  # fmt: skip
+        self._copier.append(-1 if copier is None else copier)
         self._link.append(link)
         self._alpha_of.append(alpha_of)
         self._units.append(units)
@@ -82,6 +100,9 @@ class TaskList:
             after=after,
             waits=np.asarray(waits, dtype=np.int64),
             waits_start=np.asarray(starts, dtype=np.int64),
+            start=self._start,
+            copiers=self._copiers,
+            copier=np.asarray([self._copier[i] for i in order], dtype=np.int64),
         )
 
 
@@ -91,6 +112,8 @@ class SizedTasks:
 
     ``link`` (-1: none): what the ``units`` are sent over. ``alpha_of`` (-1: none): the link whose alpha delays the
     task. ``before``, ``after``: seconds of computation for a unit of one byte. ``waits``: as in ``TransferGraph``.
+    ``start``: seconds before the tasks that wait for nothing. ``copier`` (-1: none): which of ``copiers`` copies
+    the bytes of a task.
     """
 
     costs: Costs
@@ -101,16 +124,27 @@ class SizedTasks:
     after: Floats
     waits: Ints
     waits_start: Ints
+    start: float
+    copiers: Copiers
+    copier: Ints
 
     @cached_property
     def _uses(self) -> tuple[Ints, Ints]:
+        """The resources of the link of each task, and after them its thread block."""
         rows = [np.asarray(row, dtype=np.int64) for row in self.costs.link_resources]
         rows.append(np.zeros(0, dtype=np.int64))  # link -1
         lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
-        start = np.concatenate(([0], np.cumsum(lengths[self.link])))
+        of_links = lengths[self.link]
+        copied = self.copier >= 0
+        start = np.concatenate(([0], np.cumsum(of_links + copied))).astype(np.int64)
         first = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-        offset = np.repeat(first[self.link] - start[:-1], lengths[self.link])
-        return np.concatenate(rows)[offset + np.arange(start[-1])], start
+        offset = np.repeat(first[self.link] - np.cumsum(of_links) + of_links, of_links)
+        uses = np.empty(int(start[-1]), dtype=np.int64)
+        of_wires = np.ones(len(uses), dtype=np.bool_)
+        of_wires[start[1:][copied] - 1] = False
+        uses[of_wires] = np.concatenate(rows)[offset + np.arange(len(offset))]
+        uses[~of_wires] = len(self.costs.resource_rate) + self.copier[copied]
+        return uses, start
 
     @cached_property
     def _alpha(self) -> tuple[Floats, Floats]:
@@ -118,20 +152,31 @@ class SizedTasks:
         alpha = np.asarray([*self.costs.link_alpha, 0.0])
         if self.costs.alpha == "overlap":
             return alpha[self.alpha_of], np.zeros(len(self.link))
-        return np.zeros(len(self.link)), (alpha * np.asarray([*self.costs.link_rate, 0.0]))[self.link]
+        rate = np.minimum(
+            np.asarray([*self.costs.link_rate, 0.0])[self.link],
+            np.asarray([*self.copiers.rates, np.inf])[self.copier],
+        )
+        return np.zeros(len(self.link)), alpha[self.link] * rate
+
+    @cached_property
+    def _resources(self) -> tuple[tuple[str, ...], Floats, NDArray[np.bool_]]:
+        """Names and rates of wires, groups and thread blocks, and which tasks wait for nothing."""
+        rates = np.asarray([*self.costs.resource_rate, *self.copiers.rates], dtype=np.float64)
+        return (*self.costs.resource_names, *self.copiers.names), rates, np.diff(self.waits_start) == 0
 
     def graph(self, unit: float) -> TransferGraph:
         """The graph for a unit of ``unit`` bytes."""
         uses, uses_start = self._uses
         delay, held_bytes = self._alpha
+        names, rates, is_first = self._resources
         return TransferGraph(
-            names=self.costs.resource_names,
-            rate=np.asarray(self.costs.resource_rate, dtype=np.float64),
+            names=names,
+            rate=rates,
             waits=self.waits,
             waits_start=self.waits_start,
             uses=uses,
             uses_start=uses_start,
-            delay=delay + self.before * unit,
+            delay=delay + self.before * unit + np.where(is_first, self.start, 0.0),
             size=np.where(self.link < 0, 0.0, self.units * unit),
             occupied=held_bytes,
             after=self.after * unit,

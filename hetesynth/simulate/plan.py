@@ -2,10 +2,10 @@
 
 In: a plan that its judge has passed, costs. Out: tasks, and which operation each stands for. The rules
 (docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it copies itself,
-all slices of an operation at once; a port channel's engine carries out its puts one after another while the thread
-block goes on; a signal comes with what was put before it and alone takes alpha; a wait takes the oldest signal.
-Buffers are as large as the message, so nothing loops. Tasks are in an order in which they can run. Semaphores are
-taken in that order too, whoever would come first in time.
+all slices of an operation at once, which share its copy rate; a port channel's engine carries out its puts one
+after another while the thread block goes on; a signal comes with what was put before it and alone takes alpha; a
+wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an order in which
+they can run. Semaphores are taken in that order too, whoever would come first in time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
-from hetesynth.model.program import Buffer
+from hetesynth.model.program import Buffer, Protocol
 from hetesynth.model.topology import Rank
-from hetesynth.simulate.graph_builder import SizedTasks, TaskList
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
 
 Cell = tuple[Rank, Buffer, int]
 """The first chunk of a slice: whose buffer, which, where."""
@@ -91,7 +91,8 @@ class _End:
 class _Execution:
     def __init__(self, plan: Plan, costs: Costs) -> None:
         self._plan, self._costs = plan, costs
-        self._tasks = TaskList(costs)
+        copiers, self._copier = _copiers(plan, costs)
+        self._tasks = TaskList(costs, costs.launch, copiers)
         self._places: list[PlanTask] = []
         self._messages: list[tuple[int, int]] = []
         self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
@@ -267,7 +268,8 @@ class _Execution:
         if src[0] == dst[0]:
             task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
         else:
-            task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count)
+            copier = self._copier.get((block.gpu, block.index))
+            task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count, copier=copier)
             if src[0] == block.gpu:
                 self._put[src[0], dst[0]] = task
         return self._placed(task, block, src, dst, count)
@@ -302,6 +304,21 @@ class _Execution:
         numbers = gpu.blocks[block.index].buffers(x.channel_type or "memory")
         remote = gpu.remote_buffers[numbers[part.buffer_id]]
         return remote.rank, remote.buffer, part.index
+
+
+def _copiers(plan: Plan, costs: Costs) -> tuple[Copiers, dict[tuple[int, int], int]]:
+    """Every thread block whose rate is limited as a resource, and its number by (GPU, thread block)."""
+    protocol: Protocol = "LL" if plan.protocol == "LL" else "Simple"
+    names: list[str] = []
+    rates: list[float] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for g, gpu in enumerate(plan.gpus):
+        rate = costs.copy_rate(g, protocol)
+        for b in range(len(gpu.blocks)) if rate is not None else ():
+            numbers[g, b] = len(names)
+            names.append(f"thread block {b} of gpu {g}")
+            rates.append(rate or 0.0)
+    return Copiers(tuple(names), tuple(rates)), numbers
 
 
 def _no_link(src: Rank, dst: Rank) -> str:

@@ -2,9 +2,10 @@
 
 In: a program, costs, a size. Out: tasks, and which instruction each stands for. The rules are those of the
 runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a free slot of its connection
-and takes alpha + bytes x beta; a receive waits for the message and frees the slot when it is done; a step that
-others depend on publishes when it is done. A chunk larger than a message makes the whole program loop over slices
-of all chunks; loops follow each other without a barrier. Does not know whether the program is right.
+and takes alpha + bytes x beta, and no less than its thread block needs to copy the bytes; a receive waits for the
+message and frees the slot when it is done; a step that others depend on publishes when it is done. A chunk larger
+than a message makes the whole program loop over slices of all chunks; loops follow each other without a barrier.
+Does not know whether the program is right.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.simulate import SimulatePolicy
-from hetesynth.simulate.graph_builder import SizedTasks
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
@@ -75,7 +76,7 @@ class ProgramTasks:
         load = np.bincount(graph.uses[:of_loop], (graph.size + graph.occupied)[task], len(graph.rate))
         fullest = float((load / graph.rate).max(initial=0.0))
         longer = timeline.makespan + (self.loops - self.simulated) * period
-        return max(longer, self.loops * fullest), unsteady
+        return max(longer, self.tasks.start + self.loops * fullest), unsteady
 
 
 class ProgramLoops:
@@ -116,13 +117,14 @@ class ProgramLoops:
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices, float(self._fifo.overhead))
+        sized = loop.repeated(slices)
         skipped = max(0, min(int(policy.skipped_loops * simulated), simulated // 2 - 1))
         return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
 
     def _loop(self, together: int) -> _Loop:
         if together not in self._loops:
-            self._loops[together] = _Loop(self._program, self._costs, together, self._slots)
+            overhead = float(self._fifo.overhead)
+            self._loops[together] = _Loop(self._program, self._costs, together, self._slots, overhead)
         return self._loops[together]
 
 
@@ -138,9 +140,12 @@ class _Connection:
 class _Loop:
     """The tasks of one loop; what they wait for may lie some loops back."""
 
-    def __init__(self, program: Program, costs: Costs, together: int, slots: int) -> None:
+    def __init__(self, program: Program, costs: Costs, together: int, slots: int, overhead: float) -> None:
         self.places: list[Place] = []
         self._program, self._costs, self._together = program, costs, together
+        self._overhead = overhead  # bytes on the wire for each byte of data
+        self._copiers: list[tuple[str, float]] = []
+        self._copier: list[int] = []
         self._link: list[int] = []
         self._chunks: list[int] = []
         self._before: list[float] = []
@@ -162,11 +167,13 @@ class _Loop:
 
     def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
         first = len(self.places)
+        copier = self._copier_of(g, block)
         for step, x in enumerate(block.instructions):
             left, message = x.count, 0
             while message == 0 or left > 0:
                 chunks = min(left, self._together) if x.op in SENDS or x.op in RECEIVES else left
                 self._add(Place(g, b, step, message), block, x, chunks)
+                self._copier.append(copier if x.op in SENDS else -1)
                 left -= max(1, chunks)
                 message += 1
             self._last[g, b, step] = len(self.places) - 1
@@ -174,6 +181,15 @@ class _Loop:
         self._waits.extend((task, task - 1, 0) for task in tasks[1:])
         if tasks:
             self._waits.append((first, tasks[-1], 1))
+
+    def _copier_of(self, g: int, block: ThreadBlock) -> int:
+        """``block`` as a resource, where it sends and its rate is limited; else -1."""
+        rank = self._program.gpus[g].rank
+        rate = self._costs.copy_rate(rank, self._program.protocol)
+        if rate is None or block.send_peer is None:
+            return -1
+        self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
+        return len(self._copiers) - 1
 
     def _add(self, place: Place, block: ThreadBlock, x: Instruction, chunks: int) -> None:
         rank, task = self._program.gpus[place.gpu].rank, len(self.places)
@@ -227,7 +243,7 @@ class _Loop:
                         raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
                     self._waits.append((first[g, b, step], self._last[g, other, published], 0))
 
-    def repeated(self, slices: list[float], overhead: float) -> SizedTasks:
+    def repeated(self, slices: list[float]) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
         n = len(self.places)
         chunks = np.asarray(self._chunks, dtype=np.float64)
@@ -244,11 +260,14 @@ class _Loop:
             costs=self._costs,
             link=link,
             alpha_of=link,
-            units=np.tile(chunks * overhead, loops) * size,
+            units=np.tile(chunks * self._overhead, loops) * size,
             before=np.tile(np.asarray(self._before), loops) * size,
             after=np.tile(np.asarray(self._after), loops) * size,
             waits=before + (loop - back) * n,
             waits_start=starts.astype(np.int64),
+            start=self._costs.start(self._program.protocol),
+            copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
+            copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
         )
 
 

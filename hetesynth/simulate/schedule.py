@@ -12,7 +12,7 @@ from typing import Literal
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.simulate.graph_builder import SizedTasks, TaskList
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
 
 StepReading = Literal["data", "order", "barrier"]
 
@@ -24,13 +24,15 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
     ``data`` nothing; ``order`` its bytes (not its alpha) wait for the bytes of earlier ticks on each of its
     resources; ``barrier`` it waits for the end of all transfers of earlier ticks. A reduction takes gamma x bytes
     of the receiver after the last byte (HeteCCL 4.2: tau_c), except in ``order`` as a part of the transfer.
+    A schedule runs as some program, so it starts no sooner than a kernel with the protocol of our programs; how
+    many thread blocks copy is not settled, and they are taken to suffice.
 
     Raises ValueError when the schedule uses links that ``costs`` does not have or is too large.
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
     add = {"data": _after_data, "order": _in_order, "barrier": _after_steps}[steps]
-    tasks = TaskList(costs)
+    tasks = TaskList(costs, costs.start("Simple"), Copiers())
     return tasks.sized(first=add(schedule, costs, tasks))
 
 

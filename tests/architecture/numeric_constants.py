@@ -58,6 +58,7 @@ ALLOWED = {
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
         hetesynth/model/cost.py: COPY_PER_REDUCE
+        hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
             MAX_SLICES MAX_BARRIERS MAX_SEMAPHORES_OF_OPERATION ALIGNMENT MAX_THREADS
             MAX_BUFFER_BYTES OPEN_MAX_BYTES

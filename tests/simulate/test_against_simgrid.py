@@ -16,9 +16,10 @@ from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
 from hetesynth.commands.synth import synthesize
-from hetesynth.compile.predictors import ProgramPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES, RuntimeCosts
 from hetesynth.model.timeline import TransferGraph
 from hetesynth.simulate.engine import simulate
 from hetesynth.verify.msccl.reader import read_program
@@ -80,7 +81,9 @@ def test_many_random_transfers() -> None:
     assert_agreement([graph_of(*random_tasks(seed, 60)) for seed in range(1000, 1200)])
 
 
-def our_programs(clusters: tuple[str, ...], collectives: tuple[str, ...], unit: int) -> list[TransferGraph]:
+def our_programs(
+    clusters: tuple[str, ...], collectives: tuple[str, ...], unit: int, runtime: RuntimeCosts | None = None
+) -> list[TransferGraph]:
     """What we emit for these clusters and collectives, in and out of place, with ``unit`` bytes a chunk."""
     graphs: list[TransferGraph] = []
     for name in clusters:
@@ -90,7 +93,7 @@ def our_programs(clusters: tuple[str, ...], collectives: tuple[str, ...], unit: 
             for suffix in sorted(suffix for suffix in made.files if suffix.endswith(".xml")):
                 program = read_program(made.files[suffix], suffix).program
                 assert program is not None
-                clock = ProgramPredictor(made.topology, program)
+                clock = ProgramPredictor(made.topology, program, CostOptions(runtime=runtime))
                 graphs.append(clock.tasks(unit * program.chunks_per_loop).tasks.graph(1.0))
     return graphs
 
@@ -98,6 +101,15 @@ def our_programs(clusters: tuple[str, ...], collectives: tuple[str, ...], unit: 
 def test_programs_of_ours() -> None:
     """A shared bus and a NIC, reductions; several slices, so that FIFOs and loops matter."""
     assert_agreement(our_programs(("fig10",), ("allreduce", "allgather"), 3 * 2**20))
+
+
+def test_thread_blocks_as_resources() -> None:
+    """Programs whose thread blocks are slower than some wires and faster than others, by NCCL's copy rates."""
+    graphs = our_programs(("h20_4x3", "fig10"), ("allgather", "allreduce"), 3 * 2**20, NCCL_TABLES)
+    for graph in graphs:
+        blocks = [i for i, name in enumerate(graph.names) if name.startswith("thread block ")]
+        assert blocks and set(blocks) <= set(graph.uses.tolist())
+    assert_agreement(graphs)
 
 
 @pytest.mark.slow

@@ -1,0 +1,113 @@
+"""What a runtime costs beside wires: how fast a thread block copies, and how long a kernel takes to start.
+
+In: the model of a GPU, a protocol. Out: bytes of data per second, seconds. The figures are those of the tables by
+which NCCL and RCCL choose their own algorithms. Knows nothing of topologies, programs and time.
+
+Sources: NCCL, src/graph/tuning.cc (5067397), ``ncclTunerConstantsDefaults``; RCCL, src/graph/tuning.cc (0cbce2a).
+``perChMaxTreeBws`` (one node) bounds a channel with Simple, ``perChMaxRingLL128Bws`` one with LL128; a channel is
+one thread block of a GPU. Neither table has a figure for LL: it stores a flag beside every 4 bytes, so it moves
+half of what Simple does (the tables halve the bandwidth of rings with LL too). ``baseLatencies`` (``baseLat``),
+row Ring, is what a collective takes before its first hop, the launch of its kernel included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from hetesynth.model.program import Protocol
+
+FLAGS_OF_LL = 2.0
+"""Bytes stored for each byte of data with LL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByProtocol:
+    """A figure for each protocol."""
+
+    LL: float
+    LL128: float
+    Simple: float
+
+    def of(self, protocol: Protocol) -> float:
+        """That of ``protocol``."""
+        return {"LL": self.LL, "LL128": self.LL128, "Simple": self.Simple}[protocol]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCosts:
+    """Of one generation of GPUs.
+
+    ``start``: seconds before the first instruction of a program. ``copy_rate``: bytes of data per second that one
+    thread block moves.
+    """
+
+    start: ByProtocol
+    copy_rate: ByProtocol
+
+    def __post_init__(self) -> None:
+        if min(self.copy_rate.LL, self.copy_rate.LL128, self.copy_rate.Simple) <= 0:
+            raise ValueError("a thread block that copies nothing")
+        if self.launch < 0:
+            raise ValueError("a start before the beginning")
+
+    @property
+    def launch(self) -> float:
+        """Seconds that no program saves, whatever its protocol."""
+        return min(self.start.LL, self.start.LL128, self.start.Simple)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCosts:
+    """``generations``: (prefix of the GPU model, its costs); the first that fits counts, the last fits all."""
+
+    name: str
+    generations: tuple[tuple[str, GpuCosts], ...]
+
+    def __post_init__(self) -> None:
+        if not self.generations or self.generations[-1][0] != "":
+            raise ValueError("GPUs of other models have no costs")
+
+    def of(self, model: str) -> GpuCosts:
+        """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
+        lower = model.lower()
+        return next(gpu for prefix, gpu in self.generations if lower.startswith(prefix))
+
+
+def thread_blocks_for(rate: float | Fraction, copy_rate: float) -> int:
+    """How many thread blocks, each on a channel of its own, a connection of ``rate`` bytes per second needs."""
+    if copy_rate <= 0:
+        raise ValueError("a thread block that copies nothing")
+    return max(1, ceil(Fraction(rate) / Fraction(copy_rate)))
+
+
+def _copying(ll128: float, simple: float) -> ByProtocol:
+    """In GB/s."""
+    return ByProtocol(simple * 1e9 / FLAGS_OF_LL, ll128 * 1e9, simple * 1e9)
+
+
+_NCCL = ByProtocol(6.6e-6, 14.0e-6, 8.4e-6)
+_RCCL = ByProtocol(12.0e-6, 12.0e-6, 17.0e-6)
+_VOLTA = GpuCosts(_NCCL, _copying(20.0, 26.5))
+_AMPERE = GpuCosts(_NCCL, _copying(20.0, 24.0))
+_HOPPER = GpuCosts(_NCCL, _copying(36.7, 38.7))
+_BLACKWELL = GpuCosts(_NCCL, _copying(40.0, 70.0))
+_CDNA = GpuCosts(_RCCL, _copying(36.7, 38.7))
+"""RCCL keeps NCCL's table of copy rates, and HIP's compute capabilities 9.x select the row of Hopper in it."""
+
+NCCL_TABLES = RuntimeCosts(
+    "NCCL",
+    (
+        ("p100", _VOLTA),  # NCCL takes the row of Volta for all that is older than Ampere
+        ("p40", _VOLTA),
+        ("t4", _VOLTA),
+        ("v100", _VOLTA),
+        ("h", _HOPPER),  # H100, H200, H20, H800
+        ("gh", _HOPPER),
+        ("b", _BLACKWELL),
+        ("gb", _BLACKWELL),
+        ("mi", _CDNA),
+        ("", _AMPERE),  # A100, A800 and what is not told
+    ),
+)
