@@ -15,7 +15,7 @@ import numpy as np
 from hetesynth.autotune.program_ranking import Ranked, ranked_programs, schedule_budget, timed_target
 from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
-from hetesynth.compile.predictors import ProgramPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
@@ -84,9 +84,7 @@ class Pool:
     def time_optimality(self, i: int, j: int) -> TimeOptimality:
         """The schedule of member i at size j beside the bound."""
         size = self.sizes[j]
-        return TimeOptimality(
-            size, self.bounds.name, self.bounds.ranks, self.members[i].schedule[j], self.bounds.at(size)
-        )
+        return self.bounds.time_optimality(size, self.members[i].schedule[j])
 
     def program_seconds(self, i: int, j: int) -> float | None:
         """What the program of member i takes at size j, where it was timed."""
@@ -245,7 +243,8 @@ class _MemberTiming:
             policy=policy.lowering,
         )  # fmt: skip
         schedule = candidate.solution.schedule
-        return program_predictor(self.topology, candidate.problem, schedule, size, options, policy)
+        costs = CostOptions.of(self.request)
+        return program_predictor(self.topology, candidate.problem, schedule, size, options, costs)
 
 
 def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:

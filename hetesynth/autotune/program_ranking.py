@@ -22,6 +22,7 @@ from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
@@ -57,10 +58,15 @@ class ProgramRanking:
     deadline: Deadline | None = None
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions)
+    runtime: RuntimeCosts | None = None
 
     @property
     def _limits(self) -> AutotunePolicy:
         return self.policy.autotune
+
+    @property
+    def _costs(self) -> CostOptions:
+        return CostOptions(policy=self.policy, runtime=self.runtime)
 
     def of(self, candidates: Sequence[Candidate]) -> list[Ranked]:
         """``candidates`` by the time of their programs."""
@@ -154,8 +160,8 @@ class ProgramRanking:
         """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its
         seconds."""
         best: tuple[Throttling | None, float] = (None, plain)
-        schedule, policy = candidate.solution.schedule, self.policy
-        for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options, policy):
+        schedule, costs = candidate.solution.schedule, self._costs
+        for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs):
             seconds = self.seconds(candidate, replace(self.options, throttling=throttling))
             if seconds is not None and seconds < best[1]:
                 best = (throttling, seconds)
@@ -163,8 +169,8 @@ class ProgramRanking:
 
     def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
         """What the program takes, with fused receives or without; None where the target cannot hold it."""
-        schedule, policy = candidate.solution.schedule, self.policy
-        return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, policy)
+        schedule = candidate.solution.schedule
+        return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, self._costs)
 
 
 _Timed = tuple[float, int, Throttling | None]
@@ -173,13 +179,13 @@ _Timed = tuple[float, int, Throttling | None]
 
 def throttlings(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy,
+    costs: CostOptions,
 ) -> Iterator[Throttling]:  # fmt: skip
     """Every kind of throttling, by the time that ``schedule`` takes for ``size`` bytes or one slice of them."""
     collective, number = problem.collective, len(schedule.transfers)
     pieces = collective.chunks_per_rank * (1 if collective.name in ("broadcast", "reduce") else collective.ranks)
     at_once = options.target.fifo(options.protocol, collective.name).slice_bytes
-    predictor = SchedulePredictor(topology, problem, schedule, CostOptions(policy=policy))
+    predictor = SchedulePredictor(topology, problem, schedule, costs)
     timeline = predictor.timeline(min(size, at_once * pieces))
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
@@ -222,4 +228,5 @@ def ranked_programs(
         return [Ranked(candidate) for candidate in candidates]
     options = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
     record = decisions.inside("programs")
-    return ProgramRanking(topology, size, options, deadline, request.policy, record).of(candidates)
+    ranking = ProgramRanking(topology, size, options, deadline, request.policy, record, request.runtime)
+    return ranking.of(candidates)

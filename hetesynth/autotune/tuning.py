@@ -23,7 +23,7 @@ from hetesynth.compile.least_time import least_time
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import Bounds, TimeOptimality, rechecked_bounds
+from hetesynth.compile.time_optimality import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
@@ -82,8 +82,7 @@ class TuningRun:
 
     def time_optimality(self, candidate: Candidate) -> TimeOptimality:
         """The time of ``candidate`` beside the bound."""
-        bounds = self.bounds
-        return TimeOptimality(self.size, bounds.name, bounds.ranks, candidate.seconds, bounds.at(self.size))
+        return self.bounds.time_optimality(self.size, candidate.seconds)
 
 
 def tune(
@@ -103,7 +102,7 @@ def tune(
     factory = ProblemFactory(topology, request)
     root = factory.root
     _demand_paths(factory)
-    bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
+    bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
         factory, specs, bounds, budget.seed, progress, clock_decisions, deadline, decisions or Decisions()
@@ -230,7 +229,8 @@ class _TuningRun:
 
     def _meets_bound(self) -> bool:
         met = self._policy.bound_met
-        return bool(self.candidates) and self.bounds.seconds(self.specs.size) >= met * self.candidates[0].seconds
+        least = self.bounds.least_predicted(self.specs.size)
+        return bool(self.candidates) and least >= met * self.candidates[0].seconds
 
     def ending(self, cut_short: bool) -> Ending:
         """What ended the tuning run, which was ``cut_short`` or not."""
@@ -286,7 +286,8 @@ class _TuningRun:
     def _settled(self, spec: CandidateSpec) -> str | None:
         """Whether all that is left to gain is little, and ``spec`` is another one than what came so near."""
         near = self._policy.bound_near
-        if not self.candidates or self.bounds.seconds(self.specs.size) < near * self.candidates[0].seconds:
+        least = self.bounds.least_predicted(self.specs.size)
+        if not self.candidates or least < near * self.candidates[0].seconds:
             return None
         best = self.candidates[0].name
         near_bound = f"{best} is within {1 - near:.1%} of the bound, only it is tried further"
@@ -328,7 +329,7 @@ class _TuningRun:
 
     def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
         began = now()
-        options = CostOptions(policy=self.factory.request.policy)
+        options = CostOptions.of(self.factory.request)
         predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule, options)
         seconds = predictor.timeline(self.specs.size).makespan
         self.overhead += solution.bound_seconds + now() - began

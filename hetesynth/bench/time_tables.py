@@ -26,6 +26,7 @@ LIMIT = 30.0
 PATIENCE = 300.0
 EXACT = 1e-9
 MIB, KB, MB, GB = 2**20, 10**3, 10**6, 10**9
+SPEC = "--no-runtime-costs"  # the sources count neither starts of kernels nor copy rates of thread blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def time_rows(
 
 def _row(case: TimeCase, topology: Path, folder: Path) -> TimeRow:
     arguments = ["synth", str(topology), "--coll", case.collective, "--size", f"{case.size}B", "--schedule-only"]
-    arguments += ["--time-budget", f"{case.budget:g}", "-o", str(folder / "made"), "--json"]
+    arguments += ["--time-budget", f"{case.budget:g}", "-o", str(folder / "made"), "--json", SPEC]
     arguments += [argument.format(folder=folder) for argument in case.arguments]
     for instance, order in CENTRES.items():
         (folder / f"{instance}.xml").write_text(time_clusters.ring_dump(order), encoding="utf-8")
@@ -182,7 +183,7 @@ def ring_rows(
             topology = _topology(cluster, examples, examples)
             sizes = ",".join(f"{size}B" for size in RING_SIZES)
             arguments = ["compare", str(topology), "--coll", coll, "--sizes", sizes, "--strategies", "auto,ring"]
-            said, error = _said([*arguments, "--time-budget", f"{RING_BUDGET:g}", "--json"])
+            said, error = _said([*arguments, "--time-budget", f"{RING_BUDGET:g}", "--json", SPEC])
             rows.append(RingRow(cluster, coll, _points(said), error))
     return rows
 
@@ -206,7 +207,7 @@ def _speed(cluster: str, coll: str, topology: Path, folder: Path) -> SpeedRow:
     schedule, error = _said([*command, "--time-budget", f"{BUDGET:g}", "-o", str(stem), "--json"])
     if error:
         return SpeedRow(cluster, coll, error=error)
-    simulated = ["simulate", f"{stem}.schedule.json", str(topology), "--size", f"{SPEED_SIZE}B", "--json"]
+    simulated = ["simulate", f"{stem}.schedule.json", str(topology), "--size", f"{SPEED_SIZE}B", "--json", SPEC]
     whole = 0.0
     said: dict[str, Any] = {}
     for _ in range(2):

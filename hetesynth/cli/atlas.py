@@ -15,6 +15,7 @@ from hetesynth.cli.options import (
     explain_option,
     json_option,
     request,
+    runtime_costs_option,
     schedule_only_option,
     search_options,
     single_root_option,
@@ -31,6 +32,7 @@ from hetesynth.cli.terminal import show
 @sized_problem_options
 @sizes_option("--sizes", "Where schedules are compared", 2)
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
+@runtime_costs_option
 @search_options(120.0, "For the search.", "bytes")
 @targets_option("Runtime to write for [default: portable]")
 @single_root_option

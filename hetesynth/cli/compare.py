@@ -15,6 +15,7 @@ from hetesynth.cli.options import (
     json_option,
     request,
     rings_option,
+    runtime_costs_option,
     search_options,
     sized_problem_options,
     sizes_option,
@@ -32,6 +33,7 @@ from hetesynth.cli.terminal import show
     help="Strategies of synth; auto is what synth --size would choose.",
 )  # fmt: skip
 @rings_option
+@runtime_costs_option
 @search_options(120.0, "For all strategies together.", "table")
 @click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option

@@ -18,6 +18,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
 from hetesynth.synthesis.registry import ROWS, names
 
@@ -204,6 +205,7 @@ class _RequestOptions:
     single_root: bool = False
     size: str | None = None
     rings: tuple[str, ...] = ()
+    runtime_costs: bool = True
 
 
 def request(topology: Path, **options: Any) -> Request:
@@ -230,6 +232,7 @@ def request(topology: Path, **options: Any) -> Request:
         size=None if stated.size is None else buffer_size(stated.size, "--size"),
         chunks_stated=_stated("chunks"),
         rings=ring_files(stated.rings),
+        runtime=NCCL_TABLES if stated.runtime_costs else None,
     )
 
 
@@ -329,6 +332,10 @@ single_root_option = click.option(
     help="Promise that all calls have this root; demanded for runtimes that run the file for every root.",
 )  # fmt: skip
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
+runtime_costs_option = click.option(
+    "--runtime-costs/--no-runtime-costs", default=True, show_default=True,
+    help="Count the start of a kernel and the copy rate of thread blocks in predicted times.",
+)  # fmt: skip
 explain_option = click.option(
     "--explain", is_flag=True,
     help="Also print each rule and candidate: tried with what result, or skipped and why.",

@@ -8,10 +8,18 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, buffer_sizes, json_option, report_options, sizes_option
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    buffer_sizes,
+    json_option,
+    report_options,
+    runtime_costs_option,
+    sizes_option,
+)
 from hetesynth.cli.terminal import show
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
+from hetesynth.model.runtime_costs import NCCL_TABLES
 
 
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
@@ -30,6 +38,7 @@ from hetesynth.model.cost import ALPHA_READINGS
     "--steps", type=click.Choice(["data", "order", "barrier"]), default="order", show_default=True,
     help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
 )  # fmt: skip
+@runtime_costs_option
 @report_options
 @json_option
 def command(
@@ -39,26 +48,30 @@ def command(
     page: Path | None,
     trace: Path | None,
     as_json: bool,
+    runtime_costs: bool,
     **options: Any,
 ) -> None:
     """Predict what FILE, a schedule JSON, MSCCL XML or MSCCL++ plan, takes on the cluster in TOPOLOGY.
 
     Links are shared max-min fairly on the physical graph. Of a program, thread blocks, channels, FIFO slots and
-    the loops over a large buffer are simulated. Bandwidths follow nccl-tests: algorithm bandwidth is size / time,
-    bus bandwidth that times the factor of the collective. Time is simulated, not measured.
+    the loops over a large buffer are simulated, and what a runtime costs: the start of a kernel and the rate at
+    which a thread block copies, by NCCL's and RCCL's tables (never with calibration raw). Bandwidths follow
+    nccl-tests: algorithm bandwidth is size / time, bus bandwidth that times the factor of the collective. Time is
+    simulated, not measured.
     """
     buffers = buffer_sizes(sizes, "--size")
     from hetesynth.cli.render.simulate import simulation_report, simulation_summary
     from hetesynth.commands.simulate import simulate_file
     from hetesynth.compile.predictors import CostOptions
 
+    costs = CostOptions(**options, runtime=NCCL_TABLES if runtime_costs else None)
     written: list[Path] = []
     if page is not None or trace is not None:
         from hetesynth.commands.report import check_reports, report_of_file, write_reports
 
         check_reports(page, trace)
-        written = write_reports(report_of_file(file, topology, buffers, CostOptions(**options)), page, trace)
-    simulation = simulate_file(file, topology, buffers, CostOptions(**options))
+        written = write_reports(report_of_file(file, topology, buffers, costs), page, trace)
+    simulation = simulate_file(file, topology, buffers, costs)
     if as_json:
         show(json.dumps(simulation_summary(simulation), indent=2))
     else:

@@ -20,6 +20,7 @@ from hetesynth.cli.options import (
     report_options,
     request,
     rings_option,
+    runtime_costs_option,
     schedule_only_option,
     search_options,
     single_root_option,
@@ -52,6 +53,7 @@ COMPILE = DEFAULT.compile
     "--strategy", default="auto", show_default=True, metavar="NAME",
     help=strategy_help(),
 )  # fmt: skip
+@runtime_costs_option
 @search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
 @targets_option("Runtime to write for [default: portable]")
 @single_root_option

@@ -275,6 +275,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "ranks": result.topology.ranks,
         "root": result.pool.candidates[0].problem.collective.root,
         "simulated": True,
+        "runtime_costs": result.request.runtime is not None,
         "cut_short": result.cut_short,
         "ended_by": result.pool.ending,
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),

@@ -57,6 +57,7 @@ class Comparison:
             "collective": self.request.collective,
             "ranks": self.topology.ranks,
             "simulated": True,
+            "runtime_costs": self.request.runtime is not None,
             "cut_short": self.cut_short,
             "ended_by": self.ending,
             "decided_by_clock": list(self.decided_by_clock),

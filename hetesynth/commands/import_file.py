@@ -326,6 +326,7 @@ def _certificate(imported: Imported) -> Certificate | None:
 def _programs(imported: Imported) -> dict[str, Emitted]:
     """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
     from hetesynth.compile.fused_receives import emitted
+    from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.time_optimality import implied_size
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
@@ -342,7 +343,8 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
         else:
             size = implied_size(imported.problem, imported.chunking.chunk_bytes)
             topology = imported.chunking.topology
-            program = emitted(topology, imported.problem, imported.schedule, size, options, policy)
+            costs = CostOptions(policy=policy)
+            program = emitted(topology, imported.problem, imported.schedule, size, options, costs)
         wrong = backend.judge(program.data, imported.name, imported.problem, target, servers)
         if wrong:
             raise InternalError(f"the program {imported.name}{suffix} does not verify: {wrong[0].message}")

@@ -18,12 +18,12 @@ from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
 from hetesynth.compile.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
-from hetesynth.model.cost import bandwidths
+from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
-from hetesynth.report.words import counted, size_text
+from hetesynth.report.words import counted, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
@@ -62,7 +62,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     Raises HetesynthError HS573 for more transfers than can be drawn.
     """
     problem, solution = synthesis.problem, synthesis.solution
-    options = CostOptions(policy=synthesis.request.policy)
+    options = CostOptions.of(synthesis.request)
     shown = synthesis.request.size or implied_size(problem, synthesis.chunking.chunk_bytes)
     collective = problem.collective
     facts: tuple[tuple[str, str], ...] = (
@@ -232,7 +232,7 @@ def _report(subject: _Subject) -> Report:
         curves=(
             *own_curves(subject.sizes, None if subject.derived else subject.schedule, subject.program),
             *compared,
-            *bound_curve(subject.sizes, bounds),
+            *bound_curve(subject.sizes, bounds, subject.options.launch(subject.topology)),
         ),
     )
 
@@ -324,10 +324,12 @@ def _in_time(
     if not bounds:
         return ()
     bound = tightest(bounds, subject.size)
-    least = float(bound.seconds(subject.size))
+    launch = subject.options.launch(subject.topology)
+    least = launch + float(bound.seconds(subject.size))
+    started = f", once the kernel has started ({launch * 1e6:g} us)" if launch else ""
     said = [
         f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
-        f"{least * 1e6:,.1f} us: {bound.proof}."
+        f"{least * 1e6:,.1f} us: {bound.proof}{started}."
     ]
     for name, timeline in timed:
         if timeline.makespan > 0:
@@ -337,7 +339,9 @@ def _in_time(
                 "that this bound allows."
             )
     options = subject.options
-    said.append(f"Times are simulated (calibration {options.calibration}, alpha {options.alpha}), not measured.")
+    costs = runtime_words(costed(options.runtime, options.calibration))
+    how = f"calibration {options.calibration}, {costs}, alpha {options.alpha}"
+    said.append(f"Times are simulated ({how}), not measured.")
     if options.calibration != "spec":
         said.append("The bound in time is that of the rates in the topology, not of this calibration.")
     return tuple(said)

@@ -32,11 +32,11 @@ def own_curves(
     return curves
 
 
-def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...]) -> list[Curve]:
-    """What nothing is below; none where there is no bound."""
+def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...], launch: float) -> list[Curve]:
+    """What nothing is below, ``launch`` seconds included; none where there is no bound."""
     if not bounds:
         return []
-    return [Curve("lower bound", "bound", tuple(float(tightest(bounds, s).seconds(s)) for s in sizes))]
+    return [Curve("lower bound", "bound", tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes))]
 
 
 def baseline_curves(

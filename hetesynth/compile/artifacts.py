@@ -192,12 +192,14 @@ def _verified(solved: SolvedRequest) -> Recheck:
 def _implied_time(solved: SolvedRequest) -> TimeOptimality:
     """The time for the size that the chunks make, where simulating it takes no longer than the search may."""
     from hetesynth.compile.least_time import predicted_unasked
+    from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.time_optimality import implied_size, time_optimality
 
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
     most = predicted_unasked(solved.compilation.budget.seconds, request.policy)
-    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, request.policy, most)
+    options = CostOptions.of(request)
+    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
 
 
 def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
@@ -218,15 +220,14 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     most = policy.max_program_transfers if sized else policy.max_program_transfers_unasked
     if len(solved.solution.schedule.transfers) > most:
         return None
-    predictor = first_predictor(
-        solved.chunking.topology, programs, CostOptions(policy=solved.compilation.request.policy)
-    )
+    predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged."""
     from hetesynth.compile.fused_receives import emitted
+    from hetesynth.compile.predictors import CostOptions
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
     timer, request, problem, solution = _parts(solved)
@@ -240,7 +241,8 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
                 policy=request.policy.lowering,
             )  # fmt: skip
-            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, request.policy)
+            costs = CostOptions.of(request)
+            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, costs)
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):

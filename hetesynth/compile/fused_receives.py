@@ -18,7 +18,6 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
-from hetesynth.policy import Policy
 
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
@@ -35,7 +34,7 @@ class LoweringVariant:
 
 def lowering_variants(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy,
+    costs: CostOptions,
 ) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
@@ -46,7 +45,7 @@ def lowering_variants(
     if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
-    most = policy.compile.max_both_receives
+    most = costs.policy.compile.max_both_receives
     if len(schedule.transfers) > most:
         untimed = f"fused receives: past {most:,} transfers programs are not timed to choose"
         misfit = "no fused receives: with them the program does not fit"
@@ -59,7 +58,6 @@ def lowering_variants(
         return [LoweringVariant(options, None, note)]
     if not _fuses(fusing):
         return [LoweringVariant(options)]
-    costs = CostOptions(policy=policy)
     predictors = [ProgramPredictor(topology, program, costs, options.target) for program in (fusing, separating)]
     fused, separate = (predictor.timeline(size).makespan for predictor in predictors)
     times = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
@@ -70,7 +68,7 @@ def lowering_variants(
 
 def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy,
+    costs: CostOptions,
 ) -> Emitted:  # fmt: skip
     """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
 
@@ -79,7 +77,7 @@ def emitted(
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *others, last = lowering_variants(topology, problem, schedule, size, options, policy)
+    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
     for variant in others:
         try:
             return _noting(backend.emit(problem, schedule, variant.options), variant.note)
@@ -90,31 +88,27 @@ def emitted(
 
 def seconds(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy,
+    costs: CostOptions,
 ) -> float | None:  # fmt: skip
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
-    for variant in lowering_variants(topology, problem, schedule, size, options, policy):
+    for variant in lowering_variants(topology, problem, schedule, size, options, costs):
         if variant.seconds is not None:
             return variant.seconds
         program = _program(problem, schedule, variant.options)
         if program is not None:
-            return (
-                ProgramPredictor(topology, program, CostOptions(policy=policy), options.target)
-                .timeline(size)
-                .makespan
-            )
+            return ProgramPredictor(topology, program, costs, options.target).timeline(size).makespan
     return None
 
 
 def program_predictor(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    policy: Policy,
+    costs: CostOptions,
 ) -> ProgramPredictor | None:  # fmt: skip
     """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
-    for variant in lowering_variants(topology, problem, schedule, size, options, policy):
+    for variant in lowering_variants(topology, problem, schedule, size, options, costs):
         program = _program(problem, schedule, variant.options)
         if program is not None:
-            return ProgramPredictor(topology, program, CostOptions(policy=policy), options.target)
+            return ProgramPredictor(topology, program, costs, options.target)
     return None
 
 

@@ -11,13 +11,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from hetesynth.compile.formats import FileKind
+from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costs
+from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costed, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
-from hetesynth.model.runtime_costs import RuntimeCosts
+from hetesynth.model.runtime_costs import OURS, RuntimeCosts
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
@@ -40,9 +41,24 @@ class CostOptions:
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
 
+    @classmethod
+    def of(cls, request: Request) -> CostOptions:
+        """Those by which the predictions of ``request`` are made."""
+        return cls(policy=request.policy, runtime=request.runtime)
+
     def costs(self, topology: Topology) -> Costs:
         """The prices of ``topology``."""
         return costs(topology, self.calibration, self.alpha, self.runtime)
+
+    def launch(self, topology: Topology) -> float:
+        """Seconds that every program takes to start on ``topology``."""
+        runtime = costed(self.runtime, self.calibration)
+        return 0.0 if runtime is None else runtime.launch(topology.models)
+
+    def start(self, topology: Topology) -> float:
+        """The same of programs with the protocol of ours."""
+        runtime = costed(self.runtime, self.calibration)
+        return 0.0 if runtime is None else runtime.start(topology.models, OURS)
 
 
 @dataclass(frozen=True, slots=True)

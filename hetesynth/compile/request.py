@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from hetesynth.chunking import ChunkingOptions
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
@@ -39,6 +40,7 @@ class Request:
     ``fixed_chunks`` is None. ``chunks_stated``: one chunk per rank is asked for; more than one always are.
     ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
+    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
     """
 
     topology: Path
@@ -57,6 +59,7 @@ class Request:
     chunks_stated: bool = False
     rings: tuple[RingFile, ...] = ()
     policy: Policy = DEFAULT
+    runtime: RuntimeCosts | None = None
 
     @property
     def fixed_chunks(self) -> int | None:

@@ -7,9 +7,9 @@ terms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
@@ -18,41 +18,66 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import Policy
 from hetesynth.policy.bounds import BoundsPolicy
+
+if TYPE_CHECKING:
+    from hetesynth.compile.predictors import CostOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The time bounds of a collective on a topology, each rechecked from its witness."""
+    """The time bounds of a collective on a topology, each rechecked from its witness.
+
+    ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
+    protocol of ours, as predictions of schedules and programs count it.
+    """
 
     name: CollectiveName
     ranks: int
     bounds: tuple[TimeBound, ...]
+    launch: float = 0.0
+    start: float = 0.0
 
     def at(self, size: int) -> TimeBound:
         """The one that says most for ``size`` bytes."""
         return tightest(self.bounds, size)
 
     def seconds(self, size: int) -> float:
-        """No schedule is quicker for ``size`` bytes."""
-        return float(self.at(size).seconds(size))
+        """No schedule is quicker for ``size`` bytes, whatever runs it."""
+        return self.launch + float(self.at(size).seconds(size))
+
+    def least_predicted(self, size: int) -> float:
+        """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
+        return self.start + float(self.at(size).seconds(size))
+
+    def time_optimality(self, size: int, seconds: float) -> TimeOptimality:
+        """A schedule that takes ``seconds`` for ``size`` bytes, beside the bound."""
+        return TimeOptimality(size, self.name, self.ranks, seconds, self.at(size), self.launch)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOptimality:
-    """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked."""
+    """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked. ``launch``: as in
+    ``Bounds``."""
 
     size: int
     name: CollectiveName
     ranks: int
     seconds: float | None
     bound: TimeBound | None
+    launch: float = 0.0
 
     @property
     def bound_seconds(self) -> float | None:
         """No schedule is quicker."""
-        return None if self.bound is None else float(self.bound.seconds(self.size))
+        return None if self.bound is None else self.launch + float(self.bound.seconds(self.size))
+
+    @property
+    def proof(self) -> str | None:
+        """Why no schedule is quicker."""
+        if self.bound is None or not self.launch:
+            return None if self.bound is None else self.bound.proof
+        return f"{self.bound.proof}, once the kernel has started ({self.launch * 1e6:g} us)"
 
     @property
     def percent(self) -> float | None:
@@ -71,7 +96,7 @@ class TimeOptimality:
             "bound_us": None if self.bound_seconds is None else self.bound_seconds * 1e6,
             "percent_of_bound": self.percent,
             "time_bound": None if self.bound is None else self.bound.kind,
-            "time_bound_proof": None if self.bound is None else self.bound.proof,
+            "time_bound_proof": self.proof,
         }
 
 
@@ -89,6 +114,12 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
     return Bounds(name, topology.ranks, bounds)
 
 
+def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
+    """Every time bound of the collective, and what ``options`` say that programs take to start."""
+    bounds = rechecked_bounds(topology, name, root, options.policy.bounds)
+    return replace(bounds, launch=options.launch(topology), start=options.start(topology))
+
+
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
     """The buffer that chunks of ``bytes_of_chunk`` make."""
     collective = problem.collective
@@ -98,16 +129,15 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 def time_optimality(
     topology: Topology, problem: Problem, schedule: Schedule, size: int,
-    policy: Policy, most: int | None = None,
+    options: CostOptions, most: int | None = None,
 ) -> TimeOptimality:  # fmt: skip
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
     by default those of the policy."""
     collective = problem.collective
-    most = policy.compile.max_predicted_unasked if most is None else most
+    most = options.policy.compile.max_predicted_unasked if most is None else most
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
-    from hetesynth.compile.predictors import CostOptions, predict
+    from hetesynth.compile.predictors import predict
 
-    bound = rechecked_bounds(topology, collective.name, collective.root, policy.bounds).at(size)
-    seconds = predict(topology, problem, schedule, size, CostOptions(policy=policy)).seconds
-    return TimeOptimality(size, collective.name, collective.ranks, seconds, bound)
+    bounds = bounds_of(topology, collective.name, collective.root, options)
+    return bounds.time_optimality(size, predict(topology, problem, schedule, size, options).seconds)

@@ -53,16 +53,12 @@ class Costs:
 
     def start(self, protocol: Protocol) -> float:
         """Seconds before the first instruction of a program: those of the GPU that takes longest."""
-        if self.runtime is None:
-            return 0.0
-        return max(self.runtime.of(model).start.of(protocol) for model in self.models)
+        return 0.0 if self.runtime is None else self.runtime.start(self.models, protocol)
 
     @property
     def launch(self) -> float:
         """Seconds that every program takes to start, whatever its protocol."""
-        if self.runtime is None:
-            return 0.0
-        return max(self.runtime.of(model).launch for model in self.models)
+        return 0.0 if self.runtime is None else self.runtime.launch(self.models)
 
     def copy_rate(self, rank: Rank, protocol: Protocol) -> float | None:
         """Bytes of data per second that one thread block of ``rank`` moves; None: it keeps up with any link."""
@@ -101,9 +97,14 @@ def costs(
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
-        runtime=runtime if calibrated.overheads else None,
-        models=tuple(vertex.model for vertex in topology.vertices[: topology.ranks]),
+        runtime=costed(runtime, calibration),
+        models=topology.models,
     )
+
+
+def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> RuntimeCosts | None:
+    """``runtime`` where ``calibration`` counts overheads."""
+    return runtime if CALIBRATIONS[calibration].overheads else None
 
 
 def thread_blocks_of_pairs(costs: Costs, protocol: Protocol) -> dict[tuple[Rank, Rank], int]:

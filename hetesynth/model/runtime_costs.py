@@ -12,11 +12,15 @@ row Ring, is what a collective takes before its first hop, the launch of its ker
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 from hetesynth.model.program import Protocol
+
+OURS: Protocol = "Simple"
+"""The protocol of the programs that are written, by which schedules are predicted."""
 
 FLAGS_OF_LL = 2.0
 """Bytes stored for each byte of data with LL."""
@@ -73,6 +77,14 @@ class RuntimeCosts:
         """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
         lower = model.lower()
         return next(gpu for prefix, gpu in self.generations if lower.startswith(prefix))
+
+    def start(self, models: Iterable[str], protocol: Protocol) -> float:
+        """Seconds before a program moves anything: those of the GPU that takes longest."""
+        return max(self.of(model).start.of(protocol) for model in {*models})
+
+    def launch(self, models: Iterable[str]) -> float:
+        """The same of the protocol that starts first: no program does sooner."""
+        return max(self.of(model).launch for model in {*models})
 
 
 def thread_blocks_for(rate: float | Fraction, copy_rate: float) -> int:

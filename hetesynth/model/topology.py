@@ -150,6 +150,11 @@ class Topology:
         """The server of each rank, by name."""
         return tuple(vertex.server for vertex in self.vertices[: self.ranks])
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The model of each rank's GPU, "" where it is not told."""
+        return tuple(vertex.model for vertex in self.vertices[: self.ranks])
+
     def wire_name(self, index: int) -> str:
         """``a.gpu0->a.nvswitch``: the wire by the names of its ends."""
         wire = self.wires[index]

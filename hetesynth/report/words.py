@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetesynth.model.runtime_costs import RuntimeCosts
+
 _UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 NAMED_CUTS = 3  # decisions of the clock that a text names
 
@@ -26,6 +28,11 @@ def counted(number: int, what: str) -> str:
 def microseconds(seconds: float) -> str:
     """``1,234 us``; four digits."""
     return f"{seconds * 1e6:,.4g} us"
+
+
+def runtime_words(runtime: RuntimeCosts | None) -> str:
+    """Whether copy rates and starts are counted."""
+    return "runtime costs left out" if runtime is None else "runtime costs counted"
 
 
 def size_text(size: int, digits: int = 4) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hetesynth.model.cost import Costs
+from hetesynth.model.runtime_costs import OURS
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
 
@@ -32,7 +33,7 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
     add = {"data": _after_data, "order": _in_order, "barrier": _after_steps}[steps]
-    tasks = TaskList(costs, costs.start("Simple"), Copiers())
+    tasks = TaskList(costs, costs.start(OURS), Copiers())
     return tasks.sized(first=add(schedule, costs, tasks))
 
 

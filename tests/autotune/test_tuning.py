@@ -18,6 +18,7 @@ from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.conditions import Situation
 from hetesynth.autotune.tuning import tune
 from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size, rechecked_bounds, time_optimality
@@ -72,7 +73,7 @@ def test_predicted_time_is_never_below_the_bound(
     except HetesynthError:
         return  # the strategy is not for this problem, or tiny chunks make capacities absurd
     assert isinstance(outcome, Solution)
-    found = time_optimality(topology, problem, outcome.schedule, size, DEFAULT)
+    found = time_optimality(topology, problem, outcome.schedule, size, CostOptions())
     assert found.seconds is not None and found.percent is not None
     for bound in rechecked_bounds(topology, name, problem.collective.root, DEFAULT.bounds).bounds:
         assert found.seconds >= float(bound.seconds(size)) * (1 - 1e-9), bound.proof
@@ -95,8 +96,8 @@ def test_twice_the_bandwidth_halves_the_beta_part(name: CollectiveName) -> None:
     problem = ProblemFactory(free, request).problem(chunk(free, request.chunking))
     outcome = Solver(strategy("greedy"), Budget(5.0, 0), schedule_violations).solve(problem)
     assert isinstance(outcome, Solution)
-    slow = time_optimality(free, problem, outcome.schedule, 10**8, DEFAULT)
-    quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8, DEFAULT)
+    slow = time_optimality(free, problem, outcome.schedule, 10**8, CostOptions())
+    quick = time_optimality(faster(free, 2), problem, outcome.schedule, 10**8, CostOptions())
     assert slow.seconds is not None and quick.seconds == pytest.approx(slow.seconds / 2, rel=1e-9)
     assert quick.bound_seconds == pytest.approx(slow.bound_seconds / 2, rel=1e-12)
 

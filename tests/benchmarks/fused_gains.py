@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hetesynth.compile.fused_receives import seconds
 from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import ProgramPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size
@@ -19,7 +19,6 @@ from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
@@ -48,7 +47,7 @@ def row(cluster: str, name: CollectiveName) -> list[str] | None:
     for factor in (1, 16):
         size = factor * implied_size(problem, chunking.chunk_bytes)
         taken = [predictor.timeline(size).makespan for predictor in predictors]
-        taken.append(seconds(topology, problem, schedule, size, OPTIONS, DEFAULT) or 0.0)
+        taken.append(seconds(topology, problem, schedule, size, OPTIONS, CostOptions()) or 0.0)
         cells += [f"{size / 1e6:.0f} MB", *(f"{t * 1e6:.1f}" for t in taken)]
     return cells
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hetesynth.autotune.program_ranking import throttlings
 from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import ProgramPredictor, SchedulePredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -21,7 +21,6 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.solve import Solution, Solver
@@ -91,7 +90,7 @@ def _plain(found: tuple[Topology, Problem, Schedule] | None) -> list[float]:
 def _throttled(topology: Topology, problem: Problem, schedule: Schedule, size: int) -> list[str]:
     line = []
     options = LoweringOptions("x", target=TARGET)
-    for throttling in throttlings(topology, problem, schedule, size, options, DEFAULT):
+    for throttling in throttlings(topology, problem, schedule, size, options, CostOptions()):
         try:
             program = lower(problem, schedule, LoweringOptions("x", target=TARGET, throttling=throttling))
         except HetesynthError:

@@ -12,7 +12,7 @@ from hetesynth.commands.synth import synthesize
 from hetesynth.compile.formats import Emitted
 from hetesynth.compile.fused_receives import emitted, lowering_variants, seconds
 from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import ProgramPredictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import implied_size
@@ -81,13 +81,13 @@ def fuses(program: Program) -> bool:
 def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, factor: float) -> None:
     topology, problem, schedule, size = found(cluster, name)
     size = int(size * factor)
-    made = emitted(topology, problem, schedule, size, OPTIONS, DEFAULT)
+    made = emitted(topology, problem, schedule, size, OPTIONS, CostOptions())
     fused, plain = (time(topology, program, size) for program in both(problem, schedule))
     assert time(topology, written(made), size) == pytest.approx(min(fused, plain), rel=1e-9)
-    assert seconds(topology, problem, schedule, size, OPTIONS, DEFAULT) == pytest.approx(
+    assert seconds(topology, problem, schedule, size, OPTIONS, CostOptions()) == pytest.approx(
         min(fused, plain), rel=1e-9
     )
-    assert made.data == emitted(topology, problem, schedule, size, OPTIONS, DEFAULT).data
+    assert made.data == emitted(topology, problem, schedule, size, OPTIONS, CostOptions()).data
     if not fuses(both(problem, schedule)[0]):
         assert made.notes == ()
     elif plain < fused * (1 - 1e-6):
@@ -129,19 +129,19 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
     with pytest.raises(HetesynthError):
         lower(problem, schedule, replace(options, optimizations=replace(options.optimizations, fuse=False)))
     assert time(topology, plain, size) < time(topology, fused, size)
-    made = emitted(topology, problem, schedule, size, options, DEFAULT)
+    made = emitted(topology, problem, schedule, size, options, CostOptions())
     assert fuses(written(made)) and "fused receives: without them the program does not fit" in made.notes
 
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
-    made = emitted(topology, problem, schedule, size, OPTIONS, FEWER)
+    made = emitted(topology, problem, schedule, size, OPTIONS, CostOptions(policy=FEWER))
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)
 
 
 def test_targets_without_fused_receives_have_no_choice() -> None:
     topology, problem, schedule, size = found("dgx1", "allgather")
     options = replace(OPTIONS, target=TARGETS["rccl-6"])
-    (only,) = lowering_variants(topology, problem, schedule, size, options, DEFAULT)
+    (only,) = lowering_variants(topology, problem, schedule, size, options, CostOptions())
     assert (only.seconds, only.note) == (None, "")

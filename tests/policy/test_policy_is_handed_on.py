@@ -110,7 +110,7 @@ def test_a_read_of_the_default_policy_is_noticed() -> None:
     (options,) = [LoweringOptions("p", target=target) for target in asked.targets]
     result = synthesize(asked)
     with reads_elsewhere() as reads:
-        list(throttlings(result.topology, result.problem, result.solution.schedule, 1000, options, DEFAULT))
+        list(throttlings(result.topology, result.problem, result.solution.schedule, 1000, options, CostOptions()))
     assert any(read.startswith("MachineCodePolicy.") for read in reads)
 
 

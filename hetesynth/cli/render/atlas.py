@@ -15,7 +15,8 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     features = index["topology"]
     bisection = features["inverse_bisection_us_per_MB"]
     lines = [
-        f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated",
+        f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs "
+        f"{'counted' if index['runtime_costs'] else 'left out'}",
         f"  topology     diameter {counted(features['diameter_hops'], 'hop')} ({features['diameter_us']:.4g} us), "
         f"inverse bisection bandwidth {'-' if bisection is None else f'{bisection:.4g}'} us/MB",
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetesynth.report.words import clock_line, size_text
+from hetesynth.report.words import clock_line, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.commands.compare import Comparison, Entry
@@ -17,9 +17,10 @@ _COLUMNS = ("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound
 
 def comparison_report(comparison: Comparison) -> str:
     """A title and a table."""
+    costs = runtime_words(comparison.request.runtime)
     lines = [
         f"{comparison.topology.name}: {comparison.request.collective}, {comparison.topology.ranks} ranks",
-        "  simulated, not measured; of bound: the least possible time / this time",
+        f"  simulated, not measured, {costs}; of bound: the least possible time / this time",
     ]
     rows = [_COLUMNS, *(_row(entry) for entry in comparison.entries)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]

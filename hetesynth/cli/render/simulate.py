@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import size_text
+from hetesynth.model.cost import costed
+from hetesynth.report.words import runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.commands.simulate import FilePredictions
     from hetesynth.compile.predictors import Prediction
+    from hetesynth.model.runtime_costs import RuntimeCosts
 
 _COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")
 
@@ -25,11 +27,16 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "collective": simulation.predictions[0].collective,
         "ranks": simulation.topology.ranks,
         "calibration": simulation.options.calibration,
+        "runtime_costs": _runtime(simulation) is not None,
         "alpha": simulation.options.alpha,
         "steps": simulation.options.steps if simulation.kind == "schedule" else None,
         "results": [prediction_summary(p) for p in simulation.predictions],
         "seconds_by_phase": {name: round(value, 3) for name, value in simulation.spent.items()},
     }
+
+
+def _runtime(simulation: FilePredictions) -> RuntimeCosts | None:
+    return costed(simulation.options.runtime, simulation.options.calibration)
 
 
 def prediction_summary(p: Prediction) -> dict[str, Any]:
@@ -52,7 +59,8 @@ def simulation_report(simulation: FilePredictions) -> str:
     file = f"{simulation.kind} {simulation.path.name}"
     title = f"{simulation.topology.name}: {first.collective}, {first.ranks} ranks, {file}"
     steps = f", steps {options.steps}" if simulation.kind == "schedule" else ""
-    lines = [title, f"  simulated, calibration {options.calibration}, alpha {options.alpha}{steps}"]
+    costs = runtime_words(_runtime(simulation))
+    lines = [title, f"  simulated, calibration {options.calibration}, {costs}, alpha {options.alpha}{steps}"]
     rows = [_COLUMNS, *(_row(p) for p in simulation.predictions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     for row in rows:

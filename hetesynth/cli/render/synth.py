@@ -14,7 +14,7 @@ from hetesynth.cli.render.decisions import decision_lines, decision_values
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
-from hetesynth.report.words import clock_line, counted, size_text
+from hetesynth.report.words import clock_line, counted, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
@@ -65,6 +65,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
         **synthesis.time_optimality.figures(),
         "program_predicted_us": None if synthesis.program_seconds is None else synthesis.program_seconds * 1e6,
+        "runtime_costs": synthesis.request.runtime is not None,
         "size_asked": synthesis.request.size,
         "choice": _choice(synthesis),
         "programs": {
@@ -227,12 +228,10 @@ def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
         size = size_text(optimality.size, EXACT)
         yield f"time         {size}: not simulated, too many transfers (--size asks for it)"
         return
-    size = size_text(optimality.size, EXACT)
-    bound = (
-        f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[optimality.bound.kind]}: {optimality.bound.proof}"
-    )
+    size, costs = size_text(optimality.size, EXACT), runtime_words(synthesis.request.runtime)
+    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[optimality.bound.kind]}: {optimality.proof}"
     yield (
-        f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated), "
+        f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated, {costs}), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
         f"{figures['percent_of_bound']:.1f} % of the bound"
     )
