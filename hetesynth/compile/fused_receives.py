@@ -1,8 +1,10 @@
-"""Whether a program forwards and adds in its receives (rcs, rrc, rrs, rrcs) is chosen by time.
+"""How the program of a schedule is lowered is chosen by time: fused receives (rcs, rrc, rrs, rrcs) or plain ones,
+as many channels as fill a link or as few as the schedule needs.
 
 In: a schedule, a size, and how it is lowered for a target. Out: variants of lowering it, the one to write first. A
 fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until what
-it sends has gone; plain instructions let the next message in meanwhile (docs/decisions/0007).
+it sends has gone; plain instructions let the next message in meanwhile (docs/decisions/0007). More channels copy
+faster, and take thread blocks from each other.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from hetesynth.compile.formats import FORMATS, Emitted
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
+from hetesynth.compile.spreading import channels_of_pairs
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Problem
@@ -37,6 +40,36 @@ def lowering_variants(
     costs: CostOptions,
 ) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
+
+    With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, for schedules
+    of up to ``max_spread`` transfers.
+    """
+    variants = _receiving(topology, problem, schedule, size, options, costs)
+    if costs.runtime is None or len(schedule.transfers) > costs.policy.compile.max_spread:
+        return variants
+    first, target = variants[0], options.target
+    spread = channels_of_pairs(costs.costs(topology), schedule, options.protocol, target.thread_blocks)
+    spreading = replace(first.options, min_channels=spread)
+    program = _program(problem, schedule, spreading) if spread else None
+    plain = _program(problem, schedule, first.options) if program is not None else None
+    if program is None or plain is None or plain == program:
+        return variants
+    before = first.seconds
+    if before is None:
+        before = ProgramPredictor(topology, plain, costs, target).timeline(size).makespan
+    after = ProgramPredictor(topology, program, costs, target).timeline(size).makespan
+    if after >= before * (1 - EQUAL):
+        return [replace(first, seconds=before), *variants[1:]]
+    times = f"{after * 1e6:.1f} us for {size:,} bytes, {before * 1e6:.1f} us with as few as concurrent chunks need"
+    note = f"channels for the copy rate of thread blocks: {times}"
+    return [LoweringVariant(spreading, after, f"{first.note}; {note}" if first.note else note), *variants]
+
+
+def _receiving(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> list[LoweringVariant]:  # fmt: skip
+    """The same by their receives.
 
     Both with and without fused receives are timed for schedules of up to ``max_both_receives`` transfers. Past
     that they come first: which is quicker varies there, and they are a third fewer instructions where data is

@@ -74,7 +74,8 @@ class ChannelPlan:
     become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
     adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
     transfers of a pair are dealt out evenly. ``spread_peers_evenly``: the peers of a rank are spread evenly over
-    channels, not put on the lowest with room.
+    channels, not put on the lowest with room. ``min_channels``: over how many channels what a pair carries is
+    spread, as far as it is in so many transfers and ``max_channels`` allows, where fewer would not fill its link.
     """
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
@@ -84,6 +85,7 @@ class ChannelPlan:
     adjacent_only: bool = False
     dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
     spread_peers_evenly: bool = False
+    min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
 
 def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
@@ -98,7 +100,11 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
             runs_of_pair = _dealt_evenly(transfers, plan.dealt_evenly[pair], sum_steps)
         else:
             channels = min(plan.max_channels.get(pair, target.channels), target.channels)
-            runs_of_pair = _runs(transfers, channels, plan.runs_in_time.get(pair, 1), sum_steps)
+            spread = min(plan.min_channels.get(pair, 1), channels, len(transfers))
+            if pair not in plan.runs_in_time and spread > len(_tracks(transfers)[1]):
+                runs_of_pair = _dealt_evenly(transfers, spread, sum_steps)
+            else:
+                runs_of_pair = _runs(transfers, channels, plan.runs_in_time.get(pair, 1), sum_steps)
         for run, carried in runs_of_pair.items():
             runs[pair, run] = carried
     channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
@@ -128,10 +134,12 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
 
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
     """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
-    return {
-        pair: min(len(_tracks(transfers)[1]), plan.max_channels.get(pair, target.channels), target.channels)
-        for pair, transfers in transfers_by_pair(problem, schedule).items()
-    }
+    tracks: dict[Pair, int] = {}
+    for pair, transfers in transfers_by_pair(problem, schedule).items():
+        spread = min(plan.min_channels.get(pair, 1), len(transfers))
+        most = min(plan.max_channels.get(pair, target.channels), target.channels)
+        tracks[pair] = min(max(spread, len(_tracks(transfers)[1])), most)
+    return tracks
 
 
 class _UnnumberedMessage(NamedTuple):

@@ -16,6 +16,7 @@ shortens the critical path and still fits.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class Job:
     protocol: Protocol
     optimizations: Optimizations
     policy: LoweringPolicy = DEFAULT.lowering
+    min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
     @property
     def slots(self) -> int:

@@ -12,13 +12,14 @@ pointers. (The research runtime refuses both collectives; the others read such f
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.layout import Layout, in_place_supported
 from hetesynth.lowering.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Optimizations, Ordered, Saving
-from hetesynth.lowering.msccl.channels import ChannelPlan
+from hetesynth.lowering.msccl.channels import ChannelPlan, Pair
 from hetesynth.lowering.msccl.fitting import (
     Draft,
     Fit,
@@ -48,6 +49,8 @@ class LoweringOptions:
     ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
     ``throttling``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
     ``policy``: the thresholds by which the lowering decides.
+    ``min_channels``: over how many channels what a pair of ranks carries is spread where the limits of the target
+    allow, for targets in MSCCL XML: a thread block may be slower than its link.
     """
 
     name: str
@@ -61,6 +64,7 @@ class LoweringOptions:
     servers: tuple[str, ...] = ()
     throttling: Throttling | None = None
     policy: LoweringPolicy = DEFAULT.lowering
+    min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,16 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     _check_peers(problem, schedule, options.target)
     layout = Layout(problem.collective, options.in_place)
     policy = options.policy
-    job = Job(problem, schedule, layout, options.target, options.protocol, options.optimizations, policy)
-    settled = _settled(job) if len(schedule.transfers) > policy.max_kept_transfers else _kept(_Key(job))
+    job = Job(
+        problem, schedule, layout, options.target, options.protocol, options.optimizations, policy,
+        options.min_channels,
+    )  # fmt: skip
+    try:
+        settled = _settled_or_kept(job)
+    except HetesynthError:
+        if not job.min_channels:
+            raise
+        settled = _settled_or_kept(replace(job, min_channels={}))
     ordered = settled.ordered
     if options.throttling is not None:
         ordered = with_throttling(settled.draft, ordered, options.throttling, options.target)
@@ -124,13 +136,17 @@ class _Key:
             t.max_nodes,
         )
         of = (id(job.problem), id(job.schedule), job.layout.in_place, job.optimizations, job.slots, job.policy)
-        self._facts = (*of, *limits)
+        self._facts = (*of, *limits, tuple(sorted(job.min_channels.items())))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self._facts == other._facts
 
     def __hash__(self) -> int:
         return hash(self._facts)
+
+
+def _settled_or_kept(job: Job) -> _Settled:
+    return _settled(job) if len(job.schedule.transfers) > job.policy.max_kept_transfers else _kept(_Key(job))
 
 
 @lru_cache(maxsize=2)
@@ -143,7 +159,7 @@ def _kept(key: _Key) -> _Settled:
 def _settled(job: Job) -> _Settled:
     attempts = job.policy.max_attempts
     large = len(job.schedule.transfers) > job.policy.adjacent_chunks_from
-    fit = Fit(ChannelPlan(merge=job.optimizations.merge, adjacent_only=large))
+    fit = Fit(ChannelPlan(merge=job.optimizations.merge, adjacent_only=large, min_channels=job.min_channels))
     for _ in range(attempts):
         draft = Draft.of(job, fit)
         better = refined(job, draft, fit)

@@ -1,0 +1,98 @@
+"""What a pair carries spread over as many channels as its link needs, within the limits of the target."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import pytest
+from support.lowering_cases import case
+
+from hetesynth.collectives.library import collective
+from hetesynth.errors import HetesynthError
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower_with_notes
+from hetesynth.lowering.msccl.summary import program_summary
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.program import SENDS, Program
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import PORTABLE
+from hetesynth.verify.msccl.judge import program_violations
+
+Pair = tuple[int, int]
+
+
+def one_by_one(chunks: int) -> tuple[Problem, Schedule]:
+    """A broadcast over one link of one chunk a step, which one channel carries."""
+    problem = Problem(2, 2, (), (Arc(0, 1, 1),), (), collective("broadcast", 2, chunks))
+    return problem, Schedule.of(Transfer(k, k + 1, k, 0) for k in range(chunks))
+
+
+def spread(problem: Problem, schedule: Schedule, channels: dict[Pair, int], **limits: int) -> Lowered:
+    target = replace(PORTABLE, **limits)  # type: ignore[arg-type]
+    return lower_with_notes(problem, schedule, LoweringOptions("x", target=target, min_channels=channels))
+
+
+def widths(program: Program) -> dict[Pair, int]:
+    return dict(program_summary(program).channels_per_link)
+
+
+@pytest.mark.parametrize(("asked", "channels"), [(1, 1), (2, 2), (4, 4), (8, 8), (9, 8), (100, 8)])
+def test_a_pair_has_the_channels_asked_for(asked: int, channels: int) -> None:
+    """Never more than it has transfers, and all carry equally much."""
+    lowered = spread(*one_by_one(8), {(0, 1): asked})
+    assert widths(lowered.program) == {(0, 1): channels} and not program_violations(lowered.program)
+    sent: Counter[int] = Counter()
+    for block in lowered.program.gpus[0].thread_blocks:
+        sent[block.channel] += sum(x.count for x in block.instructions if x.op in SENDS)
+    loads = [sent[c] for c in range(channels)]
+    assert sum(loads) == 8 and max(loads) - min(loads) <= 1
+
+
+def test_other_pairs_stay_as_they_are() -> None:
+    problem, schedule = case("full4", "allgather", 4)
+    before = widths(spread(problem, schedule, {}).program)
+    pair = min(before, key=lambda pair: before[pair])
+    more = before[pair] + 1
+    after = widths(spread(problem, schedule, {pair: more}).program)
+    carried = sum((problem.arcs[t.link].src, problem.arcs[t.link].dst) == pair for t in schedule.transfers)
+    assert carried >= more and after == before | {pair: more}
+
+
+def test_thread_blocks_are_not_exceeded() -> None:
+    """Pairs give up channels before the target's limit breaks."""
+    problem, schedule = case("full4", "allgather", 6)
+    every = {(u, v): 6 for u in range(4) for v in range(4) if u != v}
+    free, tight = spread(problem, schedule, every), spread(problem, schedule, every, max_thread_blocks=8)
+    assert program_summary(free.program).max_thread_blocks > 8
+    assert program_summary(tight.program).max_thread_blocks <= 8 and not program_violations(tight.program)
+
+
+def test_where_spreading_does_not_fit_there_is_none() -> None:
+    """One channel in all: the same program as without."""
+    problem, schedule = one_by_one(8)
+    assert spread(problem, schedule, {(0, 1): 8}, max_channel=0) == spread(problem, schedule, {}, max_channel=0)
+
+
+def test_what_fits_in_no_way_is_refused_as_before() -> None:
+    problem, schedule = one_by_one(130)
+    with pytest.raises(HetesynthError) as plain:
+        spread(problem, schedule, {}, max_channel=0, max_steps=4)
+    with pytest.raises(HetesynthError) as spreading:
+        spread(problem, schedule, {(0, 1): 8}, max_channel=0, max_steps=4)
+    assert spreading.value.code == plain.value.code
+
+
+@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather"])
+@pytest.mark.parametrize("cluster", ["full4", "dgx1", "ring8"])
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_spread_programs_are_right(cluster: str, name: CollectiveName, width: int) -> None:
+    """Executed by the judge; at least as many channels as asked for, or as there are transfers."""
+    problem, schedule = case(cluster, name, 3)
+    carried: dict[Pair, int] = defaultdict(int)
+    for t in schedule.transfers:
+        carried[problem.arcs[t.link].src, problem.arcs[t.link].dst] += 1
+    lowered = spread(problem, schedule, dict.fromkeys(carried, width), max_thread_blocks=200, max_channel=31)
+    assert not program_violations(lowered.program)
+    for pair, channels in widths(lowered.program).items():
+        assert channels >= min(width, carried[pair])
