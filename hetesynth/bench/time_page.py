@@ -46,7 +46,8 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequenc
         "# Predicted time against published figures",
         "",
         "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), "
-        "not measured on GPUs; bounds are exact and rechecked. `s` is the whole command on the wall, "
+        "not measured on GPUs, without what runtimes cost (`--no-runtime-costs`), as the sources of the goals do; "
+        "bounds are exact and rechecked. `s` is the whole command on the wall, "
         f"`--time-budget {BUDGET:g}` ({BUDGET_256:g} for 256 GPUs, where no limit is stated), "
         f"{facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is marked.",
         *([f"{met} of {len(rows)} figures are met."] if rows else []),

@@ -104,3 +104,39 @@ def test_wrong_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureF
         assert run(["simulate", *arguments]) == (1 if code == "HS562" else 2), arguments
         shown = capsys.readouterr().err
         assert code in shown and "internal error" not in shown, (arguments, shown)
+
+
+def test_what_a_runtime_costs_is_counted_unless_it_is_left_out(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default a kernel starts in 8.4 us and thread blocks copy; raw is a ceiling in any case."""
+    file = str(made / "ag.schedule.json")
+    counted = predicted(capsys, file, str(FIG10), "--size", "60MB")
+    without = predicted(capsys, file, str(FIG10), "--size", "60MB", "--no-runtime-costs")
+    assert (counted["runtime_costs"], without["runtime_costs"]) == (True, False)
+    start = counted["results"][0]["predicted_us"] - without["results"][0]["predicted_us"]
+    assert start == pytest.approx(8.4, rel=1e-6)
+    for option in ("--runtime-costs", "--no-runtime-costs"):
+        raw = predicted(capsys, file, str(FIG10), "--size", "60MB", "--calibration", "raw", option)
+        assert raw["runtime_costs"] is False
+        assert raw["results"][0]["predicted_us"] <= without["results"][0]["predicted_us"]
+
+
+@pytest.mark.parametrize(("option", "said"), [("--runtime-costs", "counted"), ("--no-runtime-costs", "left out")])
+def test_the_table_says_whether_runtime_costs_count(
+    made: Path, option: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["simulate", str(made / "ag.xml"), str(FIG10), "--size", "50MB", option]) == 0
+    assert f"runtime costs {said}" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_the_table_names_a_thread_block_that_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of 38.7 GB/s forwards over an NVLink port of 450 what came over NICs."""
+    topology, out = EXAMPLES / "h20_4p8" / "topo.dsl", str(tmp_path / "ag")
+    arguments = ["--coll", "allgather", "--chunks", "4", "--strategy", "greedy", "--no-runtime-costs", "-o", out]
+    assert run(["synth", str(topology), *arguments, "--json"]) == 0
+    row = predicted(capsys, f"{out}.xml", str(topology), "--size", "1GB")["results"][0]
+    assert row["bottleneck"].startswith("thread block ") and " of gpu " in row["bottleneck"]
+    plain = predicted(capsys, f"{out}.xml", str(topology), "--size", "1GB", "--no-runtime-costs")["results"][0]
+    assert not plain["bottleneck"].startswith("thread block ")
