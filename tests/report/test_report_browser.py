@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 from support.chromium import Browser, Page, chromium
-from support.reports import report
+from support.reports import EXAMPLES, report
 
+from hetesynth.commands.report import report_of_synthesis
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.report.contents import Report
 from hetesynth.report.html.page import html_page
 
@@ -481,3 +486,19 @@ def test_nothing_that_moves_covers_the_number_of_a_gpu_and_both_layers_answer_th
     for selector, said in (("rect.gpu", "GPU 0: "), ("path.hit", " → ")):
         told = f"document.getElementById('hint').textContent.includes('{said}')"
         hover(page, f"document.querySelector('#canvasbox {selector}')", None, told)
+
+
+def test_thread_blocks_are_resources_of_the_program(browser: Browser, tmp_path: Path) -> None:
+    """With what runtimes cost the table of resources has a kind of its own for them, and the page draws."""
+    request = Request(EXAMPLES / "h20_4p8" / "topo.dsl", "allgather", strategy="greedy", budget=Budget(20.0))
+    shown = report_of_synthesis(synthesize(replace(request, runtime=NCCL_TABLES)))
+    assert shown.program is not None
+    worst = shown.program.timeline.bottleneck()
+    assert worst is not None and any(u.name.startswith("thread block ") for u in shown.program.timeline.uses())
+    page = opened(browser, written(shown, tmp_path))
+    choose(page, "use-of", "1")
+    kind = "thread block" if worst.name.startswith("thread block ") else "net"
+    assert text(page, "use-said").startswith(f"Bottleneck of the program: {worst.name} ({kind}, ")
+    assert "thread block" in text(page, "use-kinds")
+    assert page.complaints() == []
+    page.close()

@@ -6,7 +6,8 @@ function resources() {
   if (Data.program) sources.push(["the program", Data.program]);
   if (programFirst) sources.reverse();
   const T = Data.topology, FEW = 15, limited = T.wires.filter((w) => w[3] >= 0);
-  const kindOf = (r) => (r < limited.length ? T.kinds[limited[r][2]] : `group: ${T.groups[r - limited.length][1]}`);
+  const copies = (r) => r >= limited.length + T.groups.length; // wires, then groups, then thread blocks
+  const kindOf = (r) => (copies(r) ? "thread block" : r < limited.length ? T.kinds[limited[r][2]] : `group: ${T.groups[r - limited.length][1]}`);
   let all = false;
   d3.select("#use-of").selectAll("option").data(sources).join("option").attr("value", (_, i) => i).text((s) => s[0]);
 
@@ -21,7 +22,7 @@ function resources() {
     const equal = order.filter((r) => u.share[r] > u.share[best] * 0.999).length - 1;
     const loops = Data.program === what && what.shown < what.loops ? " Counted over the loops that were simulated." : "";
     byId("use-said").textContent = `Bottleneck of ${name}: ${u.names[best]} (${kindOf(best)}, ${u.rate[best]} GB/s) carries ${bytesText(u.bytes[best])}, ${percent(u.share[best])} of what it could in this time`
-      + `${equal > 0 ? `; ${plural(equal, "other")} as much` : ""}. ${u.share[best] > 0.95 ? "Only less traffic there would make it faster." : "What is missing to 100 % is waiting: for data, for latency, or for others."}${loops}`;
+      + `${equal > 0 ? `; ${plural(equal, "other")} as much` : ""}. ${u.share[best] > 0.95 ? `Only ${copies(best) ? "more channels or " : ""}less traffic there would make it faster.` : "What is missing to 100 % is waiting: for data, for latency, or for others."}${loops}`;
     const kinds = d3.rollups(order, (rs) => [rs.length, d3.max(rs, (r) => u.share[r]), d3.mean(rs, (r) => u.share[r]), d3.sum(rs, (r) => u.bytes[r])], kindOf);
     const byKind = table(byId("use-kinds"), ["Kind", "Resources", "Most", "Mean", "Carried"], kinds.map(([k, v]) => [k, v[0], v[1], percent(v[2]), bytesText(v[3])]), "By kind");
     const top = all ? order : order.slice(0, FEW);
