@@ -16,7 +16,7 @@ from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationNa
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.names import told_apart
 from hetesynth.model.program import Protocol
-from hetesynth.model.runtime_costs import RuntimeCosts, thread_blocks_for
+from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.topology import Link, Rank, Topology
 
 AlphaReading = Literal["overlap", "occupy"]
@@ -105,22 +105,6 @@ def costs(
 def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> RuntimeCosts | None:
     """``runtime`` where ``calibration`` counts overheads."""
     return runtime if CALIBRATIONS[calibration].overheads else None
-
-
-def thread_blocks_of_pairs(costs: Costs, protocol: Protocol) -> dict[tuple[Rank, Rank], int]:
-    """How many thread blocks fill the links of each pair of ranks; none where thread blocks are as fast as wires.
-
-    Parallel links of a pair count together: one connection uses one of them, and channels take them in turn.
-    """
-    rates: dict[tuple[Rank, Rank], float] = {}
-    for (src, dst), rate in zip(costs.link_ends, costs.link_rate, strict=True):
-        rates[src, dst] = rates.get((src, dst), 0.0) + rate
-    needed: dict[tuple[Rank, Rank], int] = {}
-    for (src, dst), rate in rates.items():
-        copying = costs.copy_rate(src, protocol)
-        if copying is not None:
-            needed[src, dst] = thread_blocks_for(rate, copying)
-    return needed
 
 
 def _wires(topology: Topology, calibration: Calibration) -> tuple[list[str], list[float], dict[int, int]]:

@@ -14,12 +14,15 @@ from hetesynth.bench import time_tables
 from hetesynth.cli.main import run
 from hetesynth.commands.report import report_of_synthesis
 from hetesynth.commands.synth import synthesize
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
+from hetesynth.compile.plan_predictor import first_predictor
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.frontend import load_topology
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.target import TARGETS
 from hetesynth.verify.msccl.reader import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -121,3 +124,21 @@ def test_the_benchmark_leaves_them_out(monkeypatch: pytest.MonkeyPatch, tmp_path
     predicting = [c for c in commands if c[0] != "synth" or "--size" in c]
     assert {c[0] for c in predicting} == {"synth", "compare", "simulate"}
     assert all("--no-runtime-costs" in c for c in predicting)
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("target", ["portable", "msccl-executor", "mscclpp"])
+def test_no_program_is_predicted_below_the_bound_and_the_launch(name: CollectiveName, target: str) -> None:
+    """With every cost counted, for sizes from a byte a chunk on."""
+    if name not in TARGETS[target].collectives:
+        pytest.skip("no such files")
+    asked = replace(REQUEST, collective=name, targets=(TARGETS[target],), runtime=NCCL_TABLES, single_root=True)
+    synthesis = synthesize(replace(asked, root=0 if name in ROOTED else None))
+    costs = CostOptions.of(synthesis.request)
+    bounds = bounds_of(synthesis.topology, name, synthesis.problem.collective.root, costs)
+    program = first_predictor(synthesis.topology, synthesis.programs, costs)
+    schedule = SchedulePredictor(synthesis.topology, synthesis.problem, synthesis.solution.schedule, costs)
+    assert program is not None
+    for size in (1_000, 1_000_000, 1_000_000_000):
+        assert program.predict(size).seconds >= bounds.seconds(size) * (1 - 1e-9)
+        assert schedule.predict(size).seconds >= bounds.least_predicted(size) * (1 - 1e-9)

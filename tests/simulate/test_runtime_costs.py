@@ -15,8 +15,7 @@ from verify.program_builders import block, direct_allreduce, ring_allgather, ste
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions, Prediction, ProgramPredictor
-from hetesynth.frontend import load_topology
-from hetesynth.model.cost import costs, thread_blocks_of_pairs
+from hetesynth.model.cost import costs
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts, thread_blocks_for
 from hetesynth.model.time_bound import tightest
@@ -83,16 +82,6 @@ def test_costs_that_cannot_be_are_refused() -> None:
 def test_thread_blocks_for_a_rate(rate: float, copying: float, blocks: int) -> None:
     assert thread_blocks_for(rate, copying) == blocks
     assert (blocks - 1) * copying < rate <= blocks * copying  # enough, and not one too many
-
-
-def test_thread_blocks_of_pairs() -> None:
-    """As many as it takes to fill the links of a pair; without runtime costs nothing is known of them."""
-    topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
-    needed = thread_blocks_of_pairs(costs(topology, runtime=NCCL_TABLES), "Simple")
-    prices = costs(topology)
-    for (src, dst), rate in zip(prices.link_ends, prices.link_rate, strict=True):
-        assert needed[src, dst] == -(-Fraction(rate) // Fraction(38.7e9))
-    assert thread_blocks_of_pairs(prices, "Simple") == {}
 
 
 # -- programs
