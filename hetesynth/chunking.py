@@ -129,6 +129,7 @@ class Chunking:
             collective=collective,
             exclusive_reduction=exclusive_reduction,
             max_peers=max_peers,
+            servers=topology.servers,
         )
 
 

@@ -60,7 +60,8 @@ class Problem:
     ``exclusive_reduction``: in one step a rank adds at most one arriving value to the same chunk
     (HeteCCL eq. 8). A copying problem with it stands for a reversed reduction: there a rank sends the same chunk
     to at most one peer in a step. ``max_peers``: no rank sends to, and none receives from, more than this many
-    others over the whole schedule, as a program has only so many thread blocks (None: no limit).
+    others over the whole schedule, as a program has only so many thread blocks (None: no limit). ``servers``: of
+    each rank, by name, for strategies that go server by server; empty: not told.
     """
 
     ranks: int
@@ -71,12 +72,15 @@ class Problem:
     collective: Collective
     exclusive_reduction: bool = False
     max_peers: int | None = None
+    servers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.collective.ranks != self.ranks:
             raise ValueError("the collective and the graph differ in their number of ranks")
         if self.max_peers is not None and self.max_peers < 1:
             raise ValueError("a rank needs at least one peer")
+        if self.servers and len(self.servers) != self.ranks:
+            raise ValueError("servers needs one entry per rank")
         for i, arc in enumerate(self.arcs):
             if arc.capacity < 1 or arc.src == arc.dst or not (min(arc.src, arc.dst) >= 0):
                 raise ValueError(f"arc {i}: {arc} is not a link with a capacity")

@@ -27,3 +27,47 @@ class BaselinesPolicy(Record):
         "partial paths",
         "After so many the search for a path through all ranks of a server is given up. Not measured.",
     )
+    max_rings: int = threshold(
+        16, "rings", "How many different rings a set has at most; more channels repeat them. Not measured."
+    )
+    ring_patience: int = threshold(
+        4, "rings", "After so many more that made a set no cheaper, no more rings are searched. Not measured."
+    )
+    ring_gain: float = threshold(
+        0.999, "share of the cost", "A larger set of rings counts as cheaper only below this share. Not measured."
+    )
+    ring_sweeps: int = threshold(
+        4, "sweeps", "How often each ring of a set is searched again while the others stay. Not measured."
+    )
+    load_exponent: float = threshold(
+        8.0,
+        "exponent",
+        "The price of a resource is the growth of its load to this power: high, so that the fullest counts. Not "
+        "measured.",
+    )
+    exact_path_ranks: int = threshold(
+        8,
+        "ranks",
+        "Up to here the cheapest path through a server is exact; its table doubles with each rank. Not measured.",
+    )
+    patching_tries: int = threshold(
+        32,
+        "assignments",
+        "From so many it is tried to patch cycles together where paths cannot be listed. Not measured.",
+    )
+    patched_cycles: int = threshold(1, "cycles", "The cheapest of so many patched cycles is taken. Not measured.")
+    baseline_repeats: tuple[int, ...] = threshold(
+        (1, 2, 4),
+        "channels",
+        "How many channels each ring of the baseline in seconds is tried on. Not measured.",
+    )
+    chain_parts: tuple[int, ...] = threshold(
+        (4, 16),
+        "chunks per channel",
+        "Tried besides 1 for a broadcast or a reduce, as chains are pipelined. Not measured.",
+    )
+    max_baseline_work: float = threshold(
+        2e6,
+        "tasks x connections",
+        "Past it no more programs of the baseline in seconds are simulated; one is in any case. Not measured.",
+    )

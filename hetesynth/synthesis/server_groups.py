@@ -1,10 +1,15 @@
-"""Servers as a baseline sees them: groups of ranks that wide links join, and paths through them."""
+"""Servers as strategies see them, and paths through them.
+
+Servers are those of the topology. Where it tells none apart, or every GPU is one of its own, they are groups of
+ranks that wide links join.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from hetesynth.bounds.regions import partitions
+from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
 from hetesynth.policy.bounds import BoundsPolicy
@@ -74,6 +79,27 @@ class ServerGraph:
 
 
 def servers(tables: CopyProblem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+    """The servers that the topology tells apart; where it tells none, groups by the width of links."""
+    problem = tables.problem
+    return told_apart(problem.servers) or by_width(problem, policy)
+
+
+def ring_servers(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+    """The same for rings: one server, or GPUs that are a server each, is passed in whatever order links lead."""
+    if any(problem.servers):
+        return told_apart(problem.servers) or [tuple(range(problem.ranks))]
+    return by_width(problem, policy)
+
+
+def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
+    """The ranks of each server in order of appearance; none where there is one, or each has one GPU."""
+    members: dict[str, list[Rank]] = {}
+    for rank, name in enumerate(names):
+        members.setdefault(name, []).append(rank)
+    return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
+
+
+def by_width(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
     """The coarsest groups of ranks that links of some width join; all ranks when there is one such group only."""
-    groups = [parts for parts in partitions(tables.problem, policy) if len(parts) < tables.problem.ranks]
-    return groups[-1] if groups else [tuple(range(tables.problem.ranks))]
+    groups = [parts for parts in partitions(problem, policy) if len(parts) < problem.ranks]
+    return groups[-1] if groups else [tuple(range(problem.ranks))]

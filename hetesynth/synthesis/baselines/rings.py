@@ -1,18 +1,20 @@
-"""Rings as NCCL builds them: one per channel, server by server, entering and leaving by the least loaded NICs.
+"""Rings as NCCL has them, one a channel: chunk part p travels ring p from its origin past all ranks.
 
-Chunk part p travels ring p from its origin past all ranks. ``orders`` replaces the search: a ring's ranks in
-order, one list per channel, as read from a dump of NCCL's own graph.
+The rings are those of ``ring_search``. ``orders`` replaces the search: a ring's ranks in order, one list per
+channel, as read from a dump of NCCL's own graph.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
+from hetesynth.synthesis.baselines.ring_search import Ring, RingSet, Wiring, ring_sets
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute, Routes
-from hetesynth.synthesis.server_groups import ServerGraph
+from hetesynth.synthesis.server_groups import ServerGraph, ring_servers
 
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: Policy) -> Routes:
@@ -20,14 +22,45 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: P
     collective = tables.problem.collective
     if any(len(pre) > 1 for pre in collective.pre):
         raise NoRoute("a chunk starts at several ranks")
-    graph = ServerGraph(tables, policy)
-    number = min(policy.baselines.max_channels, len(orders) or collective.chunks_per_rank)
-    rings = [_stated_ring(graph, orders[i]) if orders else _server_by_server(graph, i) for i in range(number)]
-    routes = []
-    for k, chunk in enumerate(collective.chunks):
-        around = rings[chunk.part % number]
-        routes.append(_around(tables, around, min(collective.pre[k]), collective.post[k]))
-    return routes
+    most = policy.baselines.max_channels
+    if orders:
+        graph = ServerGraph(tables, policy)
+        rings: Sequence[Ring] = [_stated_ring(graph, order) for order in orders[:most]]
+    else:
+        rings = _best(tables, min(most, collective.chunks_per_rank), policy)
+    return [
+        _around(tables, rings[chunk.part % len(rings)], min(pre), post)
+        for chunk, pre, post in zip(collective.chunks, collective.pre, collective.post, strict=True)
+    ]
+
+
+def wiring(tables: CopyProblem, policy: Policy) -> Wiring:
+    """What rings are searched on, in chunks per step."""
+    problem = tables.problem
+    return Wiring(
+        ends=tuple((arc.src, arc.dst) for arc in problem.arcs),
+        uses=tuple(map(tuple, tables.resources_of)),
+        rates=tuple(float(resource.capacity) for resource in tables.resources),
+        servers=tuple(ring_servers(problem, policy.bounds)),
+    )
+
+
+def _best(tables: CopyProblem, parts: int, policy: Policy) -> Sequence[Ring]:
+    """Of the sets of up to ``parts`` rings the one whose fullest resource has the least work, parts in turn."""
+    on = wiring(tables, policy)
+
+    def cost(rings: RingSet) -> float:
+        """Steps that the fullest resource works for a chunk of each part."""
+        number = len(rings.rings)
+        load = Counter[int]()
+        for k, ring in enumerate(rings.rings):
+            for a in ring:
+                for r in on.uses[a]:
+                    load[r] += len(range(k, parts, number))
+        return max(carried / on.rates[r] for r, carried in load.items())
+
+    candidates = [s for s in ring_sets(on, policy.baselines) if len(s.rings) <= parts]
+    return min(candidates, key=lambda s: (cost(s), -len(s.rings))).rings
 
 
 def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, targets: frozenset[Rank]) -> list[int]:
@@ -39,46 +72,11 @@ def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, targets: froz
     return turned[: last + 1]
 
 
-def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> list[int]:
+def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> Ring:
     """The ring that visits the ranks in ``order``."""
     if sorted(order) != list(range(graph.tables.problem.ranks)):
         raise NoRoute("a ring must visit every rank once")
-    return _taken(graph, [graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)])
-
-
-def _server_by_server(graph: ServerGraph, number: int) -> list[int]:
-    """Server by server; alone in one server, any cycle through all ranks."""
-    servers = graph.servers
-    if len(servers) == 1:
-        return _taken(graph, _cycle(graph, servers[0]))
-    arcs = graph.tables.problem.arcs
-    bridges: list[int] = []
-    entered: dict[int, Rank] = {}
-    for s, ranks in enumerate(servers):
-        goals = servers[(s + 1) % len(servers)]
-        if s + 1 == len(servers) and len(goals) > 1:  # not back to where the ring leaves its first server
-            goals = tuple(r for r in goals if r != arcs[bridges[0]].src)
-        avoid = frozenset({entered[s]} if s in entered and len(ranks) > 1 else ())
-        bridges.append(graph.bridge(ranks, goals, avoid))
-        entered[(s + 1) % len(servers)] = arcs[bridges[-1]].dst
-    ring: list[int] = []
-    for s, ranks in enumerate(servers):
-        ring += [*graph.path_through(ranks, entered[s], arcs[bridges[s]].src), bridges[s]]
-    return _taken(graph, ring)
-
-
-def _cycle(graph: ServerGraph, ranks: Sequence[Rank]) -> list[int]:
-    """A cycle through all ranks: a path to some rank with a link back."""
-    backs = [graph.arc(r, ranks[0]) for r in ranks[1:]]
-    for back in sorted((a for a in backs if a is not None), key=lambda a: (graph.load.after(a), a)):
-        try:
-            return [*graph.path_through(ranks, ranks[0], graph.tables.problem.arcs[back].src), back]
-        except NoRoute:
-            continue
-    raise NoRoute("no ring through all ranks was found")
-
-
-def _taken(graph: ServerGraph, ring: list[int]) -> list[int]:
+    ring = tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True))
     for arc in ring:
         graph.load.take(arc)
     return ring

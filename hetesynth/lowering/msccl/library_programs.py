@@ -1,0 +1,220 @@
+"""What communication libraries run, as programs: rings, one a channel, and sends straight to each receiver.
+
+In: a collective, and for rings the order of ranks on each channel. Out: a ``Program`` out of place, of plain
+instructions. As in NCCL a channel is one thread block of each rank, which takes from the rank before and sends to
+the next; chunk part p is on channel p mod channels. NCCL's kernels have no limit of steps, so these have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from hetesynth.lowering.layout import Layout
+from hetesynth.model.collective import Chunk, Collective
+from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.topology import Rank
+
+Order = Sequence[Rank]
+
+
+@dataclass
+class _Block:
+    """A thread block under construction."""
+
+    send_peer: Rank | None
+    recv_peer: Rank | None
+    channel: int
+    instructions: list[Instruction] = field(default_factory=list)
+
+    def add(self, op: Op, src: BufferSlice, dst: BufferSlice) -> None:
+        self.instructions.append(Instruction(op, src, dst, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A hop of a chunk from ``at`` to ``to``, where ``added`` is added to it."""
+
+    tick: int
+    wave: int
+    sender: Rank
+    receiver: Rank
+    at: BufferSlice
+    to: BufferSlice
+    added: BufferSlice | None
+
+
+@dataclass
+class _Gpu:
+    """What one rank executes, under construction."""
+
+    blocks: list[_Block] = field(default_factory=list)
+    copies: list[tuple[BufferSlice, BufferSlice]] = field(default_factory=list)
+    scratch: int = 0
+
+    def room(self) -> BufferSlice:
+        """One more chunk of scratch."""
+        self.scratch += 1
+        return BufferSlice("s", self.scratch - 1)
+
+
+def ring_program(name: str, collective: Collective, orders: Sequence[Order]) -> Program:
+    """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce."""
+    builder = _Builder(collective)
+    for channel, order in enumerate(orders):
+        for position, rank in enumerate(order):
+            before, after = order[position - 1], order[(position + 1) % len(order)]
+            builder.gpus[rank].blocks.append(_Block(after, before, channel))
+    carried: list[list[Chunk]] = [[] for _ in orders]
+    for chunk in collective.chunks:
+        carried[chunk.part % len(orders)].append(chunk)
+    for channel, (order, chunks) in enumerate(zip(orders, carried, strict=True)):
+        builder.around(channel, order, chunks, [chunk.part // len(orders) for chunk in chunks])
+    return builder.program(name)
+
+
+def direct_program(name: str, collective: Collective, channels: int) -> Program:
+    """Each chunk straight to its receiver: alltoall, gather, scatter.
+
+    In thread block d of a channel a rank sends to the d-th rank after it and takes from the d-th before it.
+    """
+    builder, ranks = _Builder(collective), collective.ranks
+    blocks: dict[tuple[Rank, int, int], _Block] = {}
+    for channel in range(channels):
+        for rank in range(ranks):
+            for distance in range(1, ranks):
+                block = _Block((rank + distance) % ranks, (rank - distance) % ranks, channel)
+                blocks[rank, distance, channel] = block
+                builder.gpus[rank].blocks.append(block)
+    for chunk in collective.chunks:
+        (source,), (target,) = collective.pre[chunk.index], collective.post[chunk.index]
+        at, goal = builder.start(source, chunk), builder.end(target, chunk)
+        if source == target:
+            builder.gpus[source].copies.append((at, goal))
+            continue
+        distance, channel = (target - source) % ranks, chunk.part % channels
+        blocks[source, distance, channel].add("s", at, goal)
+        blocks[target, distance, channel].add("r", at, goal)
+    return builder.program(name)
+
+
+@dataclass
+class _Builder:
+    """The instructions of all ranks, and where chunks stand."""
+
+    collective: Collective
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.collective, in_place=False)
+        self.gpus = [_Gpu() for _ in range(self.collective.ranks)]
+
+    def start(self, rank: Rank, chunk: Chunk) -> BufferSlice:
+        """Where ``rank`` has its own part of ``chunk``."""
+        return _demanded(self.layout.source(rank, chunk.index))
+
+    def end(self, rank: Rank, chunk: Chunk) -> BufferSlice:
+        """Where ``rank`` gets ``chunk``."""
+        return _demanded(self.layout.target(rank, chunk.index))
+
+    def around(self, channel: int, order: Order, chunks: Sequence[Chunk], waves: Sequence[int]) -> None:
+        """All ``chunks`` on one channel; those of a wave, each of another rank, make their hops together.
+
+        In a tick every rank sends first, wave by wave, and takes then, so that nobody waits around the ring. The
+        waves of a chain follow each other, one hop apart.
+        """
+        place = {rank: position for position, rank in enumerate(order)}
+        collective, moves = self.collective, list[_Move]()
+        for chunk, wave in zip(chunks, waves, strict=True):
+            tick = wave if collective.root is not None else 0
+            if collective.reduces:
+                moves += self._reduced(order, place, chunk, tick, wave)
+            if collective.name not in _ENDS_REDUCED:
+                later = len(order) - 1 if collective.reduces else 0
+                moves += self._copied(order, place, chunk, tick + later, wave)
+        moves.sort(key=lambda move: (move.tick, move.wave))
+        for _, together in groupby(moves, key=lambda move: (move.tick, move.wave)):
+            hops = list(together)
+            for hop in hops:
+                self.gpus[hop.sender].blocks[channel].add("s", hop.at, hop.to)
+            for hop in hops:
+                block = self.gpus[hop.receiver].blocks[channel]
+                block.add("r", hop.at, hop.to)
+                if hop.added is not None:
+                    block.add("re", hop.added, hop.to)
+
+    def _reduced(
+        self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
+    ) -> Iterator[_Move]:  # fmt: skip
+        """The sum of ``chunk`` on its way to where it is wanted, or to the rank with the number of its block."""
+        collective, ranks = self.collective, len(order)
+        goal = collective.root if collective.root is not None else chunk.block[0]
+        first = place[goal] + 1
+        at = self.start(order[first % ranks], chunk)
+        for hop in range(ranks - 1):
+            sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
+            ends = receiver == goal or collective.name == "allreduce"
+            to = self.end(receiver, chunk) if ends else self.gpus[receiver].room()
+            yield _Move(tick + hop, wave, sender, receiver, at, to, self.start(receiver, chunk))
+            at = to
+
+    def _copied(
+        self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
+    ) -> Iterator[_Move]:  # fmt: skip
+        """``chunk`` from its origin past all other ranks."""
+        collective, ranks = self.collective, len(order)
+        origin = chunk.block[0] if collective.root is None else collective.root
+        if collective.name == "allreduce":
+            at = self.end(origin, chunk)
+        else:
+            at = self.start(origin, chunk)
+            if origin in collective.post[chunk.index]:
+                self.gpus[origin].copies.append((at, self.end(origin, chunk)))
+        for hop in range(ranks - 1):
+            sender, receiver = (order[(place[origin] + hop + i) % ranks] for i in (0, 1))
+            to = self.end(receiver, chunk)
+            yield _Move(tick + hop, wave, sender, receiver, at, to, None)
+            at = to
+
+    def program(self, name: str) -> Program:
+        """What was added."""
+        gpus = []
+        for rank, gpu in enumerate(self.gpus):
+            blocks = [_without_idle_ends(block) for block in gpu.blocks if block.instructions]
+            if gpu.copies:
+                copies = _Block(None, None, 0)
+                for at, to in gpu.copies:
+                    copies.add("cpy", at, to)
+                blocks.append(copies)
+            numbered = tuple(
+                ThreadBlock(i, b.send_peer, b.recv_peer, b.channel, tuple(b.instructions))
+                for i, b in enumerate(blocks)
+            )
+            gpus.append(GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, numbered))
+        channels = max((b.channel + 1 for gpu in gpus for b in gpu.thread_blocks), default=1)
+        collective = self.collective
+        return Program(
+            name=name, collective=collective.name, ranks=collective.ranks, protocol="Simple", channels=channels,
+            chunks_per_loop=self.layout.chunks_per_loop, in_place=False, out_of_place=True, min_bytes=0,
+            max_bytes=0, root=collective.root, gpus=tuple(gpus),
+        )  # fmt: skip
+
+
+_ENDS_REDUCED = frozenset({"reducescatter", "reduce"})
+
+
+def _demanded(place: BufferSlice | None) -> BufferSlice:
+    if place is None:
+        raise ValueError("the collective has no such chunk there")
+    return place
+
+
+def _without_idle_ends(block: _Block) -> _Block:
+    """The block without a peer that it exchanges nothing with, as at the ends of a chain."""
+    ops = {x.op for x in block.instructions}
+    return _Block(
+        block.send_peer if "s" in ops else None,
+        block.recv_peer if "r" in ops else None,
+        block.channel,
+        block.instructions,
+    )
