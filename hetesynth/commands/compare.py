@@ -1,7 +1,8 @@
 """What strategies take at several sizes: the table users ask for.
 
 In: a request, sizes, names of strategies (``auto``: the tuning run of ``autotune``). Out: a ``Comparison``, every
-figure simulated beside the bound; a strategy that refuses says why.
+figure simulated beside the bound; a strategy that refuses says why. ``ring`` without stated rings and chunks is
+the baseline: the program of NCCL's rings with the best number of channels (``ring_baseline``).
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hetesynth.autotune.pool import Pool, pool
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import TimeOptimality
+from hetesynth.compile.ring_baseline import ring_baseline
+from hetesynth.compile.time_optimality import TimeOptimality, rechecked_bounds
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import ClockDecisions
@@ -96,6 +100,9 @@ def compare(
             table[name] = _refused(name, sizes, INTERRUPTED)
             continue
         rings = request.rings if name == "ring" else ()
+        if name == "ring" and not rings and request.fixed_chunks is None:
+            table[name] = _ring_entries(topology, request, sizes)
+            continue
         budget = Budget(seconds, request.budget.seed, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
@@ -127,6 +134,22 @@ def _pool_or_refusal(
         if error.code not in ("HS610", "HS611"):
             raise
         return error.message
+
+
+def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:
+    """The fair baseline: programs as NCCL has them, with the best number of channels."""
+    root = ProblemFactory(topology, request).root
+    bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
+    options = CostOptions(policy=request.policy)
+    entries = []
+    for size in sizes:
+        baseline = ring_baseline(topology, request.collective, root, size, options)
+        if isinstance(baseline, str):
+            entries.append(Entry("ring", size, None, refusal=baseline))
+            continue
+        optimality = TimeOptimality(size, request.collective, topology.ranks, baseline.seconds, bounds.at(size))
+        entries.append(Entry("ring", size, optimality, baseline.label, baseline.chunks))
+    return entries
 
 
 def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:

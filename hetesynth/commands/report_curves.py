@@ -1,7 +1,8 @@
 """Time against size: a result beside the baselines and the bound.
 
 In: a cluster, predictors of what is to be compared, sizes. Out: curves, and in words which are missing. Baselines
-are strategies of the registry, synthesized here for the same problem; those of equal times share a curve.
+are the program of NCCL's rings (``ring_baseline``) and strategies of the registry, whose schedules are synthesized
+here for the same problem; those of equal times share a curve.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from functools import partial
 
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
+from hetesynth.compile.ring_baseline import NAMES, ring_baseline
 from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import TimeBound, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.report.contents import Curve
 
-BASELINES = ("ring", "double-tree", "sph", "all-pairs", "doubling", "hierarchical")
+BASELINES = ("double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 
 
 def own_curves(
@@ -56,12 +59,20 @@ def baseline_curves(
     missing: list[str] = []
     problem = replace(problem, max_peers=None)
     goal = problem.collective
+    rings = _ring_curve(topology, goal, sizes, options)
+    if isinstance(rings, str):
+        missing.append(f"Baseline ring does not apply: {rings}.")
+        rings = []
     for chunks in (max(policy.baseline_chunks, goal.chunks_per_rank), goal.chunks_per_rank, 1):
         problem = replace(problem, collective=collective(goal.name, goal.ranks, chunks, goal.root))
         if _least_moves(problem) <= policy.max_baseline_deliveries:
             break
     else:
-        return [], (f"Baselines are left out: there are more than {policy.max_baseline_deliveries:,} deliveries.",)
+        more = f"there are more than {policy.max_baseline_deliveries:,} deliveries"
+        return rings, (
+            *missing,
+            f"Other baselines are left out: {more}." if rings else f"Baselines are left out: {more}.",
+        )
     if problem.collective.chunks_per_rank != goal.chunks_per_rank:
         missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
@@ -75,7 +86,27 @@ def baseline_curves(
             predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
             by_times.setdefault(tuple(predictor.predict(s).seconds for s in sizes), []).append(name)
     curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in by_times.items()]
-    return curves, tuple(missing)
+    return rings + curves, tuple(missing)
+
+
+def _ring_curve(
+    topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
+) -> list[Curve] | str:  # fmt: skip
+    """What NCCL runs, as a program, or why there is none; between simulated sizes it grows evenly."""
+    import numpy as np
+
+    policy, few = options.policy.compile, sizes
+    if goal.ranks > policy.few_sizes_from_ranks and len(sizes) > policy.few_sizes:
+        places = np.linspace(0, len(sizes) - 1, policy.few_sizes).round().astype(int)
+        few = tuple(sizes[i] for i in places)
+    seconds = []
+    for size in few:
+        baseline = ring_baseline(topology, goal.name, goal.root, size, options)
+        if isinstance(baseline, str):
+            return baseline
+        seconds.append(baseline.seconds)
+    between = np.interp(sizes, few, seconds)
+    return [Curve(f"{NAMES[goal.name]}, program", "baseline", tuple(between.tolist()))]
 
 
 def _least_moves(problem: Problem) -> int:

@@ -13,19 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from hetesynth.chunking import chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.library_programs import direct_program, ring_program
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs
+from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.policy import Policy
 from hetesynth.synthesis.baselines.ring_search import Wiring, orders, ring_sets
 from hetesynth.synthesis.routes import NoRoute
-from hetesynth.synthesis.server_groups import told_apart
+from hetesynth.synthesis.server_groups import ring_servers
 
 NAMES: dict[CollectiveName, str] = {
     "allgather": "NCCL's rings",
@@ -76,7 +78,7 @@ def ring_baseline(
     policy = options.policy.baselines
     prices = costs(topology, options.calibration, options.alpha)
     try:
-        forms = list(_forms(topology, prices, name, policy))
+        forms = list(_forms(topology, prices, name, options.policy))
     except NoRoute as missing:
         return str(missing)
     best: Baseline | None = None
@@ -96,7 +98,7 @@ def ring_baseline(
     return best if best is not None else "there is no program"
 
 
-def ring_wiring(topology: Topology, prices: Costs) -> Wiring:
+def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
     """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
     best: dict[tuple[Rank, Rank], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
@@ -107,19 +109,25 @@ def ring_wiring(topology: Topology, prices: Costs) -> Wiring:
         ends=tuple(prices.link_ends[i] for i in used),
         uses=tuple(prices.link_resources[i] for i in used),
         rates=prices.resource_rate,
-        servers=tuple(told_apart(topology.servers) or [tuple(range(topology.ranks))]),
+        servers=tuple(ring_servers(_problem(topology), policy.bounds)),
     )
 
 
+def _problem(topology: Topology) -> Problem:
+    """Links with capacities and servers; the collective does not matter."""
+    return chunk(topology).problem(collective("broadcast", topology.ranks, 1, 0))
+
+
 def _forms(
-    topology: Topology, prices: Costs, name: CollectiveName, policy: BaselinesPolicy
+    topology: Topology, prices: Costs, name: CollectiveName, whole: Policy
 ) -> Iterator[_Form]:  # fmt: skip
     """What to try, the most usual first."""
+    policy = whole.baselines
     if name in PERSONALIZED:
         for channels in policy.baseline_repeats:
             yield _Form(0, (), channels, channels)
         return
-    wiring = ring_wiring(topology, prices)
+    wiring = ring_wiring(topology, prices, whole)
     cheapest = min(ring_sets(wiring, policy), key=lambda s: (s.cost, len(s.rings)))
     rings = orders(wiring, cheapest.rings)
     for repeat in policy.baseline_repeats:

@@ -73,6 +73,12 @@ class CompilePolicy(Record):
     max_compared_ranks: int = threshold(
         64, "ranks", "Up to here steps of several lengths are compared by what they lose. Not measured."
     )
+    few_sizes_from_ranks: int = threshold(
+        32,
+        "ranks",
+        "Past it a report simulates the rings of NCCL at few sizes only: each takes seconds. Not measured.",
+    )
+    few_sizes: int = threshold(3, "sizes", "So many, from the smallest to the largest. Not measured.")
     max_baseline_deliveries: int = threshold(
         10_000, "deliveries", "Of a problem for which a report computes baselines. Not measured."
     )

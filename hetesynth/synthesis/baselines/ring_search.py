@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -53,8 +53,20 @@ class RingSet:
 
 @lru_cache(maxsize=8)
 def ring_sets(wiring: Wiring, policy: BaselinesPolicy) -> tuple[RingSet, ...]:
-    """Sets of growing numbers of rings, until several more rings cost no less. NoRoute: there is no ring."""
-    search = _RingSearch(wiring, policy)
+    """Sets of growing numbers of rings, until several more rings cost no less. NoRoute: there is no ring.
+
+    Where servers cannot be passed one after the other, the ranks of all are taken for one server's.
+    """
+    try:
+        return _sets(_RingSearch(wiring, policy), policy)
+    except NoRoute:
+        if len(wiring.servers) == 1:
+            raise
+    together = tuple(rank for ranks in wiring.servers for rank in ranks)
+    return _sets(_RingSearch(replace(wiring, servers=(together,)), policy), policy)
+
+
+def _sets(search: _RingSearch, policy: BaselinesPolicy) -> tuple[RingSet, ...]:
     sets: list[RingSet] = []
     least, best = float("inf"), 0
     while len(sets) < policy.max_rings and len(sets) - best <= policy.ring_patience:
@@ -159,7 +171,14 @@ class _RingSearch:
             if np.isfinite(closed[first, last]):
                 cycle = paths.path(int(first), int(last))
         else:
-            cycle = patched_cycle(inside, self.policy.patching_tries, self.policy.patched_cycles)
+            patched = patched_cycle(inside, self.policy.patching_tries, self.policy.patched_cycles)
+            local = {int(rank): i for i, rank in enumerate(ranks)}
+            back = [[local[self.wiring.ends[a][1]] for a in reversed(ring)] for ring in self.rings]
+            cycles = back if patched is None else [patched, *back]  # and whatever the rings so far are backwards
+            prices = [float(inside[c, np.roll(c, -1)].sum()) for c in cycles]
+            cheapest = min(range(len(cycles)), key=prices.__getitem__, default=-1)
+            if cheapest >= 0 and np.isfinite(prices[cheapest]):
+                cycle = cycles[cheapest]
         if cycle is None:
             raise NoRoute("no ring through all ranks was found")
         return [int(ranks[i]) for i in cycle]

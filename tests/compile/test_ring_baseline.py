@@ -1,0 +1,204 @@
+"""The baseline that users compare with: known times of rings, NICs with one ring each, programs that verify."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.clusters import cluster
+from support.random_sources import random_source
+
+from hetesynth.collectives.library import collective
+from hetesynth.compile.predictors import CostOptions, ProgramPredictor
+from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.lowering.msccl.library_programs import direct_program, ring_program
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.cost import costs
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.baselines.ring_search import RingSet, orders, ring_sets
+from hetesynth.verify.msccl.judge import program_violations
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FAST_AND_SLOW = """
+import h100
+import a100
+cluster fast_and_slow {
+  instance h[0-1] = h100x8
+  instance a[0-1] = a100x8
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+EIGHT_NICS = """
+node h20x8n8 {
+  gpus 8
+  switch nvswitch { ports gpu[0-7]; bandwidth 450 GB/s; latency 0.7 us; kind nvlink }
+  nic nic[0-7] { bandwidth 400 Gbps }
+  attach gpu[0-7] -> nic[0-7]
+}
+cluster eight_nics {
+  instance a[0-1] = h20x8n8
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+TWO_MODULES = """
+node modules {
+  gpus 4
+  mesh gpu[0-1] { bandwidth 50 GB/s; latency 0.7 us; kind nvlink }
+  mesh gpu[2-3] { bandwidth 50 GB/s; latency 0.7 us; kind nvlink }
+  nic nic[0-1] { bandwidth 100 Gbps }
+  bus pcie0 { members gpu[0-1] <-> nic0; bandwidth 32 GB/s; kind pcie }
+  bus pcie1 { members gpu[2-3] <-> nic1; bandwidth 32 GB/s; kind pcie }
+  bus upi { members pcie0 <-> pcie1; bandwidth 48 GB/s; latency 1.5 us; kind upi }
+}
+cluster two_modules {
+  instance a[0-2] = modules
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+
+
+@cache
+def topology(name: str) -> Topology:
+    texts = {"fast_and_slow": FAST_AND_SLOW, "eight_nics": EIGHT_NICS, "two_modules": TWO_MODULES}
+    return parse_topology(texts[name]) if name in texts else load_topology(EXAMPLES / name / "topo.dsl")
+
+
+def best_set(on: Topology) -> RingSet:
+    wiring = ring_wiring(on, costs(on), DEFAULT)
+    return min(ring_sets(wiring, DEFAULT.baselines), key=lambda s: (s.cost, len(s.rings)))
+
+
+def seconds(name: str, coll: CollectiveName, size: int) -> float:
+    found = ring_baseline(topology(name), coll, 0 if coll in ROOTED else None, size, CostOptions())
+    assert isinstance(found, Baseline), found
+    return found.seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "rings", "rate"),
+    [
+        ("fast_and_slow", 8, 8 * 25),  # eight NICs a server, the slower ones of 25 GB/s
+        ("eight_nics", 8, 8 * 50),
+        ("h20_4p8", 4, 4 * 50),
+        ("dgx1", 6, 6 * 25),  # three rings over all six NVLinks of a GPU, in both directions
+        ("mi250_x1", 6, 6 * 50),
+        ("dgx2_x2", 8, 8 * 12.5),
+        ("ring8", 2, 2 * 25),
+        ("torus_8x8", None, 2 * 50 * 1.073741824),  # both directions of a cycle at least
+    ],
+)  # fmt: skip
+def test_rings_reach_what_rings_can(name: str, rings: int | None, rate: float) -> None:
+    """``rate``: GB/s that all rings carry together past every rank."""
+    best = best_set(topology(name))
+    assert rings in (None, len(best.rings))
+    assert 1e-9 / best.cost >= rate * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["fast_and_slow", "eight_nics", "h20_4p8", "dgx1", "mi250_x1", "v100_4x2p8x2"])
+def test_every_ring_passes_all_ranks_once(name: str) -> None:
+    on = topology(name)
+    wiring = ring_wiring(on, costs(on), DEFAULT)
+    for found in ring_sets(wiring, DEFAULT.baselines):
+        for ring, order in zip(found.rings, orders(wiring, found.rings), strict=True):
+            assert sorted(order) == list(range(on.ranks))
+            assert [wiring.ends[a][1] for a in ring] == [*order[1:], order[0]]
+            servers = [on.servers[rank] for rank in order]
+            changes = sum(a != b for a, b in zip(servers, [*servers[1:], servers[0]], strict=True))
+            assert changes == (len(set(servers)) if len(set(servers)) > 1 else 0)
+
+
+@pytest.mark.parametrize("name", ["fast_and_slow", "eight_nics", "h20_4p8", "h20_4x2p8x2"])
+def test_a_nic_carries_one_ring(name: str) -> None:
+    on = topology(name)
+    wiring = ring_wiring(on, costs(on), DEFAULT)
+    names = costs(on).resource_names
+    best = best_set(on)
+    load = Counter(r for ring in best.rings for a in ring for r in wiring.uses[a] if ".nic" in names[r])
+    assert load and set(load.values()) == {1}
+
+
+def test_on_two_modules_a_ring_enters_by_one_nic_and_leaves_by_the_other() -> None:
+    on = topology("two_modules")
+    wiring = ring_wiring(on, costs(on), DEFAULT)
+    for order in orders(wiring, best_set(on).rings):
+        for at, rank in enumerate(order):
+            if on.servers[order[at - 1]] != on.servers[rank]:
+                last = order[(at + 3) % len(order)]
+                assert on.servers[last] == on.servers[rank]
+                assert (rank % 4 < 2) != (last % 4 < 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "coll", "size", "ideal"),
+    [
+        ("fast_and_slow", "allgather", 256_000_000, 256e6 * 31 / 32 / 200e9),
+        ("dgx1", "allgather", 192_000_000, 192e6 * 7 / 8 / 150e9),
+        ("h20_4p8", "allreduce", 192_000_000, 2 * 192e6 * 11 / 12 / 200e9),
+        ("mi250_x1", "reducescatter", 192_000_000, 192e6 * 15 / 16 / 300e9),
+        ("h20_4p8", "broadcast", 192_000_000, 192e6 / 200e9),
+    ],
+)  # fmt: skip
+def test_programs_take_little_more_than_the_links(
+    name: str, coll: CollectiveName, size: int, ideal: float
+) -> None:  # fmt: skip
+    assert ideal <= seconds(name, coll, size) <= (1.25 if coll == "broadcast" else 1.08) * ideal
+
+
+@pytest.mark.parametrize("coll", COLLECTIVE_NAMES)
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 6])
+def test_baselines_of_random_clusters_verify(coll: CollectiveName, seed: int) -> None:
+    on = parse_topology(random_source(seed, 4, 14))
+    found = ring_baseline(on, coll, 1 if coll in ROOTED else None, 1_000_000, CostOptions())
+    if isinstance(found, str):
+        joined = {(link.src, link.dst) for link in on.links}
+        assert len(joined) < on.ranks * (on.ranks - 1)
+        return
+    assert program_violations(found.program, links={(link.src, link.dst) for link in on.links}) == []
+    assert found.name == NAMES[coll] and found.name in found.label
+    told = ProgramPredictor(on, found.program).predict(1_000_000).seconds
+    assert told == pytest.approx(found.seconds)
+
+
+@pytest.mark.parametrize("coll", ["allgather", "reducescatter", "allreduce", "broadcast", "reduce"])
+@pytest.mark.parametrize("chunks", [2, 4, 6])
+def test_ring_programs_verify_with_any_chunks(coll: CollectiveName, chunks: int) -> None:
+    goal = collective(coll, 5, chunks, 3 if coll in ROOTED else None)
+    program = ring_program("x", goal, [(0, 1, 2, 3, 4), (4, 2, 0, 3, 1)])
+    assert program_violations(program) == []
+    gpu = program.gpus[4]
+    block = replace(gpu.thread_blocks[0], instructions=gpu.thread_blocks[0].instructions[:-1])
+    shorter = replace(gpu, thread_blocks=(block, *gpu.thread_blocks[1:]))
+    assert program_violations(replace(program, gpus=(*program.gpus[:4], shorter))) != []
+
+
+@pytest.mark.parametrize("coll", ["alltoall", "gather", "scatter"])
+def test_direct_programs_verify(coll: CollectiveName) -> None:
+    goal = collective(coll, 5, 4, 3 if coll in ROOTED else None)
+    assert program_violations(direct_program("x", goal, 2)) == []
+
+
+def test_where_no_ring_is_the_reason_is_told() -> None:
+    line = cluster(3, [(0, 1, 10, 1), (1, 0, 10, 1), (1, 2, 10, 1), (2, 1, 10, 1)])
+    assert "ring" in str(ring_baseline(line, "allgather", None, 1000, CostOptions()))
+    assert "no link" in str(ring_baseline(line, "alltoall", None, 1000, CostOptions()))
+
+
+def test_servers_without_names_are_told_by_the_width_of_links() -> None:
+    fast = [(a, b, 100, 1) for s in (0, 3) for a in range(s, s + 3) for b in range(s, s + 3) if a != b]
+    slow = [(a, b, 10, 2) for a in range(3) for b in range(3, 6)]
+    on = cluster(6, [*fast, *slow, *((b, a, rate, us) for a, b, rate, us in slow)])
+    assert set(ring_wiring(on, costs(on), DEFAULT).servers) == {(0, 1, 2), (3, 4, 5)}
+
+
+def test_more_channels_are_tried_and_the_quickest_is_taken() -> None:
+    one = replace(DEFAULT, baselines=replace(DEFAULT.baselines, baseline_repeats=(1,)))
+    on = topology("h20_4p8")
+    few = ring_baseline(on, "allreduce", None, 192_000_000, CostOptions(policy=one))
+    more = ring_baseline(on, "allreduce", None, 192_000_000, CostOptions())
+    assert isinstance(few, Baseline) and isinstance(more, Baseline)
+    assert few.channels == few.rings < more.channels and more.seconds < few.seconds
