@@ -101,15 +101,15 @@ class Pool:
 
 def pool(
     topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
-    programs: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
+    programs: bool = False, hurried: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> Pool:  # fmt: skip
     """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
     ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
     ``decisions``: is told what each tuning run tried, and what it left out and why.
-    Ctrl-C ends the tuning runs; after it only the best of each goes on and, without ``programs``, only the sizes
-    that can be predicted at once are, the others being infinite. Raises HetesynthError when no tuning run found
-    anything; a size too small to be cut is left to the others.
+    Ctrl-C ends the tuning runs; after it only the best of each goes on. ``hurried``, or without ``programs``, only the
+    sizes that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
+    tuning run found anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
     budget = budget or request.budget
@@ -120,7 +120,7 @@ def pool(
     if runs.bounds is None:
         raise runs.failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
     interrupted = runs.interrupted
-    until = now() + policy.seconds_after_interrupt if interrupted and not programs else math.inf
+    until = now() + policy.seconds_after_interrupt if interrupted and (hurried or not programs) else math.inf
     members = [_member(r, sizes, until, policy) for r in runs.shortlist.values()]
     if target is not None and not interrupted:
         members = _MemberTiming(topology, request, target, sizes).timed(members, deadline)

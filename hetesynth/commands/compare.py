@@ -129,7 +129,7 @@ def _pool_or_refusal(
 ) -> Pool | str:  # fmt: skip
     """What a strategy found, or why it refuses."""
     try:
-        return pool(topology, request, sizes, progress, budget=budget)
+        return pool(topology, request, sizes, progress, programs=True, hurried=True, budget=budget)
     except HetesynthError as error:
         if error.code not in ("HS610", "HS611"):
             raise
@@ -163,7 +163,8 @@ def _entry(name: str, members: Pool, j: int) -> Entry:
         why = INTERRUPTED if members.interrupted else f"{size} bytes are too few to be cut"
         return Entry(name, size, None, refusal=why)
     best = members.candidates[i]
-    return Entry(name, size, members.time_optimality(i, j), best.label, best.chunks)
+    optimality = replace(members.time_optimality(i, j), seconds=members.seconds[i][j])
+    return Entry(name, size, optimality, best.label, best.chunks)
 
 
 def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:
