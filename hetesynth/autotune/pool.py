@@ -107,9 +107,9 @@ def pool(
 
     ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
     ``decisions``: is told what each tuning run tried, and what it left out and why.
-    Ctrl-C ends the tuning runs; after it only the best of each goes on. ``hurried``, or without ``programs``, only
-    the sizes that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
-    tuning run found anything; a size too small to be cut is left to the others.
+    Ctrl-C ends the tuning runs; after it only the best of each goes on. ``hurried``, or without ``programs``,
+    only the sizes that can be predicted at once are then predicted, the others being infinite. Raises
+    HetesynthError when no tuning run found anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
     budget = budget or request.budget
