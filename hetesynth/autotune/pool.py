@@ -101,7 +101,8 @@ class Pool:
 
 def pool(
     topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
-    programs: bool = False, hurried: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
+    programs: bool = False, hurried: bool = False, budget: Budget | None = None,
+    decisions: Decisions | None = None,
 ) -> Pool:  # fmt: skip
     """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
