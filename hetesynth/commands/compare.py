@@ -140,7 +140,7 @@ def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) ->
     """The fair baseline: programs as NCCL has them, with the best number of channels."""
     root = ProblemFactory(topology, request).root
     bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
-    options = CostOptions(policy=request.policy)
+    options = CostOptions.of(request)
     entries = []
     for size in sizes:
         baseline = ring_baseline(topology, request.collective, root, size, options)
