@@ -70,22 +70,29 @@ class LoweringPolicy(Record):
         "A program of more operations loses superfluous dependences by max_visited_large. Not measured.",
     )
     steady_turns: tuple[float, ...] = threshold(
-        (1.0, 0.3),
+        (1.0, 1.5, 0.3),
         "share of a period",
-        "Programs in steady state: a piece is taken to cross a resource in this share of the time that the resource "
-        "needs for all chunks, when the order of messages is settled. 1, all cross it together, is right for DGX-2 "
-        "(95 against 73 % of the packing's time), 0.3 for MI250 (92 against 90 %).",
+        "Programs in steady state: the time in which a piece is taken to cross a resource, when messages are put "
+        "in order, of what the resource needs for a piece of every chunk. Tried in this order. 1 (all cross it "
+        "together) is right for DGX-2 (95 % of the packing's time; 0.3: 73 %), 0.3 for MI250 (95 against 94 %), "
+        "1.5 for AllReduce on h20_4p8 (90 against 71 %).",
     )
     steady_ticks: int = threshold(
         2000,
         "ticks",
-        "Of a period in the order of messages of programs in steady state; finer than the phases of trees are known.",
+        "Of a period in the order of messages of programs in steady state; finer than phases are known.",
     )
     steady_even_from: float = threshold(
         0.6,
         "share of a period",
-        "Programs in steady state: connections that meet in a resource carry equally much where it is in use for so "
-        "much of the time. 0.9 and 0.05 lose up to 1 % on some of 7 clusters.",
+        "Programs in steady state: connections that meet in a resource carry equally much where it is in use "
+        "for so much of the time. 0.9 and 0.05 lose up to 1 % on some of 7 clusters.",
+    )
+    steady_scarce_from: float = threshold(
+        0.9,
+        "share of a period",
+        "Programs in steady state: unequal connections over resources in use for so much of the time count "
+        "when arrangements are ranked. Not measured.",
     )
     steady_unevenness: float = threshold(
         1.03,
@@ -95,13 +102,21 @@ class LoweringPolicy(Record):
     steady_filled_steps: tuple[float, ...] = threshold(
         (0.95, 0.8),
         "share of the steps of a thread block",
-        "Filled with messages in programs in steady state, tried in this order; the rest is for nops. Not measured.",
+        "Filled with messages in programs in steady state, tried in this order; the rest is for nops. Not "
+        "measured.",
     )
     steady_least_piece: int = threshold(
         1 << 19,
         "bytes",
-        "Programs in steady state cut chunks into pieces of no less: alpha of a NIC is about as long as its quarter "
-        "of a MiB takes. 2 MiB lose 5 % more than 0.5 MiB on H20 and DGX-2 (1 GB, 24 and 32 GPUs).",
+        "Programs in steady state cut chunks into pieces of no less. 2 MiB take 5 % more time than 0.5 MiB on "
+        "MI250, H20 and DGX-2 (1 GB, 16 to 32 GPUs).",
+    )
+    steady_piece_shares: tuple[float, ...] = threshold(
+        (1.0, 0.9, 0.75, 0.5),
+        "share of the most pieces",
+        "Programs in steady state are tried with so many pieces: the more, the sooner the pipe is full; the "
+        "fewer, the more thread blocks are left for even connections (h20_4x2p8x2 allgather of 2 chunks: 22 pieces "
+        "reach 75 % of the packing's time, 20 pieces 95 %).",
     )
     peers_per_block: tuple[tuple[int, int], ...] = threshold(
         ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),

@@ -1,18 +1,19 @@
 """How many channels each pair of ranks gets: connections that meet in a scarce resource carry equally much.
 
-In: the traffic of a piece, thread blocks and steps that a rank may use. Out: channels by pair. A resource is shared
-max-min fairly by the connections that use it, whatever they have to carry. One that carries more than the others is
-late, and what it feeds waits for it; so pairs with more messages get more channels.
+In: the traffic of a piece, thread blocks and steps that a rank may use. Out: channels by pair. A resource is
+shared max-min fairly by the connections that use it, whatever they have to carry. One that carries more than the
+others is late, and what it feeds waits for it; so pairs with more messages get more channels.
 
-``even``: every pair starts with as few channels as its steps allow. Then, while thread blocks are left, another one
-goes to the pair that exceeds the mean of a scarce resource most (a divisor method, as for seats of a parliament).
+``even``: every pair starts with as few channels as its steps allow. Then, while thread blocks are left, another
+one goes to the pair that exceeds the mean of a scarce resource most (a divisor method, as for seats of a
+parliament).
 ``proportional``: channels in proportion to messages, as many as fit.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +23,8 @@ from hetesynth.policy.lowering import LoweringPolicy
 
 Division = Literal["even", "proportional"]
 DIVISIONS: tuple[Division, ...] = get_args(Division)
+ALONE = 2.0
+"""The excess of a pair with one channel that has a resource for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,14 @@ def _proportional(traffic: Traffic, fewest: Mapping[Pair, int], room: Room) -> d
 def _even(traffic: Traffic, fewest: Mapping[Pair, int], room: Room, policy: LoweringPolicy) -> dict[Pair, int]:
     channels, full = dict(fewest), set[Pair]()
     blocks = blocks_by_rank(channels)
-    of_resource = [traffic.crossing[r] for r in traffic.scarce(policy.steady_even_from)]
+    scarce = traffic.scarce(policy.steady_even_from)
+    sharers: dict[Pair, list[int]] = defaultdict(list)
+    for r in scarce:
+        for pair in traffic.crossing[r]:
+            sharers[pair].append(r)
+    worst = {r: _worst(traffic, r, channels, full) for r in scarce}
     while True:
-        excess, pair = max(_excesses(traffic, channels, of_resource, full), default=(0.0, (-1, -1)))
+        excess, pair = max(worst.values(), default=(0.0, (-1, -1)))
         if excess <= policy.steady_unevenness:
             return channels
         if channels[pair] < room.channels and all(blocks[rank] < room.blocks for rank in pair):
@@ -87,16 +95,27 @@ def _even(traffic: Traffic, fewest: Mapping[Pair, int], room: Room, policy: Lowe
                 blocks[rank] += 1
         else:
             full.add(pair)
+        worst.update((r, _worst(traffic, r, channels, full)) for r in sharers[pair])
 
 
-def _excesses(
-    traffic: Traffic, channels: Mapping[Pair, int], of_resource: Iterable[tuple[Pair, ...]], full: set[Pair]
-) -> Iterable[tuple[float, Pair]]:
-    """(messages of a connection over their mean on a scarce resource, pair). A pair that has one for itself needs
-    two connections, so that one sends while the other waits for alpha."""
-    for pairs in of_resource:
+def _worst(traffic: Traffic, resource: int, channels: Mapping[Pair, int], full: set[Pair]) -> tuple[float, Pair]:
+    """The pair that most exceeds the mean of a connection over ``resource``, of those that may get another one.
+
+    A pair that has the resource for itself needs two, so that one sends while the other waits for alpha.
+    """
+    pairs = traffic.crossing[resource]
+    open_pairs = [pair for pair in pairs if pair not in full]
+    if len(pairs) == 1 and open_pairs:
+        return (ALONE if channels[pairs[0]] == 1 else 0.0), pairs[0]
+    mean = sum(traffic.messages[p] for p in pairs) / sum(channels[p] for p in pairs)
+    return max(((traffic.messages[p] / channels[p] / mean, p) for p in open_pairs), default=(0.0, (-1, -1)))
+
+
+def unevenness(traffic: Traffic, channels: Mapping[Pair, int], share: float) -> float:
+    """The most that a connection carries over the mean of its resource, for resources in use for ``share``."""
+    worst = 1.0
+    for r in traffic.scarce(share):
+        pairs = traffic.crossing[r]
         mean = sum(traffic.messages[p] for p in pairs) / sum(channels[p] for p in pairs)
-        for pair in pairs:
-            if pair not in full:
-                alone = len(pairs) == 1 and channels[pair] == 1
-                yield (2.0 if alone else traffic.messages[pair] / channels[pair] / mean), pair
+        worst = max(worst, *(traffic.messages[p] / channels[p] / mean for p in pairs))
+    return worst

@@ -1,20 +1,20 @@
 """Trees -> a program in steady state.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program`` within
-the limits of the target. ``arrangements`` lists the ways worth trying, the most promising first; the caller
+In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program``
+within the limits of the target. ``arrangements`` lists those that may fit, the most promising first; the caller
 simulates their programs and keeps the fastest.
 
-The ways differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after the
-other, in the order of their phases (``pieces``); what is still longer than a message loops. Each pair of ranks has
-the channels that ``connections`` gives it, and its messages are dealt out over them in order. Sends and receives have
-thread blocks of their own. The rest is the lowering of schedules: messages, placement, dependences; its argument
-against deadlock holds, as the ticks are one order of all instructions.
+They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
+the other, in the order of their phases (``pieces``); what is still longer than a message loops. Each pair of
+ranks has the channels that ``connections`` gives it, and its messages are dealt out over them in order. Sends and
+receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement, dependences;
+its argument against deadlock holds, as the ticks are one order of all instructions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import Layout
@@ -31,6 +31,7 @@ from hetesynth.lowering.steady_state.connections import (
     blocks_by_rank,
     channels_of_pairs,
     fewest_channels,
+    unevenness,
 )
 from hetesynth.lowering.steady_state.pieces import in_pieces
 from hetesynth.lowering.steady_state.traffic import Pair, Traffic
@@ -43,37 +44,52 @@ from hetesynth.policy.lowering import LoweringPolicy
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A way to lower trees. ``pieces``: of every chunk, in the program. ``piece_bytes``: of one, at the size that is
-    meant. ``turn``: see ``Traffic.phases``."""
+    """One program of those that carry out the same trees.
+
+    ``pieces``: of every chunk, in the program. ``piece_bytes``: of one, at the size that is meant. ``division``:
+    of channels among pairs. ``turn``: see ``Traffic.phases``. ``estimate``: its time over that of the fullest
+    resource.
+    """
 
     pieces: int
     piece_bytes: float
     division: Division
     turn: float
+    estimate: float
 
 
 def arrangements(
     problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
 ) -> list[Arrangement]:
-    """The ways worth trying for a buffer of ``size`` bytes, the most promising first; none that cannot fit."""
+    """The arrangements that may fit, for a buffer of ``size`` bytes, the most promising first."""
     collective, policy = problem.collective, options.policy
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     message = options.target.fifo(options.protocol, collective.name).slice_bytes
     traffic = _traffic(problem, schedule, costs, options.target)
-    numbers = dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options))
-    ways = (
-        Arrangement(pieces, min(whole / pieces, message), division, turn)
-        for turn in policy.steady_turns
-        for pieces in numbers
-        for division in DIVISIONS
-    )
-    return [way for way in ways if way.pieces > 1 or way.turn == policy.steady_turns[0]]
+    room = Room(_blocks(options.target), _step_limits(options.target, policy)[0], options.target.channels)
+    listed: list[Arrangement] = []
+    for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
+        piece_bytes = min(whole / pieces, message)
+        longest = traffic.longest(piece_bytes)
+        for division in DIVISIONS:
+            channels = channels_of_pairs(traffic, pieces, division, room, policy)
+            if channels is None:
+                continue
+            shared = any(number > channels[pair] for pair, number in traffic.messages.items())
+            rounds = whole / piece_bytes
+            fills = rounds / pieces if shared else 1.0
+            uneven = unevenness(traffic, channels, policy.steady_scarce_from)
+            estimate = uneven * (1 + max(1.0, fills) * longest / rounds)
+            turns = policy.steady_turns if shared else policy.steady_turns[:1]
+            listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
+    order = {turn: place for place, turn in enumerate(policy.steady_turns)}
+    return sorted(listed, key=lambda arrangement: (order[arrangement.turn], arrangement.estimate))
 
 
 def lower_steady_state(
-    problem: Problem, schedule: Schedule, costs: Costs, way: Arrangement, options: LoweringOptions
+    problem: Problem, schedule: Schedule, costs: Costs, arrangement: Arrangement, options: LoweringOptions
 ) -> Lowered:
-    """The program that carries out ``schedule`` as ``way`` says.
+    """The program that carries out ``schedule`` as ``arrangement`` says.
 
     Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
     schedule sends what a rank does not hold.
@@ -81,19 +97,19 @@ def lower_steady_state(
     check_options(problem, options)
     target, policy = options.target, options.policy
     traffic = _traffic(problem, schedule, costs, target)
-    phases = traffic.phases(way.piece_bytes, way.turn)
-    whole, order = in_pieces(problem, schedule, phases, way.pieces, policy.steady_ticks)
+    phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
+    whole, order = in_pieces(problem, schedule, phases, arrangement.pieces, policy.steady_ticks)
     layout = Layout(whole.collective, options.in_place)
     for steps in _step_limits(target, policy):
         room = Room(_blocks(target), steps, target.channels)
-        channels = channels_of_pairs(traffic, way.pieces, way.division, room, policy)
+        channels = channels_of_pairs(traffic, arrangement.pieces, arrangement.division, room, policy)
         if channels is None:
             break
         lowered = _draft(whole, order, layout, channels, options)
         if lowered is not None:
             return lowered
     raise HetesynthError(
-        f"{way.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
+        f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
         f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
         code="HS501",
         help=FEWER,
@@ -136,13 +152,15 @@ def _step_limits(target: Target, policy: LoweringPolicy) -> Sequence[int]:
 def _piece_numbers(
     traffic: Traffic, problem: Problem, whole: float, message: int, options: LoweringOptions
 ) -> Iterator[int]:
-    """As many pieces as fit and are not too small; the fewest that need no loop; one, which loops."""
-    most = _most_pieces(traffic, problem, options)
-    finest = min(most, int(whole // options.policy.steady_least_piece))
-    if finest > 1:
-        yield finest
+    """As many pieces as fit and are not too small; shares of that, which leave thread blocks for even connections;
+    the fewest that need no loop; one, which loops."""
+    policy = options.policy
+    most = min(_most_pieces(traffic, problem, options), int(whole // policy.steady_least_piece))
     unlooped = -(-int(whole) // message)
-    if 1 < unlooped < finest:
+    for share in policy.steady_piece_shares:
+        if share * most > 1:
+            yield int(share * most)
+    if 1 < unlooped < most:
         yield unlooped
     yield 1
 

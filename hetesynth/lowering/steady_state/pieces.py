@@ -1,11 +1,11 @@
 """A schedule of trees -> the same trees for several pieces of every chunk, one piece after the other.
 
 In: a problem, a schedule, the phase of each of its transfers. Out: a problem with as many times the chunks, and a
-schedule whose ticks put all transfers in one order: transfer t of piece j stands at phase(t) + j periods. That is the
-order in which a thread block carries out what it shares, so nothing waits behind what is ready much later.
+schedule whose ticks put all transfers in one order: transfer t of piece j stands at phase(t) + j periods. That is
+the order in which a thread block carries out what it shares, so nothing waits behind what is ready much later.
 
-Within a piece, a transfer begins after what brought its value has ended, and a rank adds at most one arriving value
-to the same chunk in a tick (HeteCCL eq. 8).
+Within a piece, a transfer begins after what brought its value has ended, and a rank adds at most one arriving
+value to the same chunk in a tick (HeteCCL eq. 8).
 """
 
 from __future__ import annotations

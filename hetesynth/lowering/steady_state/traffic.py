@@ -1,8 +1,8 @@
 """What the trees of a schedule load: resources, pairs of ranks, and when each transfer of a piece can begin.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs. Out: ``Traffic``. A period is what
-the fullest resource needs for one piece of every chunk, so it is the least time between two pieces. Knows nothing of
-programs.
+In: a problem, a schedule in which the transfers of each chunk are its tree, costs. Out: ``Traffic``. A period is
+what the fullest resource needs for one piece of every chunk, so it is the least time between two pieces. Knows
+nothing of programs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Pair = tuple[Rank, Rank]
 class Traffic:
     """The transfers of one piece of every chunk, in the order of the schedule.
 
-    ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's thread
-    blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one byte a
-    transfer.
+    ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's
+    thread blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one
+    byte a transfer.
     """
 
     transfers: tuple[Transfer, ...]
@@ -69,20 +69,30 @@ class Traffic:
         """The resources that need at least ``share`` of the period."""
         return [r for r, seconds in self.seconds.items() if seconds >= share * self.seconds_per_byte]
 
+    def longest(self, piece_bytes: float) -> float:
+        """Periods from the begin of a piece until it is everywhere, where all that cross a resource share it."""
+        _, ends = self._begins_and_ends(piece_bytes, 1.0)
+        return max(ends, default=0.0)
+
     def phases(self, piece_bytes: float, turn: float) -> list[float]:
         """When each transfer of a piece can begin, in periods after the piece began.
 
         A crossing takes alpha and the time of its piece alone, or ``turn`` of the time that its fullest resource
         needs for one piece of every chunk: 1 where all that cross it share it fairly and end together.
         """
+        return self._begins_and_ends(piece_bytes, turn)[0]
+
+    def _begins_and_ends(self, piece_bytes: float, turn: float) -> tuple[list[float], list[float]]:
         period = self.seconds_per_byte * piece_bytes
         arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
-        phases: list[float] = []
+        begins: list[float] = []
+        ends: list[float] = []
         for t, (src, dst) in zip(self.transfers, self.pairs, strict=True):
-            begins = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=0.0)
+            begin = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=0.0)
             alone = piece_bytes / self.costs.link_rate[t.link]
             shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[t.link])
-            ends = begins + self.costs.link_alpha[t.link] + max(alone, shared)
-            arrivals[t.chunk, dst].append((t.end, ends))
-            phases.append(begins / period)
-        return phases
+            end = begin + (self.costs.link_alpha[t.link] + max(alone, shared)) / period
+            arrivals[t.chunk, dst].append((t.end, end))
+            begins.append(begin)
+            ends.append(end)
+        return begins, ends
