@@ -80,7 +80,8 @@ class LoweringPolicy(Record):
     steady_ticks: int = threshold(
         2000,
         "ticks",
-        "Of a period in the order of messages of programs in steady state; finer than phases are known.",
+        "Of a period in the order of messages of programs in steady state; finer than phases are known. "
+        "Not measured.",
     )
     steady_even_from: float = threshold(
         0.6,
@@ -99,6 +100,12 @@ class LoweringPolicy(Record):
         "messages of a connection over their mean",
         "Above this a pair gets another channel, where thread blocks are left. Not measured.",
     )
+    steady_alone: int = threshold(
+        2,
+        "connections",
+        "Programs in steady state: of a pair that has a scarce resource for itself, so that one sends while the "
+        "other waits for alpha. Not measured.",
+    )
     steady_filled_steps: tuple[float, ...] = threshold(
         (0.95, 0.8),
         "share of the steps of a thread block",
@@ -115,8 +122,8 @@ class LoweringPolicy(Record):
         (1.0, 0.9, 0.75, 0.5),
         "share of the most pieces",
         "Programs in steady state are tried with so many pieces: the more, the sooner the pipe is full; the "
-        "fewer, the more thread blocks are left for even connections (h20_4x2p8x2 allgather of 2 chunks: 22 pieces "
-        "reach 75 % of the packing's time, 20 pieces 95 %).",
+        "fewer, the more thread blocks are left for even connections (h20_4x2p8x2 allgather of 2 chunks: 22 "
+        "pieces reach 75 % of the packing's time, 20 pieces 95 %).",
     )
     peers_per_block: tuple[tuple[int, int], ...] = threshold(
         ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),

@@ -23,8 +23,6 @@ from hetesynth.policy.lowering import LoweringPolicy
 
 Division = Literal["even", "proportional"]
 DIVISIONS: tuple[Division, ...] = get_args(Division)
-ALONE = 2.0
-"""The excess of a pair with one channel that has a resource for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,8 @@ def channels_of_pairs(
     if not _fits(fewest, room):
         return None
     if division == "proportional":
-        return _proportional(traffic, fewest, room)
-    return _even(traffic, fewest, room, policy)
+        return _proportional(traffic, pieces, fewest, room)
+    return _even(traffic, pieces, fewest, room, policy)
 
 
 def fewest_channels(traffic: Traffic, pieces: int, steps: int) -> dict[Pair, int]:
@@ -67,16 +65,21 @@ def _fits(channels: Mapping[Pair, int], room: Room) -> bool:
     return most <= room.blocks and max(channels.values(), default=0) <= room.channels
 
 
-def _proportional(traffic: Traffic, fewest: Mapping[Pair, int], room: Room) -> dict[Pair, int]:
+def _proportional(traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], room: Room) -> dict[Pair, int]:
     numbers = sorted(set(traffic.messages.values()))
     for size in sorted({number / k for number in numbers for k in range(1, room.channels + 1)}):
-        channels = {pair: max(fewest[pair], round(number / size)) for pair, number in traffic.messages.items()}
+        channels = {
+            pair: min(max(fewest[pair], round(number / size)), number * pieces)
+            for pair, number in traffic.messages.items()
+        }
         if _fits(channels, room):
             return channels
     return dict(fewest)
 
 
-def _even(traffic: Traffic, fewest: Mapping[Pair, int], room: Room, policy: LoweringPolicy) -> dict[Pair, int]:
+def _even(
+    traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], room: Room, policy: LoweringPolicy
+) -> dict[Pair, int]:
     channels, full = dict(fewest), set[Pair]()
     blocks = blocks_by_rank(channels)
     scarce = traffic.scarce(policy.steady_even_from)
@@ -84,29 +87,32 @@ def _even(traffic: Traffic, fewest: Mapping[Pair, int], room: Room, policy: Lowe
     for r in scarce:
         for pair in traffic.crossing[r]:
             sharers[pair].append(r)
-    worst = {r: _worst(traffic, r, channels, full) for r in scarce}
+    worst = {r: _worst(traffic, r, channels, full, policy.steady_alone) for r in scarce}
     while True:
         excess, pair = max(worst.values(), default=(0.0, (-1, -1)))
         if excess <= policy.steady_unevenness:
             return channels
-        if channels[pair] < room.channels and all(blocks[rank] < room.blocks for rank in pair):
+        most = min(room.channels, traffic.messages[pair] * pieces)
+        if channels[pair] < most and all(blocks[rank] < room.blocks for rank in pair):
             channels[pair] += 1
             for rank in pair:
                 blocks[rank] += 1
         else:
             full.add(pair)
-        worst.update((r, _worst(traffic, r, channels, full)) for r in sharers[pair])
+        worst.update((r, _worst(traffic, r, channels, full, policy.steady_alone)) for r in sharers[pair])
 
 
-def _worst(traffic: Traffic, resource: int, channels: Mapping[Pair, int], full: set[Pair]) -> tuple[float, Pair]:
+def _worst(
+    traffic: Traffic, resource: int, channels: Mapping[Pair, int], full: set[Pair], alone: int
+) -> tuple[float, Pair]:
     """The pair that most exceeds the mean of a connection over ``resource``, of those that may get another one.
 
-    A pair that has the resource for itself needs two, so that one sends while the other waits for alpha.
+    ``alone``: the connections of a pair that has the resource for itself.
     """
     pairs = traffic.crossing[resource]
     open_pairs = [pair for pair in pairs if pair not in full]
-    if len(pairs) == 1 and open_pairs:
-        return (ALONE if channels[pairs[0]] == 1 else 0.0), pairs[0]
+    if len(pairs) == 1:
+        return (alone / channels[pairs[0]] if open_pairs else 0.0), pairs[0]
     mean = sum(traffic.messages[p] for p in pairs) / sum(channels[p] for p in pairs)
     return max(((traffic.messages[p] / channels[p] / mean, p) for p in open_pairs), default=(0.0, (-1, -1)))
 

@@ -1,0 +1,225 @@
+"""Programs in steady state: right within every limit, even, and as fast as docs/model.md says."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import pytest
+from support.clusters import cluster, problem_on
+
+from hetesynth.collectives.library import collective
+from hetesynth.errors import HetesynthError
+from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, unevenness
+from hetesynth.lowering.steady_state.lower import Arrangement, arrangements, lower_steady_state
+from hetesynth.lowering.steady_state.pieces import collective_in_pieces, in_pieces
+from hetesynth.lowering.steady_state.traffic import Traffic
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.cost import Costs, chunk_bytes, costs
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import PORTABLE, TARGETS, Target
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.simulate.engine import simulate
+from hetesynth.simulate.program import ProgramLoops
+from hetesynth.verify.msccl.linter import lint
+from hetesynth.verify.msccl.reader import read_program
+
+MIB = 1 << 20
+TREES: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast")
+
+
+def random_cluster(rng: random.Random, ranks: int) -> Topology:
+    """All pairs joined at random rates; what leaves two of the GPUs shares a group."""
+    links = [
+        (a, b, rng.choice([10, 25, 50, 100]), rng.choice([1, 5]))
+        for a in range(ranks) for b in range(ranks) if a != b
+    ]  # fmt: skip
+    shared = [(rng.choice([20, 60]), tuple(i for i, x in enumerate(links) if x[0] == a)) for a in (0, 1)]
+    return cluster(ranks, links, shared)
+
+
+def random_tree(rng: random.Random, ranks: int, root: int) -> list[tuple[int, int, int]]:
+    """(depth of the edge, parent, child), parents first."""
+    depth, edges = {root: 0}, []
+    for child in rng.sample([r for r in range(ranks) if r != root], ranks - 1):
+        parent = rng.choice(sorted(depth))
+        depth[child] = depth[parent] + 1
+        edges.append((depth[parent], parent, child))
+    return edges
+
+
+def trees(topology: Topology, problem: Problem, rng: random.Random) -> Schedule:
+    """A random tree for each chunk, its ticks the levels; additions to a rank one after the other."""
+    link = {(x.src, x.dst): i for i, x in enumerate(topology.links)}
+    goal, ranks, transfers = problem.collective, problem.ranks, []
+    for chunk in goal.chunks:
+        root = rng.randrange(ranks) if goal.name == "allreduce" else chunk.block[0]
+        start = 0
+        if goal.reduces:
+            inward = random_tree(rng, ranks, root)
+            for place, (_, parent, child) in enumerate(reversed(inward)):
+                transfers.append(Transfer(place, place + 1, chunk.index, link[child, parent], True))
+            start = len(inward)
+        if goal.name != "reducescatter":
+            for depth, parent, child in random_tree(rng, ranks, root):
+                at = start + depth
+                transfers.append(Transfer(at, at + 1, chunk.index, link[parent, child]))
+    return Schedule.of(transfers)
+
+
+def case(seed: int, name: CollectiveName, chunks: int) -> tuple[Problem, Schedule, Costs]:
+    rng = random.Random(seed)
+    topology = random_cluster(rng, rng.choice([4, 5, 6]))
+    problem = problem_on(topology, name, chunks)
+    return problem, trees(topology, problem, rng), costs(topology)
+
+
+def seconds(program: Program, prices: Costs, bytes_of_chunk: float, target: Target) -> float:
+    tasks = ProgramLoops(program, prices, target=target).tasks(bytes_of_chunk)
+    return tasks.whole(simulate(tasks.tasks.graph(1.0)))[0]
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("target", ["portable", "msccl-executor"])
+@pytest.mark.parametrize("seed", range(4))
+def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: CollectiveName) -> None:
+    problem, schedule, prices = case(seed, name, 1 + seed % 2)
+    options = LoweringOptions("x", target=TARGETS[target])
+    listed = arrangements(problem, schedule, prices, options, 64 * MIB)
+    assert any(arrangement.pieces > 1 for arrangement in listed)
+    for arrangement in [listed[0], listed[-1]]:
+        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+        read = read_program(write_msccl_xml(program, options.target), "x.xml")
+        links = {(arc.src, arc.dst) for arc in problem.arcs}
+        assert lint(read, options.target, links=links, root=problem.collective.root) == []
+        assert program.chunks_per_loop == len(problem.collective.chunks) * arrangement.pieces
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_proposition_bounds_simulated_time(seed: int) -> None:
+    """One connection for each tree edge: T <= (J - 1 + depth) x (alpha + slice / rho)."""
+    problem, schedule, prices = case(seed, "allgather", 1)
+    options = LoweringOptions("x")
+    messages = Traffic.of(problem, schedule, prices, 1).messages
+    channels = channels_of_pairs(
+        Traffic.of(problem, schedule, prices, 1), 1, "proportional", Room(63, 64, 32), options.policy
+    )
+    assert channels == messages, "every tree edge has a connection of its own"
+    program = lower_steady_state(
+        problem, schedule, prices, Arrangement(1, 2 * MIB, "proportional", 1.0, 1.0), options
+    ).program
+    crossing = Counter(r for t in schedule.transfers for r in prices.link_resources[t.link])
+    rho = min(prices.resource_rate[r] / number for r, number in crossing.items())
+    alpha = max(prices.link_alpha[t.link] for t in schedule.transfers)
+    loops, depth = 20, schedule.makespan
+    took = seconds(program, prices, loops * 2.0 * MIB, options.target)
+    assert took <= (loops - 1 + depth) * (alpha + 2 * MIB / rho) * (1 + 1e-9)
+    fullest = max(loops * 2 * MIB * number / prices.resource_rate[r] for r, number in crossing.items())
+    assert took >= fullest * (1 - 1e-9)
+
+
+def test_pieces_fill_the_pipe_of_a_chain() -> None:
+    """A chain of five links of equal rate: 128 pieces take little more than the bytes over one link."""
+    topology = cluster(6, [(i, i + 1, 50, 1) for i in range(5)])
+    problem = problem_on(topology, "broadcast")
+    schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(5))
+    prices, options, size = costs(topology), LoweringOptions("x"), 64 * MIB
+    alone = size / 50e9
+    took = {}
+    for pieces in (1, 32, 128):
+        arrangement = Arrangement(pieces, min(2 * MIB, size / pieces), "even", 1.0, 1.0)
+        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+        took[pieces] = seconds(program, prices, size / pieces, options.target) / alone
+    assert 1 < took[128] < min(took[1], took[32])
+    assert took[128] < 1.15
+
+
+def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> None:
+    for name in COLLECTIVE_NAMES:
+        whole = collective_in_pieces(collective(name, 4, 2), 3)
+        expected = collective(name, 4, 6)
+        assert (whole.pre, whole.post) == (expected.pre, expected.post)
+        if (
+            name != "allreduce"
+        ):  # there the block says where HeteCCL reduces a chunk, and trees have their own roots
+            assert whole == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ticks_put_every_transfer_after_what_it_carries(seed: int) -> None:
+    problem, schedule, prices = case(seed, "allreduce", 1)
+    phases = Traffic.of(problem, schedule, prices, 1).phases(MIB, 1.0)
+    whole, order = in_pieces(problem, schedule, phases, 3, 100)
+    value = {(r, k): {r} for k in range(len(whole.collective.chunks)) for r in range(whole.ranks)}
+    due: dict[int, list[tuple[int, int, set[int], bool]]] = defaultdict(list)
+    for tick in range(order.makespan + 1):
+        arriving = due.pop(tick, [])
+        added = Counter((dst, k) for dst, k, _, reduce in arriving if reduce)
+        assert max(added.values(), default=0) <= 1, "one addition to a chunk at a rank in a tick (eq. 8)"
+        for dst, k, brought, reduce in arriving:
+            assert not reduce or value[dst, k].isdisjoint(brought)
+            value[dst, k] = value[dst, k] | brought if reduce else brought
+        for t in order.transfers:
+            if t.start == tick:
+                arc = whole.arcs[t.link]
+                due[t.end].append((arc.dst, t.chunk, set(value[arc.src, t.chunk]), t.reduce))
+    assert all(len(sum_) == whole.ranks for sum_ in value.values())
+
+
+def test_a_pair_with_three_times_the_messages_gets_three_times_the_channels() -> None:
+    topology = cluster(3, [(0, 1, 50, 1), (0, 2, 50, 1), (1, 2, 90, 1), (2, 1, 90, 1)], [(50, (0, 1))])
+    problem = problem_on(topology, "broadcast", 4)
+    transfers = [Transfer(0, 1, k, 0 if k else 1) for k in range(4)]
+    transfers += [Transfer(1, 2, k, 2 if k else 3) for k in range(4)]
+    traffic = Traffic.of(problem, Schedule.of(transfers), costs(topology), 1)
+    policy, room = DEFAULT.lowering, Room(63, 60, 32)
+    channels = channels_of_pairs(traffic, 4, "even", room, policy)
+    assert channels is not None
+    assert (channels[0, 1], channels[0, 2]) == (3, 1)
+    assert unevenness(traffic, channels, 0.9) == 1.0
+    assert unevenness(traffic, {**channels, (0, 1): 1}, 0.9) == 1.5
+    tight = channels_of_pairs(traffic, 4, "even", Room(3, 60, 32), policy)
+    assert tight is not None
+    assert max(blocks_by_rank(tight).values()) <= 3
+
+
+@pytest.mark.parametrize("division", ["even", "proportional"])
+@pytest.mark.parametrize("blocks", [10, 16, 40])
+def test_no_division_exceeds_the_room(blocks: int, division: str) -> None:
+    problem, schedule, prices = case(3, "allgather", 2)
+    traffic = Traffic.of(problem, schedule, prices, 1)
+    room = Room(blocks, 12, 4)
+    for pieces in (1, 3, 6, 12):
+        channels = channels_of_pairs(traffic, pieces, division, room, DEFAULT.lowering)  # type: ignore[arg-type]
+        if channels is not None:
+            assert max(blocks_by_rank(channels).values()) <= blocks
+            assert all(traffic.steps[p] * pieces <= 12 * n <= 12 * 4 for p, n in channels.items())
+
+
+def test_too_many_pieces_are_refused() -> None:
+    problem, schedule, prices = case(1, "allgather", 1)
+    tight = replace(PORTABLE, max_steps=4, max_thread_blocks=12)
+    with pytest.raises(HetesynthError) as refused:
+        lower_steady_state(
+            problem, schedule, prices, Arrangement(64, MIB, "even", 1.0, 1.0), LoweringOptions("x", target=tight)
+        )
+    assert refused.value.code == "HS501"
+
+
+def test_the_same_trees_give_the_same_program() -> None:
+    problem, schedule, prices = case(5, "allreduce", 1)
+    options = LoweringOptions("x")
+    first, again = (
+        lower_steady_state(
+            problem, schedule, prices, arrangements(problem, schedule, prices, options, 64 * MIB)[0], options
+        )
+        for _ in range(2)
+    )
+    assert first == again
+    assert chunk_bytes("allreduce", problem.ranks, 1, 64 * MIB) > 2 * MIB
