@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetesynth.autotune.program_ranking import Ranked, ranked_programs, schedule_budget, timed_target
+from hetesynth.autotune.choice import choose
+from hetesynth.autotune.program_ranking import Ranked, timed_target
 from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.request import Request
+from hetesynth.compile.steady_programs import SteadyState, steady_predictor
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -42,6 +44,7 @@ class Member:
 
     candidate: Candidate
     throttling: Throttling | None
+    steady: SteadyState | None
     schedule: tuple[float, ...] = field(repr=False)
     untimed_loss: float
     losses: Mapping[int, float] | None = field(default=None, repr=False)
@@ -166,7 +169,7 @@ class _TuningRuns:
             self.bounds, self.interrupted = run.bounds, run.interrupted
             self.endings.append(run.ending)
             for r in ranked[:1] if run.interrupted else ranked:
-                throttled = r.throttling.after if r.throttling else ""
+                throttled = r.throttling.after if r.throttling else r.steady.label if r.steady else ""
                 self.shortlist.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, throttled), r)
             if self.interrupted:
                 return
@@ -179,10 +182,8 @@ class _TuningRuns:
                 self.topology, self.request, size, self.progress, programs=False, budget=budget, decisions=record
             )
             return run, [Ranked(c) for c in run.candidates[:short]]
-        deadline = budget.deadline()
-        part = schedule_budget(self.request, budget)
-        run = tune(self.topology, self.request, size, self.progress, budget=part, decisions=record)
-        ranked = ranked_programs(self.topology, self.request, run.candidates, size, deadline, record)
+        chosen = choose(self.topology, self.request, size, self.progress, budget, record)
+        run, ranked = chosen.run, chosen.ranked
         best = ranked[:short]
         return run, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
 
@@ -190,7 +191,7 @@ class _TuningRuns:
 def _member(ranked: Ranked, sizes: Sequence[int], until: float, policy: AutotunePolicy) -> Member:
     """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
     seconds = (seconds_at(ranked.candidate, s) if now() < until else math.inf for s in sizes)
-    return Member(ranked.candidate, ranked.throttling, tuple(seconds), policy.untimed_loss)
+    return Member(ranked.candidate, ranked.throttling, ranked.steady, tuple(seconds), policy.untimed_loss)
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,8 @@ class _MemberTiming:
         )  # fmt: skip
         schedule = candidate.solution.schedule
         costs = CostOptions.of(self.request)
+        if member.steady is not None:
+            return steady_predictor(self.topology, candidate.problem, schedule, member.steady, options, costs)
         return program_predictor(self.topology, candidate.problem, schedule, size, options, costs)
 
 
@@ -257,6 +260,8 @@ def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
 
 def seconds_at(candidate: Candidate, size: int) -> float:
     """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
+    if candidate.pipelined is not None:
+        return candidate.pipelined.seconds(size)
     collective = candidate.problem.collective
     chunks = collective.chunks_per_rank
     if chunks > 1 and chunk_bytes(collective.name, collective.ranks, chunks, size) < 1:

@@ -41,9 +41,22 @@ if TYPE_CHECKING:
 UNTRIED = "candidates left untried"  # what the clock decided
 
 
+@dataclass(frozen=True, slots=True)
+class Pipelined:
+    """What trees take in steady state: ``latency`` seconds and ``per_byte`` for each byte of the buffer."""
+
+    latency: float
+    per_byte: float
+
+    def seconds(self, size: int) -> float:
+        """For ``size`` bytes."""
+        return self.latency + self.per_byte * size
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """A verified schedule, and ``seconds`` for the size asked for."""
+    """A verified schedule, and ``seconds`` for the size asked for. ``pipelined``: of one whose trees run in steady
+    state, not step by step; ``seconds`` is then of these."""
 
     label: str
     name: str
@@ -53,6 +66,7 @@ class Candidate:
     solution: Solution
     predictor: SchedulePredictor
     seconds: float
+    pipelined: Pipelined | None = None
 
     def solved(
         self, compilation: Compilation, programs: ProgramSpec, time_optimality: TimeOptimality,

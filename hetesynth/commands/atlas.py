@@ -120,8 +120,10 @@ def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int
 
 def _made_for(members: Pool, i: int) -> str:
     """Members of one label differ in the size that they were made for, or in throttling."""
-    throttling, candidate = members.members[i].throttling, members.candidates[i]
-    throttled = f", throttled after {throttling.after}" if throttling is not None else ""
+    member, candidate = members.members[i], members.candidates[i]
+    throttled = f", throttled after {member.throttling.after}" if member.throttling is not None else ""
+    if member.steady is not None:
+        throttled = f", {member.steady.label}"
     return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{throttled}"
 
 
@@ -210,16 +212,16 @@ class _RangeFiles:
 
     def files(self, member: int, last: int, least: int, most: int) -> Synthesis:
         """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
-        candidate, throttling = self.members.candidates[member], self.members.members[member].throttling
+        candidate, entry = self.members.candidates[member], self.members.members[member]
         time_optimality, targets = self.members.time_optimality(member, last), self.run.request.targets
         try:
-            spec = ProgramSpec(targets, throttling, least, most)
+            spec = ProgramSpec(targets, entry.throttling, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
         except HetesynthError as error:
             others = tuple(t for t in targets if t.format != "mscclpp-json")
             if error.code != "HS509" or not others:
                 raise
-            spec = ProgramSpec(others, throttling, least, most)
+            spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
 
 

@@ -27,7 +27,6 @@ from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
-from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
@@ -87,30 +86,18 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
 
 def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
-    from hetesynth.autotune.program_ranking import (
-        program_deadline,
-        ranked_programs,
-        schedule_budget,
-        timed_target,
-    )
-    from hetesynth.autotune.tuning import tune
-    from hetesynth.synthesis.interrupts import finishing
+    from hetesynth.autotune.choice import choose
 
-    request, timer, started = run.request, run.timer, now()
+    request, timer = run.request, run.timer
     demand_addressable(request, size)
     with timer.phase("parse"):
         topology = load_topology(request.topology)
     timer.expect(request, topology.ranks, warn, run.budget)
     with timer.phase("search"):
-        programs, part = timed_target(request) is not None, schedule_budget(request, run.budget)
-        tuning = tune(
-            topology, request, size, run.progress, programs=programs, budget=part, decisions=run.decisions
-        )
+        chosen = choose(topology, request, size, run.progress, run.budget, run.decisions)
+    tuning, ranked = chosen.run, chosen.ranked
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
-    with finishing(), timer.phase("predict"):
-        deadline = program_deadline(run.budget, started, request.policy.autotune)
-        ranked = ranked_programs(topology, request, tuning.candidates, tuning.size, deadline, run.decisions)
     record = run.decisions.inside("files")
     for place, entry in enumerate(ranked):
         candidate = entry.candidate
@@ -119,7 +106,7 @@ def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending)
         record.note(candidate.label, "chosen", _why_chosen(entry, place))
         try:
-            spec = ProgramSpec(request.targets, entry.throttling)
+            spec = ProgramSpec(request.targets, entry.throttling, steady=entry.steady)
             synthesis = finished(candidate.solved(run, spec, tuning.time_optimality(candidate), choice))
             demand_carried(synthesis, size)
             return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=entry.seconds)

@@ -31,6 +31,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
+    from hetesynth.compile.steady_programs import SteadyState
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
@@ -54,12 +55,14 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
     """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
-    which sizes, both ends included, as the runtime counts (0: no limit)."""
+    which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
+    if they do."""
 
     targets: tuple[Target, ...]
     throttling: Throttling | None = None
     min_bytes: int = 0
     max_bytes: int = 0
+    steady: SteadyState | None = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +231,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged."""
     from hetesynth.compile.fused_receives import emitted
     from hetesynth.compile.predictors import CostOptions
+    from hetesynth.compile.steady_programs import steady_emitted
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
     timer, request, problem, solution = _parts(solved)
@@ -242,7 +246,9 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 policy=request.policy.lowering,
             )  # fmt: skip
             costs = CostOptions.of(request)
-            programs[suffix] = emitted(topology, problem, solution.schedule, size, options, costs)
+            programs[suffix] = steady_emitted(problem, solution.schedule, spec.steady, options) or emitted(
+                topology, problem, solution.schedule, size, options, costs
+            )
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):

@@ -21,7 +21,7 @@ from hetesynth.model.verdict import Violation
 
 if TYPE_CHECKING:
     from hetesynth.lowering.msccl.assembly import Saving
-    from hetesynth.lowering.msccl.lower import LoweringOptions
+    from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
     from hetesynth.lowering.msccl.summary import ProgramSummary
     from hetesynth.verify.msccl.reader import ReadResult
 
@@ -68,11 +68,16 @@ class Backend:
 
 def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
     from hetesynth.lowering.msccl.lower import lower_with_notes
+
+    return xml_of(lower_with_notes(problem, schedule, options), options)
+
+
+def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
+    """The file that holds a program in MSCCL XML."""
     from hetesynth.lowering.msccl.summary import program_summary
     from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
     from hetesynth.verify.msccl.lint_network import network_violations
 
-    lowered = lower_with_notes(problem, schedule, options)
     violations = network_violations(lowered.program, [options.target], options.servers) if options.servers else []
     return Emitted(
         options.target,

@@ -40,11 +40,12 @@ class Carrier:
 @dataclass(frozen=True, eq=False)
 class WholePacking:
     """``carriers[k]``: of chunk k. ``chunks_on[r]``: how many chunks resource r carries. ``seconds``: of the
-    fullest resource for each byte of the buffer, all chunks being alike."""
+    fullest resource for each byte of the buffer, all chunks being alike; ``least``: what no packing is below."""
 
     carriers: tuple[Carrier, ...]
     chunks_on: Floats
     seconds: float
+    least: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,4 +275,5 @@ class _Search:
         order = np.argsort([c.root for c in self.carriers], kind="stable")
         carriers = [self.carriers[k] for k in np.repeat(order, self.numbers[order])]
         chunks_on: Floats = self.load * self.unit
-        return WholePacking(tuple(carriers), chunks_on, float((chunks_on / self.rate).max()) / self.pieces)
+        seconds = float((chunks_on / self.rate).max()) / self.pieces
+        return WholePacking(tuple(carriers), chunks_on, seconds, self.expansion.packing.bound)

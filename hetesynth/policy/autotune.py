@@ -254,3 +254,27 @@ class AutotunePolicy(Record):
     max_splits: int = threshold(
         64, "halves", "Of a cluster that are compared for the inverse bisection bandwidth. Not measured."
     )
+
+    # steady state
+    steady_near: float = threshold(
+        0.97,
+        "share of the limit",
+        "A program that is so near to what is possible ends the choice. Not measured.",
+    )
+    steady_rounding: float = threshold(
+        0.01,
+        "share of the seconds",
+        "Numbers of chunks whose rounding loses hardly more than the best are alike. Not measured.",
+    )
+    steady_counts: tuple[int, ...] = threshold(
+        (1, 2, 3, 4, 6, 8), "chunks per rank", "That are rounded to. Not measured."
+    )
+    steady_counts_rooted: tuple[int, ...] = threshold(
+        (1, 2, 4, 8, 16, 32, 64), "chunks", "The same of a broadcast or a reduce. Not measured."
+    )
+    steady_transfers: int = threshold(20_000, "transfers", "Of a packing in whole chunks. Not measured.")
+    steady_chunk_bytes: int = threshold(4_096, "bytes", "Of a chunk at least. Not measured.")
+    steady_effort: int = threshold(
+        40_000, "operations", "Of all programs in steady state that are tried, after the first. Not measured."
+    )
+    steady_arrangements: int = threshold(4, "arrangements", "Of a packing that are tried. Not measured.")

@@ -1,0 +1,123 @@
+"""The one choice for a size: the candidate whose program is quickest, as ``synth``, ``atlas`` and ``compare``
+take it.
+
+In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. Steady-state
+candidates come first, where chunks are for several ranks; where the best of them is near what is possible,
+nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are ranked
+together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hetesynth.autotune.candidates import CandidateSpecs
+from hetesynth.autotune.program_ranking import (
+    Ranked,
+    program_deadline,
+    ranked_programs,
+    schedule_budget,
+    timed_target,
+)
+from hetesynth.autotune.steady import NAME, SteadyCandidates
+from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
+from hetesynth.compile.request import Request
+from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import PERSONALIZED
+from hetesynth.model.deadline import now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.synthesis.interrupts import finishing
+from hetesynth.synthesis.search import Ending, Progress, no_progress
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A tuning run and its candidates by the time of their programs."""
+
+    run: TuningRun
+    ranked: list[Ranked]
+
+
+def choose(
+    topology: Topology, request: Request, size: int, progress: Progress = no_progress,
+    budget: Budget | None = None, decisions: Decisions | None = None,
+) -> Chosen:  # fmt: skip
+    """The candidates for ``size`` bytes, the quickest program first.
+
+    ``budget``: by default that of the request. Raises HetesynthError as ``tune`` does.
+    """
+    record, spent, started = decisions or Decisions(), budget or request.budget, now()
+    steady, run = _steady(topology, request, size, spent, record)
+    if run is not None:
+        return Chosen(run, steady)
+    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    programs = timed_target(request) is not None
+    try:
+        run = tune(
+            topology, request, size, progress, programs=programs, budget=schedule_budget(request, left),
+            decisions=record,
+        )  # fmt: skip
+    except HetesynthError:
+        if not steady:
+            raise
+        return Chosen(_steady_run(topology, request, size, steady, spent), steady)
+    with finishing():
+        deadline = program_deadline(spent, started, request.policy.autotune)
+        ranked = ranked_programs(topology, request, run.candidates, size, deadline, record)
+    return Chosen(run, _merged(steady, ranked))
+
+
+def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
+    """All by the time of their programs; those that were not timed, or do not fit, after the others."""
+    timed = sorted((r for r in [*steady, *ranked] if r.seconds is not None), key=lambda r: r.seconds or 0.0)
+    return [*timed, *(r for r in ranked if r.seconds is None)]
+
+
+def _steady(
+    topology: Topology, request: Request, size: int, budget: Budget, record: Decisions
+) -> tuple[list[Ranked], TuningRun | None]:  # fmt: skip
+    """Steady-state candidates, and a tuning run where nothing else has to be tried."""
+    target, rule = timed_target(request), record.inside("opening")
+    reason = None
+    if target is None:
+        reason = "no program in MSCCL XML is made"
+    elif request.collective in PERSONALIZED:
+        reason = "every chunk is for one rank"
+    elif request.strategy not in ("auto", NAME):
+        reason = f"strategy {request.strategy} is stated"
+    if target is None or reason is not None:
+        rule.note("steady state", "skipped", reason or "")
+        return [], None
+    demand_several_ranks(topology)
+    factory = ProblemFactory(topology, request)
+    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
+    specs = CandidateSpecs(topology, request, size, bounds.bounds)
+    clock = budget.clock_decisions.inside()
+    deadline = replace(budget, clock_decisions=clock).deadline()
+    candidates = SteadyCandidates(
+        factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule
+    )
+    try:
+        ranked = candidates.all()
+    except ValueError as error:  # some rank cannot be reached: the tuning run says which
+        rule.note("steady state", "refused", str(error))
+        return [], None
+    if ranked and (candidates.near_bound or request.strategy == NAME):
+        return ranked, _steady_run(topology, request, size, ranked, budget)
+    return ranked, None
+
+
+def _steady_run(
+    topology: Topology, request: Request, size: int, ranked: list[Ranked], budget: Budget
+) -> TuningRun:
+    factory = ProblemFactory(topology, request)
+    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
+    tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
+    cut_short = bool(budget.clock_decisions)
+    ending: Ending = "time" if cut_short else "tried"
+    return TuningRun(size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, False, ending)
