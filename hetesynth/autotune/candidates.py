@@ -72,6 +72,11 @@ class CandidateSpecs:
         latency = max(float(b.latency) for b in self.bounds)
         return bytes_ / latency if latency else math.inf
 
+    @property
+    def _by_cuts(self) -> Fraction:
+        """Seconds that each byte takes at least by cuts, volume and latency."""
+        return max(b.seconds_per_byte for b in self.bounds if b.kind != "prices")
+
     @cached_property
     def independent(self) -> bool:
         """Whether no two links share anything."""
@@ -127,7 +132,7 @@ class CandidateSpecs:
         if name not in ("allgather", "reducescatter"):
             return []
         slowest = min(link.bandwidth for link in self.topology.links)
-        steps = max(b.seconds_per_byte for b in self.bounds) * self.topology.ranks * slowest
+        steps = self._by_cuts * self.topology.ranks * slowest
         unit = steps.denominator
         if unit & (unit - 1) == 0 or unit > most:
             return []
@@ -170,7 +175,7 @@ class CandidateSpecs:
 
         if self.request.chunking == ChunkingOptions():
             root = ProblemFactory(self.topology, self.request).root
-            ideal = max(float(b.seconds_per_byte) for b in self.bounds)
+            ideal = float(self._by_cuts)
             policy = self.request.policy
             paper = safe_chunking(self.topology, paper, self.request.collective, root, ideal, policy)
         delayed = (forwarding_delay_strategy(), "tree-packing, forwarding delay")

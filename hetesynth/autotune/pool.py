@@ -86,8 +86,7 @@ class Pool:
 
     def time_optimality(self, i: int, j: int) -> TimeOptimality:
         """The schedule of member i at size j beside the bound."""
-        size = self.sizes[j]
-        return self.bounds.time_optimality(size, self.members[i].schedule[j])
+        return self.bounds.optimality(self.sizes[j], self.members[i].schedule[j])
 
     def program_seconds(self, i: int, j: int) -> float | None:
         """What the program of member i takes at size j, where it was timed."""

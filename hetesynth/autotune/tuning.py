@@ -96,7 +96,7 @@ class TuningRun:
 
     def time_optimality(self, candidate: Candidate) -> TimeOptimality:
         """The time of ``candidate`` beside the bound."""
-        return self.bounds.time_optimality(self.size, candidate.seconds)
+        return self.bounds.optimality(self.size, candidate.seconds)
 
 
 def tune(

@@ -1,9 +1,11 @@
-"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4).
+"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4), and
+prices.
 
 In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the buffer,
 each with its witness. For allgather the largest cut bound is the throughput optimum itself where only wires limit:
 for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
-the ratio, in integers. Reductions are copies on the reversed graph. Knows no chunks, steps or schedules.
+the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more. Reductions are
+copies on the reversed graph. Knows no chunks, steps or schedules.
 
 The size of the buffer is that of the largest buffer of a rank: the output of an allgather, the input of a
 reduce-scatter, the root's buffer of a gather or a scatter.
@@ -19,12 +21,12 @@ from math import lcm
 
 import numpy as np
 
-from hetesynth.bounds.exchange import exchange_bound
+from hetesynth.bounds.packing import price_bounds
 from hetesynth.bounds.wire_graph import Ratio, WireGraph, narrowest, rate
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, Rank, Topology, Wire
-from hetesynth.policy import DEFAULT
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
 
 INT62 = 2**62
@@ -34,21 +36,29 @@ def time_bounds(
     topology: Topology,
     name: CollectiveName,
     root: Rank | None = None,
-    policy: BoundsPolicy = DEFAULT.bounds,
+    policy: Policy = DEFAULT,
 ) -> tuple[TimeBound, ...]:
-    """Every bound for the collective ``name``, the one that says most about large buffers first.
+    """Every bound for the collective ``name``, the one that says most about large buffers first; those that do not
+    hold for every algorithm come last.
 
     Raises ValueError when a rooted collective has no root.
     """
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
+    bounds = cut_bounds(topology, name, root, policy.bounds)
+    bounds += price_bounds(topology, name, root, policy)
+    bounds.append(_by_latency(topology, name, root, policy.bounds))
+    return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
+
+
+def cut_bounds(
+    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
+) -> list[TimeBound]:  # fmt: skip
+    """The bounds by cuts and by volume, which are quicker to compute than prices."""
     bounds = _by_cuts(topology, name, root, policy)
     if name in ("allgather", "reducescatter", "allreduce", "alltoall"):
         bounds += _by_volume(topology, name, policy)
-    if name == "alltoall" and topology.ranks <= policy.exchange_ranks:
-        bounds.append(exchange_bound(topology))
-    bounds.append(_by_latency(topology, name, root, policy))
-    return tuple(sorted(bounds, key=lambda b: (-b.seconds_per_byte, -b.latency, b.kind)))
+    return bounds
 
 
 def reversed_topology(topology: Topology) -> Topology:

@@ -353,7 +353,7 @@ def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
     if subject.problem is None:
         return ()
     collective = subject.problem.collective
-    return time_bounds(subject.topology, collective.name, collective.root, subject.options.policy.bounds)
+    return time_bounds(subject.topology, collective.name, collective.root, subject.options.policy)
 
 
 def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:

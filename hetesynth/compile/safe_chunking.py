@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from hetesynth.bounds.throughput import time_bounds
+from hetesynth.bounds.throughput import cut_bounds
 from hetesynth.chunking import Capacity, Chunking, chunk
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
@@ -24,7 +24,8 @@ def safe_chunking(
 ) -> Chunking:  # fmt: skip
     """Capacities rounded down, of the shortest step that loses little, or else of the one that loses least.
 
-    ``ideal``: seconds for each byte that the collective takes at least on the topology as it is.
+    ``ideal``: seconds for each byte that the collective takes at least on the topology as it is, by cuts and
+    volume.
     """
     bare = replace(topology, links=tuple(replace(link, latency=Fraction(0)) for link in topology.links))
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
@@ -33,7 +34,7 @@ def safe_chunking(
         rounded = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
         if topology.ranks > policy.compile.max_compared_ranks:
             return replace(rounded, topology=topology)
-        bounds = time_bounds(_as_promised(bare, rounded), name, root, policy.bounds)
+        bounds = cut_bounds(_as_promised(bare, rounded), name, root, policy.bounds)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
         if best is None or loss < best[0] - policy.compile.little_bandwidth:
             best = loss, replace(rounded, topology=topology)

@@ -16,9 +16,9 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import bandwidths, chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.time_bound import TimeBound, tightest
+from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy import Policy
 
 if TYPE_CHECKING:
     from hetesynth.compile.predictors import CostOptions
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class Bounds:
     """The time bounds of a collective on a topology, each rechecked from its witness.
 
+    ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
     ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
     protocol of ours, as predictions of schedules and programs count it.
     """
@@ -35,6 +36,7 @@ class Bounds:
     name: CollectiveName
     ranks: int
     bounds: tuple[TimeBound, ...]
+    tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
     start: float = 0.0
 
@@ -50,15 +52,19 @@ class Bounds:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
         return self.start + float(self.at(size).seconds(size))
 
-    def time_optimality(self, size: int, seconds: float) -> TimeOptimality:
-        """A schedule that takes ``seconds`` for ``size`` bytes, beside the bound."""
-        return TimeOptimality(size, self.name, self.ranks, seconds, self.at(size), self.launch)
+    def optimality(self, size: int, seconds: float | None) -> TimeOptimality:
+        """``seconds`` for ``size`` bytes beside the bounds."""
+        bound = self.at(size)
+        trees = max(self.tree_based, key=lambda b: b.seconds(size), default=None)
+        if trees is not None and trees.seconds(size) <= bound.seconds(size):
+            trees = None
+        return TimeOptimality(size, self.name, self.ranks, seconds, bound, self.launch, trees)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOptimality:
     """A schedule's time for ``size`` bytes beside ``bound``; both None where nobody looked. ``launch``: as in
-    ``Bounds``."""
+    ``Bounds``. ``tree_bound``: where algorithms that follow trees are known to take longer than ``bound``."""
 
     size: int
     name: CollectiveName
@@ -66,6 +72,7 @@ class TimeOptimality:
     seconds: float | None
     bound: TimeBound | None
     launch: float = 0.0
+    tree_bound: TimeBound | None = None
 
     @property
     def bound_seconds(self) -> float | None:
@@ -82,11 +89,16 @@ class TimeOptimality:
     @property
     def percent(self) -> float | None:
         """Of the bound: 100 is optimal."""
-        least = self.bound_seconds
-        return None if not self.seconds or least is None else 100.0 * least / self.seconds
+        return self._percent_of(self.bound)
+
+    def _percent_of(self, bound: TimeBound | None) -> float | None:
+        return (
+            None if not self.seconds or bound is None else 100.0 * float(bound.seconds(self.size)) / self.seconds
+        )
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was simulated."""
+        trees = self.tree_bound
         reached = None if self.seconds is None else bandwidths(self.name, self.ranks, self.size, self.seconds)
         return {
             "size": self.size,
@@ -97,11 +109,13 @@ class TimeOptimality:
             "percent_of_bound": self.percent,
             "time_bound": None if self.bound is None else self.bound.kind,
             "time_bound_proof": self.proof,
+            "tree_bound_us": None if trees is None else (self.launch + float(trees.seconds(self.size))) * 1e6,
+            "percent_of_tree_bound": self._percent_of(trees),
         }
 
 
 @lru_cache(maxsize=8)
-def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy) -> Bounds:
+def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> Bounds:
     """Every time bound of the collective. Raises InternalError when the judge of bounds refuses one."""
     from hetesynth.bounds.throughput import time_bounds
     from hetesynth.verify.bounds.time_bounds import time_bound_violations
@@ -111,12 +125,12 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
         wrong = time_bound_violations(topology, name, root, bound)
         if wrong:
             raise InternalError(f"the time bound by {bound.kind} does not verify: {wrong[0].message}")
-    return Bounds(name, topology.ranks, bounds)
+    return Bounds(name, topology.ranks, of_scope(bounds, "all"), of_scope(bounds, "tree-based"))
 
 
 def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
     """Every time bound of the collective, and what ``options`` say that programs take to start."""
-    bounds = rechecked_bounds(topology, name, root, options.policy.bounds)
+    bounds = rechecked_bounds(topology, name, root, options.policy)
     return replace(bounds, launch=options.launch(topology), start=options.start(topology))
 
 
@@ -140,4 +154,4 @@ def time_optimality(
     from hetesynth.compile.predictors import predict
 
     bounds = bounds_of(topology, collective.name, collective.root, options)
-    return bounds.time_optimality(size, predict(topology, problem, schedule, size, options).seconds)
+    return bounds.optimality(size, predict(topology, problem, schedule, size, options).seconds)

@@ -6,13 +6,17 @@ A bound is affine in the size of the buffer: no schedule, however fine its chunk
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from hetesynth.model.topology import Rank
 
-TimeBoundKind = Literal["cut", "volume", "exchange", "latency"]
+TimeBoundKind = Literal["cut", "volume", "prices", "latency"]
+Scope = Literal["all", "tree-based"]
+"""What a bound holds for: every algorithm, or those that reduce each byte along a tree to one rank and spread the
+sum along a tree from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,18 @@ class PartCrossings:
 
 
 @dataclass(frozen=True, slots=True)
-class WireLengths:
-    """``lengths[w]`` >= 0 of wire ``w``. A byte from one rank to another uses at least the length of its shortest
-    path; a second supplies at most the sum of bandwidth times length."""
+class ResourcePrices:
+    """``wires[w]`` >= 0: the price of a byte on wire ``w``; ``groups[g]``: on stated group ``g``. In a second the
+    resources carry no more than the sum of price x rate; a byte of the collective costs at least its cheapest
+    trees, or paths.
 
-    lengths: tuple[Fraction, ...]
+    ``parts``: of an allreduce by any algorithm, the ranks in parts; some part is the first that together has all
+    contributions (``backwards``: seen from the end). Empty for all other bounds.
+    """
+
+    wires: tuple[int, ...]
+    groups: tuple[int, ...]
+    parts: tuple[tuple[Rank, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ class SlowestPath:
 class TimeBound:
     """No schedule is faster than ``latency`` seconds plus ``seconds_per_byte`` for each byte of the buffer.
 
+    ``scope``: which schedules; one that holds for trees says nothing of others.
     ``backwards``: the witness speaks of the topology with every direction turned around.
     """
 
@@ -67,14 +79,20 @@ class TimeBound:
     latency: Fraction
     seconds_per_byte: Fraction
     proof: str
-    witness: VertexCut | PartCrossings | WireLengths | SlowestPath
+    witness: VertexCut | PartCrossings | ResourcePrices | SlowestPath
     backwards: bool = False
+    scope: Scope = "all"
 
     def seconds(self, total_bytes: int) -> Fraction:
         """The bound for a buffer of ``total_bytes``."""
         return self.latency + self.seconds_per_byte * total_bytes
 
 
-def tightest(bounds: tuple[TimeBound, ...], total_bytes: int) -> TimeBound:
-    """The bound that says most for this size. Raises ValueError when there is none."""
-    return max(bounds, key=lambda b: b.seconds(total_bytes))
+def of_scope(bounds: Iterable[TimeBound], scope: Scope) -> tuple[TimeBound, ...]:
+    """Those of ``bounds`` that hold for ``scope``, in their order."""
+    return tuple(bound for bound in bounds if bound.scope == scope)
+
+
+def tightest(bounds: Iterable[TimeBound], total_bytes: int) -> TimeBound:
+    """Of the bounds for every algorithm the one that says most for this size, if any."""
+    return max(of_scope(bounds, "all"), key=lambda b: b.seconds(total_bytes))

@@ -69,9 +69,16 @@ class BoundsPolicy(Record):
         "A partition into more parts is left out of the volume bound in seconds, as each part takes a maximum "
         "flow. Not measured.",
     )
-    exchange_ranks: int = threshold(
-        32,
-        "ranks",
-        "Past it the exchange bound in seconds, a linear program with a variable for each pair of a rank and a "
-        "link, is left out. Not measured.",
+    packing_ranks: int = threshold(
+        256, "ranks", "Past it the bound in seconds from prices, a packing of trees or paths, is left out."
+    )
+    packing_gap: float = threshold(
+        1e-6,
+        "share of the seconds",
+        "A packing that is proved to be as near to the optimum has the prices for a bound in seconds.",
+    )
+    packing_rounds: int = threshold(
+        60,
+        "rounds",
+        "How often trees or paths are asked for at most for a bound in seconds. The examples take 12 to 30.",
     )

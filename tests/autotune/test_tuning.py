@@ -75,7 +75,7 @@ def test_predicted_time_is_never_below_the_bound(
     assert isinstance(outcome, Solution)
     found = time_optimality(topology, problem, outcome.schedule, size, CostOptions())
     assert found.seconds is not None and found.percent is not None
-    for bound in rechecked_bounds(topology, name, problem.collective.root, DEFAULT.bounds).bounds:
+    for bound in rechecked_bounds(topology, name, problem.collective.root, DEFAULT).bounds:
         assert found.seconds >= float(bound.seconds(size)) * (1 - 1e-9), bound.proof
     assert 0 < found.percent <= 100 * (1 + 1e-9)
 
@@ -193,7 +193,7 @@ def test_chunks_that_make_things_worse_twice_are_left_alone() -> None:
 
 def test_the_first_number_of_chunks_follows_the_ratio_as_the_policy_says() -> None:
     topology = load_topology(EXAMPLES / "ring8" / "topo.dsl")
-    bounds = rechecked_bounds(topology, "allgather", None, DEFAULT.bounds).bounds
+    bounds = rechecked_bounds(topology, "allgather", None, DEFAULT).bounds
     first = []
     for exponent in (0.0, 0.25, 0.5):
         policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, pipeline_exponent=exponent))

@@ -13,7 +13,7 @@ import pytest
 from hetesynth.bounds.throughput import reversed_topology, time_bounds
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut, WireLengths, tightest
+from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut, tightest
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.verify.bounds.time_bounds import time_bound_violations
 
@@ -157,8 +157,8 @@ def mutant(bound: TimeBound) -> TimeBound:
             )
         case PartCrossings() as parts:
             return replace(bound, witness=replace(parts, parts=parts.parts[1:], sides=parts.sides[1:]))
-        case WireLengths() as lengths:
-            return replace(bound, witness=replace(lengths, lengths=tuple(-x for x in lengths.lengths)))
+        case ResourcePrices() as prices:
+            return replace(bound, witness=replace(prices, wires=tuple(-x for x in prices.wires), groups=()))
         case SlowestPath() as path:
             return replace(
                 bound, witness=replace(path, share=path.share * 2), seconds_per_byte=bound.seconds_per_byte * 2

@@ -215,7 +215,7 @@ def _quality(synthesis: Synthesis) -> str:
 _BOUND_WORDS = {
     "cut": "the narrowest cut",
     "volume": "what all parts take in together",
-    "exchange": "all wires together",
+    "prices": "prices of resources",
     "latency": "the path of most latency",
 }
 
@@ -241,6 +241,11 @@ def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
     elif synthesis.programs:
         yield "             as a program: `hetesynth simulate` tells"
     yield f"             {bound}"
+    if optimality.tree_bound is not None:
+        yield (
+            f"             along trees, from in-trees to out-trees of one root, no less than "
+            f"{figures['tree_bound_us']:,.2f} us ({figures['percent_of_tree_bound']:.1f} %)"
+        )
     choice = synthesis.choice
     if choice is None:
         return

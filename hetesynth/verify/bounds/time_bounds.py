@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut, WireLengths
+from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.verify.bounds.resource_prices import PriceClaim, Proved, proved_by_prices
 
 _ALL_PAIRS = ("allgather", "reducescatter", "alltoall", "allreduce")
+_KINDS = {"cut": VertexCut, "volume": PartCrossings, "prices": ResourcePrices, "latency": SlowestPath}
 _BACKWARDS = {"reducescatter": "allgather", "scatter": "gather", "reduce": "broadcast"}
 
 
@@ -24,14 +26,19 @@ def time_bound_violations(
     topology: Topology, name: CollectiveName, root: Rank | None, bound: TimeBound
 ) -> list[Violation]:
     """Why ``bound`` does not follow from its witness; empty when it does."""
+    if not isinstance(bound.witness, _KINDS[bound.kind]):
+        return [Violation("certificate", f"the witness is none of a bound by {bound.kind}")]
+    if bound.scope != "all" and bound.kind != "prices":
+        return [Violation("certificate", f"a bound by {bound.kind} is not of algorithms that are {bound.scope}")]
     judge = _Judge(topology, name, root, bound.backwards)
     match bound.witness:
         case VertexCut():
             proved = judge.cut(bound.witness)
         case PartCrossings():
             proved = judge.parts(bound.witness)
-        case WireLengths():
-            proved = judge.lengths(bound.witness)
+        case ResourcePrices():
+            claim = PriceClaim(bound.witness, bound.scope, bound.backwards)
+            proved = proved_by_prices(topology, name, root, claim)
         case SlowestPath():
             proved = judge.path(bound.witness)
     if isinstance(proved, str):
@@ -43,9 +50,6 @@ def time_bound_violations(
         text = f"claims {bound.seconds_per_byte} s per byte; the witness shows {per_byte}"
         return [Violation("certificate", text)]
     return []
-
-
-_Proved = tuple[Fraction, Fraction] | str  # seconds and seconds per byte, or what is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class _Judge:
             return Fraction(0 if self.root in inside else len(inside), n)
         return Fraction(0)
 
-    def cut(self, witness: VertexCut) -> _Proved:
+    def cut(self, witness: VertexCut) -> Proved:
         """What must leave a side against what can."""
         share = self._must_cross(witness.side)
         if share < witness.share:
@@ -120,7 +124,7 @@ class _Judge:
             return f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}"
         return self._first_latency(witness.side), witness.share / witness.bandwidth
 
-    def parts(self, witness: PartCrossings) -> _Proved:
+    def parts(self, witness: PartCrossings) -> Proved:
         """What all parts must take in against what they can."""
         n = self.topology.ranks
         if sorted(r for part in witness.parts for r in part) != list(range(n)):
@@ -147,23 +151,7 @@ class _Judge:
             return None
         return self._carries(side)
 
-    def lengths(self, witness: WireLengths) -> _Proved:
-        """Shortest paths weighed by wire lengths against bandwidth weighed by them."""
-        if self.name != "alltoall" or len(witness.lengths) != len(self.topology.wires):
-            return "not a bound for this collective"
-        supply = Fraction(0)
-        for wire, length in zip(self.topology.wires, witness.lengths, strict=True):
-            if length < 0 or (length and wire.bandwidth is None):
-                return "a length that a wire cannot have"
-            supply += length * (wire.bandwidth or 0) * wire.lanes
-        if not supply:
-            return "all lengths are zero"
-        weights = [sum((witness.lengths[w] for w in link.wires), Fraction(0)) for link in self.topology.links]
-        n = self.topology.ranks
-        demand = sum((d for r in range(n) for d in self._distances(r, weights).values()), Fraction(0))
-        return min(link.latency for link in self.topology.links), demand / n / supply
-
-    def path(self, witness: SlowestPath) -> _Proved:
+    def path(self, witness: SlowestPath) -> Proved:
         """A chain of links against their latencies, then what enters the last rank."""
         if not self._speak(witness.src, witness.dst):
             return f"nothing of rank {witness.src} need reach rank {witness.dst}"

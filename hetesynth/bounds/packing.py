@@ -1,0 +1,202 @@
+"""Bounds in seconds from prices of resources: no packing of trees or paths is lighter.
+
+In: a topology and a collective's name. Out: prices of wires and stated groups, as whole numbers, with what they
+prove. At any prices a byte costs at least its cheapest tree or path, and in a second the resources carry no more
+than the sum of price x rate. The prices come in floating point from the optimal packing; what they prove is worked
+out from the rounded ones without rounding: all sums are whole numbers below 2^53, which floating point holds
+exactly.
+
+An allreduce that is based on trees takes an in-tree and an out-tree of one root. Whatever an algorithm does
+without coding, there is a first moment at which the ranks of some part together have all contributions;
+``_gossip`` says what must have happened before it and after it. Knows no chunks, steps or schedules.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.packing.column_generation import pack
+from hetesynth.packing.contraction import contract
+from hetesynth.packing.network import Floats, Ints, Network
+from hetesynth.packing.pairs import Pairs
+from hetesynth.packing.structures import BACKWARDS, ShortestPaths, demands
+from hetesynth.packing.symmetry import symmetry
+from hetesynth.policy import Policy
+
+GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are
+EXACT = 2**53  # below it floating point holds every whole number
+
+Parts = tuple[tuple[Rank, ...], ...]
+
+
+def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> list[TimeBound]:
+    """What prices prove; of allreduce for every algorithm, and for trees where that is more.
+
+    Empty for clusters of more ranks than the policy allows, or where some rank cannot be reached.
+    """
+    n = topology.ranks
+    if not 1 < n <= policy.bounds.packing_ranks:
+        return []
+    network = Network.of(topology)
+    try:
+        priced = _Priced(topology, network, _whole_prices(topology, network, name, root, policy))
+        if name != "allreduce":
+            return [priced.bound(_copies(network, priced.prices, name, root), name, "all")]
+        trees = priced.bound(_both_trees(network, priced.prices), name, "tree-based")
+        every = priced.any_algorithm()
+    except ValueError:  # some rank cannot be reached
+        return []
+    return [b for b in (every, trees) if b is every or b.seconds_per_byte > every.seconds_per_byte]
+
+
+def _whole_prices(
+    topology: Topology, network: Network, name: CollectiveName, root: Rank | None, policy: Policy
+) -> Floats:
+    """The prices of the optimal packing, rounded to whole numbers."""
+    packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
+    alike = symmetry(network, topology.servers, packing.largest_group * topology.ranks, root)
+    early = network.latency + packing.slice_bytes / network.link_rate
+    asked = demands(network, name, root, alike, packing.few_roots, packing.slack, early)
+    prices = pack(network, asked, alike, packing, lambda: False).prices
+    grain = min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
+    whole = np.round(prices * (grain / prices.max()))
+    smallest: Floats = whole / np.gcd.reduce(whole.astype(np.int64))
+    return smallest
+
+
+class _Priced:
+    """A cluster at whole-number ``prices`` of the network's resources."""
+
+    def __init__(self, topology: Topology, network: Network, prices: Floats) -> None:
+        self.topology, self.network, self.prices = topology, network, prices
+        self.supply = sum((int(p) * r for p, r in zip(prices, network.rates, strict=True)), Fraction(0))
+        charged = network.link_prices(prices) > 0
+        self.latency = min(topology.links[i].latency for i in np.flatnonzero(charged))
+
+    def bound(
+        self, cost: Fraction, name: CollectiveName, scope: Scope, parts: Parts = (), *, backwards: bool = False
+    ) -> TimeBound:  # fmt: skip
+        """That the collective costs at least ``cost`` for each byte of the buffer."""
+        of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
+        for (what, place), price in zip(self.network.limits, self.prices, strict=True):
+            of[what][place] = int(price)
+        witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
+        proof = f"{_lightest(name, scope)} is lighter on {self._weights()}"
+        return TimeBound("prices", self.latency, cost / self.supply, proof, witness, backwards, scope)
+
+    def _weights(self) -> str:
+        """The kinds of resources with their shares of the supply."""
+        shares: dict[str, Fraction] = defaultdict(Fraction)
+        for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
+            kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
+            shares[kind] += int(price) * rate / self.supply
+        ordered = sorted(((-share, kind) for kind, share in shares.items() if share))
+        return ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
+
+    def any_algorithm(self) -> TimeBound:
+        """What every allreduce costs: by ranks one by one, or by parts that links without a price join."""
+        outward = _costs(self.network, self.prices)
+        best: tuple[int, Parts, bool] = (-1, (), False)
+        for parts in dict.fromkeys((_joined(outward, free=True), _joined(outward, free=False))):
+            for backwards in (False, True):
+                cost = _gossip(outward.T if backwards else outward, parts) if len(parts) > 1 else 0
+                best = max(best, (cost, parts, backwards), key=lambda item: item[0])
+        cost, parts, backwards = best
+        return self.bound(Fraction(cost), "allreduce", "all", parts, backwards=backwards)
+
+
+def _lightest(name: CollectiveName, scope: Scope) -> str:
+    if name == "allreduce":
+        return "no in-tree and out-tree of one root" if scope == "tree-based" else "no order of sums and copies"
+    return "no set of paths" if name in ("alltoall", "scatter", "gather") else "no set of trees"
+
+
+def _costs(network: Network, prices: Floats) -> Floats:
+    costs, _ = Pairs.of(network).cheapest(network.link_prices(prices))
+    return costs
+
+
+def _copies(network: Network, prices: Floats, name: CollectiveName, root: Rank | None) -> Fraction:
+    """The cheapest trees, or paths, of each byte of the buffer."""
+    n = network.ranks
+    graph = network.reversed() if name in BACKWARDS else network
+    if name in ("alltoall", "scatter", "gather"):
+        sources = np.arange(n) if root is None else np.array([root])
+        return Fraction(_total(ShortestPaths(graph, sources).priced(prices)[0].ravel()), n)
+    of_roots = contract(_costs(graph, prices)).root_costs()
+    return Fraction(_total(of_roots), n) if root is None else Fraction(int(of_roots[root]))
+
+
+def _total(costs: Floats) -> int:
+    return sum(int(cost) for cost in costs)
+
+
+def _both_trees(network: Network, prices: Floats) -> Fraction:
+    """The cheapest in-tree and out-tree of one root."""
+    outward, inward = (contract(_costs(g, prices)).root_costs() for g in (network, network.reversed()))
+    return Fraction(int((outward + inward).min()))
+
+
+def _joined(costs: Floats, *, free: bool) -> Parts:
+    """Ranks in parts: those that reach each other without a price, or each alone."""
+    n = len(costs)
+    if not free:
+        return tuple((r,) for r in range(n))
+    reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
+    for _ in range(n.bit_length()):
+        reach = np.minimum(reach @ reach, 1.0)
+    first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
+    members: dict[int, list[Rank]] = defaultdict(list)
+    for rank, part in enumerate(first):
+        members[int(part)].append(rank)
+    return tuple(tuple(ranks) for ranks in members.values())
+
+
+def _gossip(costs: Floats, parts: Parts) -> int:
+    """The least cost of moves after which every rank has the contributions of all.
+
+    Take the first moment at which the ranks of some part X together have all contributions, brought by a move to
+    rank h of X. Moves until then hold a path from every other rank to X: an in-tree to X as one vertex. At that
+    moment no other part has everything together, nor have the ranks of X without h; so moves after it reach every
+    rank of another part from outside that part, and every rank of X from h or from outside X.
+    """
+    entered = [_spread(costs, part) for part in parts]
+    whole = sum(entered)
+    best: int | None = None
+    for part, enter in zip(parts, entered, strict=True):
+        first = min(_spread(costs, part, h) for h in range(len(part)))
+        cost = _gathered(costs, np.array(part)) + first + whole - enter
+        best = cost if best is None else min(best, cost)
+    return best or 0
+
+
+def _spread(costs: Floats, part: Sequence[Rank], free: int | None = None) -> int:
+    """The cheapest moves that reach every rank of ``part`` from outside, or from its rank number ``free``."""
+    inside = np.array(part)
+    outside = np.setdiff1d(np.arange(len(costs)), inside)
+    k = len(inside)
+    small = np.zeros((k + 1, k + 1))  # the last: all that is outside; it is left for nothing
+    small[:k, :k] = costs[np.ix_(inside, inside)]
+    small[k, :k] = costs[np.ix_(outside, inside)].min(axis=0)
+    if free is not None:
+        small[k, free] = 0.0
+    return int(contract(small).root_costs()[k])
+
+
+def _gathered(costs: Floats, inside: Ints) -> int:
+    """The cheapest moves that hold a path from every rank outside to ``inside`` as one vertex."""
+    outside = np.setdiff1d(np.arange(len(costs)), inside)
+    k = len(outside)
+    small = np.zeros((k + 1, k + 1))
+    small[:k, :k] = costs[np.ix_(outside, outside)].T
+    small[k, :k] = costs[np.ix_(outside, inside)].min(axis=1)
+    return int(contract(small).root_costs()[k])
