@@ -183,7 +183,8 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
             moves = [_turned(len(b), step if i == place else 0) for i, b in enumerate(blocks)]
             yield _inside(moves, blocks, n)
     if fixed is not None:
-        others = [np.array([r for r in ranks if r != fixed]) for ranks in members.values() if fixed in ranks]
+        home = next(ranks for ranks in members.values() if fixed in ranks)
+        others = [np.array([r for r in home if r != fixed], dtype=np.int64)]
         yield _inside([_turned(len(others[0]), 1)], others, n)
 
 

@@ -20,7 +20,7 @@ NONE = 2**62
 def arborescence_cost(costs: Whole, root: int) -> int | None:
     """The least cost of edges by which ``root`` reaches every vertex; None where it does not."""
     n = len(costs)
-    entering = np.ascontiguousarray(costs.T)  # entering[v, u]: what edge (u, v) costs
+    entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
     entering[np.arange(n), np.arange(n)] = NONE
     waiting = [v for v in range(n) if v != root]
     alive = np.ones(n, dtype=np.bool_)
