@@ -194,7 +194,9 @@ def test_wires_without_a_limit_prove_nothing(name: CollectiveName) -> None:
 def test_modules_of_a_server_count_as_parts(cluster: str, parts: int) -> None:
     """Groups of four GPUs that 32 GB/s lead into each: NICs of 8 GB/s, or two PCIe switches of 16 GB/s."""
     topology = example(cluster)
-    volume = max((b for b in time_bounds(topology, "allreduce") if b.kind == "volume"), key=lambda b: b.seconds_per_byte)
+    volume = max(
+        (b for b in time_bounds(topology, "allreduce") if b.kind == "volume"), key=lambda b: b.seconds_per_byte
+    )
     assert isinstance(volume.witness, PartCrossings) and len(volume.witness.parts) == parts
     assert volume.seconds_per_byte == Fraction(2 * (parts - 1), parts * 32 * 10**9)
     assert time_bound_violations(topology, "allreduce", None, volume) == []
