@@ -14,7 +14,6 @@ without coding, there is a first moment at which the ranks of some part together
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
@@ -26,7 +25,7 @@ from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.packing.column_generation import pack
 from hetesynth.packing.contraction import contract
-from hetesynth.packing.network import Floats, Ints, Network
+from hetesynth.packing.network import Floats, Network
 from hetesynth.packing.pairs import Pairs
 from hetesynth.packing.structures import BACKWARDS, ShortestPaths, demands
 from hetesynth.packing.symmetry import symmetry
@@ -103,15 +102,12 @@ class _Priced:
         return ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
 
     def any_algorithm(self) -> TimeBound:
-        """What every allreduce costs: by ranks one by one, or by parts that links without a price join."""
-        outward = _costs(self.network, self.prices)
-        best: tuple[int, Parts, bool] = (-1, (), False)
-        for parts in dict.fromkeys((_joined(outward, free=True), _joined(outward, free=False))):
-            for backwards in (False, True):
-                cost = _gossip(outward.T if backwards else outward, parts) if len(parts) > 1 else 0
-                best = max(best, (cost, parts, backwards), key=lambda item: item[0])
-        cost, parts, backwards = best
-        return self.bound(Fraction(cost), "allreduce", "all", parts, backwards=backwards)
+        """What every allreduce costs, by the parts that links without a price join."""
+        costs = _costs(self.network, self.prices)
+        parts = _joined(costs)
+        forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
+        most = Fraction(max(forwards, backwards))
+        return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)
 
 
 def _lightest(name: CollectiveName, scope: Scope) -> str:
@@ -146,11 +142,9 @@ def _both_trees(network: Network, prices: Floats) -> Fraction:
     return Fraction(int((outward + inward).min()))
 
 
-def _joined(costs: Floats, *, free: bool) -> Parts:
-    """Ranks in parts: those that reach each other without a price, or each alone."""
+def _joined(costs: Floats) -> Parts:
+    """Ranks in parts: those that reach each other without a price."""
     n = len(costs)
-    if not free:
-        return tuple((r,) for r in range(n))
     reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
     for _ in range(n.bit_length()):
         reach = np.minimum(reach @ reach, 1.0)
@@ -164,39 +158,15 @@ def _joined(costs: Floats, *, free: bool) -> Parts:
 def _gossip(costs: Floats, parts: Parts) -> int:
     """The least cost of moves after which every rank has the contributions of all.
 
-    Take the first moment at which the ranks of some part X together have all contributions, brought by a move to
-    rank h of X. Moves until then hold a path from every other rank to X: an in-tree to X as one vertex. At that
-    moment no other part has everything together, nor have the ranks of X without h; so moves after it reach every
-    rank of another part from outside that part, and every rank of X from h or from outside X.
+    Take the first moment at which the ranks of some part X together have all contributions. Moves until then hold
+    a path from every other rank to X: an in-tree to X. At that moment no other part has everything together; so a
+    move after it enters each of them. Within parts moves cost nothing.
     """
-    entered = [_spread(costs, part) for part in parts]
-    whole = sum(entered)
-    best: int | None = None
-    for part, enter in zip(parts, entered, strict=True):
-        first = min(_spread(costs, part, h) for h in range(len(part)))
-        cost = _gathered(costs, np.array(part)) + first + whole - enter
-        best = cost if best is None else min(best, cost)
-    return best or 0
-
-
-def _spread(costs: Floats, part: Sequence[Rank], free: int | None = None) -> int:
-    """The cheapest moves that reach every rank of ``part`` from outside, or from its rank number ``free``."""
-    inside = np.array(part)
-    outside = np.setdiff1d(np.arange(len(costs)), inside)
-    k = len(inside)
-    small = np.zeros((k + 1, k + 1))  # the last: all that is outside; it is left for nothing
-    small[:k, :k] = costs[np.ix_(inside, inside)]
-    small[k, :k] = costs[np.ix_(outside, inside)].min(axis=0)
-    if free is not None:
-        small[k, free] = 0.0
-    return int(contract(small).root_costs()[k])
-
-
-def _gathered(costs: Floats, inside: Ints) -> int:
-    """The cheapest moves that hold a path from every rank outside to ``inside`` as one vertex."""
-    outside = np.setdiff1d(np.arange(len(costs)), inside)
-    k = len(outside)
-    small = np.zeros((k + 1, k + 1))
-    small[:k, :k] = costs[np.ix_(outside, outside)].T
-    small[k, :k] = costs[np.ix_(outside, inside)].min(axis=1)
-    return int(contract(small).root_costs()[k])
+    part_of = np.empty(len(costs), dtype=np.int64)
+    for number, part in enumerate(parts):
+        part_of[list(part)] = number
+    crossing = np.where(part_of[:, None] == part_of[None, :], np.inf, costs).min(axis=0)
+    entered = [int(min(crossing[r] for r in part)) for part in parts]
+    gathered = contract(costs.T).root_costs()
+    sums = (int(gathered[part[0]]) - enter for part, enter in zip(parts, entered, strict=True))
+    return min(sums) + sum(entered)

@@ -139,7 +139,7 @@ def _pool_or_refusal(
 def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:
     """The fair baseline: programs as NCCL has them, with the best number of channels."""
     root = ProblemFactory(topology, request).root
-    bounds = rechecked_bounds(topology, request.collective, root, request.policy.bounds)
+    bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     options = CostOptions.of(request)
     entries = []
     for size in sizes:

@@ -21,7 +21,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.time_bound import TimeBound, tightest
+from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.report.words import counted, runtime_words, size_text
 
@@ -331,6 +331,11 @@ def _in_time(
         f"No schedule, however fine its chunks, moves {size_text(subject.size)} in less than "
         f"{least * 1e6:,.1f} us: {bound.proof}{started}."
     ]
+    trees = [float(b.seconds(subject.size)) for b in of_scope(bounds, "tree-based")]
+    if max(trees, default=0.0) > least:
+        said.append(
+            f"Along in-trees to one rank and out-trees from there it takes at least {max(trees) * 1e6:,.1f} us."
+        )
     for name, timeline in timed:
         if timeline.makespan > 0:
             share = least / timeline.makespan

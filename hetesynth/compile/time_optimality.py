@@ -92,9 +92,9 @@ class TimeOptimality:
         return self._percent_of(self.bound)
 
     def _percent_of(self, bound: TimeBound | None) -> float | None:
-        return (
-            None if not self.seconds or bound is None else 100.0 * float(bound.seconds(self.size)) / self.seconds
-        )
+        if not self.seconds or bound is None:
+            return None
+        return 100.0 * (self.launch + float(bound.seconds(self.size))) / self.seconds
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says: microseconds, and 10^9 bytes per second; null where nothing was simulated."""

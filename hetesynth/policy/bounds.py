@@ -70,12 +70,14 @@ class BoundsPolicy(Record):
         "flow. Not measured.",
     )
     packing_ranks: int = threshold(
-        256, "ranks", "Past it the bound in seconds from prices, a packing of trees or paths, is left out."
+        256,
+        "ranks",
+        "Past it the bound in seconds from prices, a packing of trees or paths, is left out. Not measured.",
     )
     packing_gap: float = threshold(
         1e-6,
         "share of the seconds",
-        "A packing that is proved to be as near to the optimum has the prices for a bound in seconds.",
+        "A packing that is proved to be as near to the optimum has the prices for a bound. Not measured.",
     )
     packing_rounds: int = threshold(
         60,

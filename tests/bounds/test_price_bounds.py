@@ -247,7 +247,7 @@ def test_tightest_leaves_out_what_holds_for_trees_alone() -> None:
 
 
 def test_stated_groups_count_in_an_alltoall() -> None:
-    """Four GPUs, each pair joined both ways at 10; a group of 2 on all links from two to the other two: four blocks
+    """Four GPUs, each pair joined both ways at 10; a group of 2 on all links from two to two: four blocks
     of a quarter cross it."""
     pairs = list(itertools.permutations(range(4), 2))
     wires = tuple(Wire(u, v, "wire", Fraction(10)) for u, v in pairs)

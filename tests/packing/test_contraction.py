@@ -8,7 +8,6 @@ import pytest
 
 from hetesynth.packing.contraction import contract, earliest
 
-
 MANY = 10_000  # more than any tree costs
 
 
