@@ -72,7 +72,7 @@ class BoundsPolicy(Record):
     packing_ranks: int = threshold(
         64,
         "ranks",
-        "Past it the bound in seconds from prices, a packing of trees or paths, is left out. With eight GPUs a server "
+        "Past it the bound in seconds from prices is left out. With eight GPUs a server "
         "and NICs of unequal rates it takes 1 s at 64 ranks, 6 to 9 s at 128, more than 60 s at 256.",
     )
     packing_gap: float = threshold(
