@@ -17,7 +17,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import ring_baseline
-from hetesynth.compile.time_optimality import TimeOptimality, rechecked_bounds
+from hetesynth.compile.time_optimality import TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import ClockDecisions
@@ -139,15 +139,15 @@ def _pool_or_refusal(
 def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:
     """The fair baseline: programs as NCCL has them, with the best number of channels."""
     root = ProblemFactory(topology, request).root
-    bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     options = CostOptions.of(request)
+    bounds = bounds_of(topology, request.collective, root, options)
     entries = []
     for size in sizes:
         baseline = ring_baseline(topology, request.collective, root, size, options)
         if isinstance(baseline, str):
             entries.append(Entry("ring", size, None, refusal=baseline))
             continue
-        optimality = TimeOptimality(size, request.collective, topology.ranks, baseline.seconds, bounds.at(size))
+        optimality = bounds.optimality(size, baseline.seconds)
         entries.append(Entry("ring", size, optimality, baseline.label, baseline.chunks))
     return entries
 
