@@ -11,6 +11,7 @@ from support.clusters import cluster, problem_on
 
 from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.layout import Layout
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, unevenness
@@ -31,7 +32,7 @@ from hetesynth.verify.msccl.linter import lint
 from hetesynth.verify.msccl.reader import read_program
 
 MIB = 1 << 20
-TREES: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast")
+KINDS: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast", "alltoall")
 
 
 def random_cluster(rng: random.Random, ranks: int) -> Topology:
@@ -55,10 +56,16 @@ def random_tree(rng: random.Random, ranks: int, root: int) -> list[tuple[int, in
 
 
 def trees(topology: Topology, problem: Problem, rng: random.Random) -> Schedule:
-    """A random tree for each chunk, its ticks the levels; additions to a rank one after the other."""
+    """A random tree or path for each chunk, its ticks the levels; additions to a rank one after the other."""
     link = {(x.src, x.dst): i for i, x in enumerate(topology.links)}
     goal, ranks, transfers = problem.collective, problem.ranks, []
     for chunk in goal.chunks:
+        if goal.name == "alltoall":
+            src, dst = chunk.block
+            relay = rng.choice([r for r in range(ranks) if r not in chunk.block])
+            route = [] if src == dst else [(src, dst)] if rng.random() < 0.5 else [(src, relay), (relay, dst)]
+            transfers += [Transfer(i, i + 1, chunk.index, link[ends]) for i, ends in enumerate(route)]
+            continue
         root = rng.randrange(ranks) if goal.name == "allreduce" else chunk.block[0]
         start = 0
         if goal.reduces:
@@ -85,7 +92,7 @@ def seconds(program: Program, prices: Costs, bytes_of_chunk: float, target: Targ
     return tasks.whole(simulate(tasks.tasks.graph(1.0)))[0]
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("target", ["portable", "msccl-executor"])
 @pytest.mark.parametrize("seed", range(4))
 def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: CollectiveName) -> None:
@@ -98,7 +105,8 @@ def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: Co
         read = read_program(write_msccl_xml(program, options.target), "x.xml")
         links = {(arc.src, arc.dst) for arc in problem.arcs}
         assert lint(read, options.target, links=links, root=problem.collective.root) == []
-        assert program.chunks_per_loop == len(problem.collective.chunks) * arrangement.pieces
+        loop = Layout(problem.collective, False).chunks_per_loop
+        assert program.chunks_per_loop == loop * arrangement.pieces
 
 
 @pytest.mark.parametrize("seed", range(12))
