@@ -89,22 +89,11 @@ class LoweringPolicy(Record):
         "Programs in steady state: connections that meet in a resource carry equally much where it is in use "
         "for so much of the time. 0.9 and 0.05 lose up to 1 % on some of 7 clusters.",
     )
-    steady_scarce_from: float = threshold(
-        0.9,
-        "share of a period",
-        "Programs in steady state: unequal connections over resources in use for so much of the time count "
-        "when arrangements are ranked. Not measured.",
-    )
     steady_unevenness: float = threshold(
         1.03,
-        "messages of a connection over their mean",
-        "Above this a pair gets another channel, where thread blocks are left. Not measured.",
-    )
-    steady_alone: int = threshold(
-        2,
-        "connections",
-        "Programs in steady state: of a pair that has a scarce resource for itself, so that one sends while the "
-        "other waits for alpha. Not measured.",
+        "time of a resource over that of its bytes",
+        "Programs in steady state: while unequal connections, or alpha that all of them wait together, make a "
+        "scarce resource take longer, a pair gets another channel, where thread blocks are left. Not measured.",
     )
     steady_filled_steps: tuple[float, ...] = threshold(
         (0.95, 0.8),

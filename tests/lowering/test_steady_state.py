@@ -14,7 +14,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import Layout
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
-from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, unevenness
+from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, slowdown
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements, lower_steady_state
 from hetesynth.lowering.steady_state.pieces import collective_in_pieces, in_pieces
 from hetesynth.lowering.steady_state.traffic import Traffic
@@ -116,7 +116,7 @@ def test_the_proposition_bounds_simulated_time(seed: int) -> None:
     options = LoweringOptions("x")
     messages = Traffic.of(problem, schedule, prices, 1).messages
     channels = channels_of_pairs(
-        Traffic.of(problem, schedule, prices, 1), 1, "proportional", Room(63, 64, 32), options.policy
+        Traffic.of(problem, schedule, prices, 1), 1, 2 * MIB, "proportional", Room(63, 64, 32), options.policy
     )
     assert channels == messages, "every tree edge has a connection of its own"
     program = lower_steady_state(
@@ -132,20 +132,17 @@ def test_the_proposition_bounds_simulated_time(seed: int) -> None:
     assert took >= fullest * (1 - 1e-9)
 
 
-def test_pieces_fill_the_pipe_of_a_chain() -> None:
-    """A chain of five links of equal rate: 128 pieces take little more than the bytes over one link."""
+@pytest.mark.parametrize("pieces", [1, 32])
+def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
+    """Five links in a row, 32 messages of 2 MiB, in loops or in pieces: (32 - 1 + 5) x (alpha + 2 MiB / rate)."""
     topology = cluster(6, [(i, i + 1, 50, 1) for i in range(5)])
     problem = problem_on(topology, "broadcast")
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(5))
     prices, options, size = costs(topology), LoweringOptions("x"), 64 * MIB
-    alone = size / 50e9
-    took = {}
-    for pieces in (1, 32, 128):
-        arrangement = Arrangement(pieces, min(2 * MIB, size / pieces), "even", 1.0, 1.0)
-        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
-        took[pieces] = seconds(program, prices, size / pieces, options.target) / alone
-    assert 1 < took[128] < min(took[1], took[32])
-    assert took[128] < 1.15
+    arrangement = Arrangement(pieces, 2 * MIB, "even", 1.0, 1.0)
+    program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+    took = seconds(program, prices, size / pieces, options.target)
+    assert took == pytest.approx(36 * (1e-6 + 2 * MIB / 50e9))
 
 
 def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> None:
@@ -187,14 +184,29 @@ def test_a_pair_with_three_times_the_messages_gets_three_times_the_channels() ->
     transfers += [Transfer(1, 2, k, 2 if k else 3) for k in range(4)]
     traffic = Traffic.of(problem, Schedule.of(transfers), costs(topology), 1)
     policy, room = DEFAULT.lowering, Room(63, 60, 32)
-    channels = channels_of_pairs(traffic, 4, "even", room, policy)
+    channels = channels_of_pairs(traffic, 4, 1e9, "even", room, policy)
     assert channels is not None
     assert (channels[0, 1], channels[0, 2]) == (3, 1)
-    assert unevenness(traffic, channels, 0.9) == 1.0
-    assert unevenness(traffic, {**channels, (0, 1): 1}, 0.9) == 1.5
-    tight = channels_of_pairs(traffic, 4, "even", Room(3, 60, 32), policy)
+    assert slowdown(traffic, 1e12, channels) == pytest.approx(1, rel=1e-3)
+    assert slowdown(traffic, 1e12, {**channels, (0, 1): 1}) == pytest.approx(1.5, rel=1e-3)
+    tight = channels_of_pairs(traffic, 4, 1e9, "even", Room(3, 60, 32), policy)
     assert tight is not None
     assert max(blocks_by_rank(tight).values()) <= 3
+
+
+def test_long_links_get_more_connections() -> None:
+    """Half a millisecond of alpha against 40 us for a message: one connection would leave the link idle."""
+    topology = cluster(2, [(0, 1, 50, 500)])
+    problem = problem_on(topology, "broadcast")
+    prices, options, size = costs(topology), LoweringOptions("x"), 256 * MIB
+    schedule = Schedule.of([Transfer(0, 1, 0, 0)])
+    took = {}
+    for division in ("even", "proportional"):
+        arrangement = Arrangement(128, 2 * MIB, division, 1.0, 1.0)  # type: ignore[arg-type]
+        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+        assert len(program.gpus[0].thread_blocks) > 20
+        took[division] = seconds(program, prices, 2 * MIB, options.target) / (size / 50e9)
+    assert max(took.values()) < 1.5
 
 
 @pytest.mark.parametrize("division", ["even", "proportional"])
@@ -204,7 +216,7 @@ def test_no_division_exceeds_the_room(blocks: int, division: str) -> None:
     traffic = Traffic.of(problem, schedule, prices, 1)
     room = Room(blocks, 12, 4)
     for pieces in (1, 3, 6, 12):
-        channels = channels_of_pairs(traffic, pieces, division, room, DEFAULT.lowering)  # type: ignore[arg-type]
+        channels = channels_of_pairs(traffic, pieces, MIB, division, room, DEFAULT.lowering)  # type: ignore[arg-type]
         if channels is not None:
             assert max(blocks_by_rank(channels).values()) <= blocks
             assert all(traffic.steps[p] * pieces <= 12 * n <= 12 * 4 for p, n in channels.items())

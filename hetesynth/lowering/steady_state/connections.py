@@ -35,7 +35,7 @@ class Room:
 
 
 def channels_of_pairs(
-    traffic: Traffic, pieces: int, division: Division, room: Room, policy: LoweringPolicy
+    traffic: Traffic, pieces: int, piece_bytes: float, division: Division, room: Room, policy: LoweringPolicy
 ) -> dict[Pair, int] | None:
     """The channels of each pair; None where thread blocks or channels do not suffice."""
     fewest = fewest_channels(traffic, pieces, room.steps)
@@ -43,7 +43,8 @@ def channels_of_pairs(
         return None
     if division == "proportional":
         return _proportional(traffic, pieces, fewest, room)
-    return _even(traffic, pieces, fewest, room, policy)
+    most = {pair: min(room.channels, number * pieces) for pair, number in traffic.messages.items()}
+    return _even(traffic, piece_bytes, fewest, most, room, policy)
 
 
 def fewest_channels(traffic: Traffic, pieces: int, steps: int) -> dict[Pair, int]:
@@ -78,50 +79,59 @@ def _proportional(traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], roo
 
 
 def _even(
-    traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], room: Room, policy: LoweringPolicy
+    traffic: Traffic,
+    piece_bytes: float,
+    fewest: Mapping[Pair, int],
+    most: Mapping[Pair, int],
+    room: Room,
+    policy: LoweringPolicy,
 ) -> dict[Pair, int]:
-    channels, full = dict(fewest), set[Pair]()
+    channels = dict(fewest)
+    open_pairs = {pair for pair in channels if channels[pair] < most[pair]}
     blocks = blocks_by_rank(channels)
     scarce = traffic.scarce(policy.steady_even_from)
     sharers: dict[Pair, list[int]] = defaultdict(list)
     for r in scarce:
         for pair in traffic.crossing[r]:
             sharers[pair].append(r)
-    worst = {r: _worst(traffic, r, channels, full, policy.steady_alone) for r in scarce}
+    worst = {r: _worst(traffic, r, piece_bytes, channels, open_pairs) for r in scarce}
     while True:
         excess, pair = max(worst.values(), default=(0.0, (-1, -1)))
         if excess <= policy.steady_unevenness:
             return channels
-        most = min(room.channels, traffic.messages[pair] * pieces)
-        if channels[pair] < most and all(blocks[rank] < room.blocks for rank in pair):
+        if all(blocks[rank] < room.blocks for rank in pair):
             channels[pair] += 1
             for rank in pair:
                 blocks[rank] += 1
+            if channels[pair] == most[pair]:
+                open_pairs.discard(pair)
         else:
-            full.add(pair)
-        worst.update((r, _worst(traffic, r, channels, full, policy.steady_alone)) for r in sharers[pair])
+            open_pairs.discard(pair)
+        worst.update((r, _worst(traffic, r, piece_bytes, channels, open_pairs)) for r in sharers[pair])
 
 
 def _worst(
-    traffic: Traffic, resource: int, channels: Mapping[Pair, int], full: set[Pair], alone: int
+    traffic: Traffic, resource: int, piece_bytes: float, channels: Mapping[Pair, int], open_pairs: set[Pair]
 ) -> tuple[float, Pair]:
-    """The pair that most exceeds the mean of a connection over ``resource``, of those that may get another one.
-
-    ``alone``: the connections of a pair that has the resource for itself.
-    """
+    """How much longer the resource takes than its bytes, by the connections of the pair that has most on each of
+    them among those that may get another one."""
     pairs = traffic.crossing[resource]
-    open_pairs = [pair for pair in pairs if pair not in full]
-    if len(pairs) == 1:
-        return (alone / channels[pairs[0]] if open_pairs else 0.0), pairs[0]
-    mean = sum(traffic.messages[p] for p in pairs) / sum(channels[p] for p in pairs)
-    return max(((traffic.messages[p] / channels[p] / mean, p) for p in open_pairs), default=(0.0, (-1, -1)))
+    connections = sum(channels[p] for p in pairs)
+    mean = sum(traffic.messages[p] for p in pairs) / connections
+    most, pair = max(
+        ((traffic.messages[p] / channels[p], p) for p in pairs if p in open_pairs), default=(0.0, (-1, -1))
+    )
+    return most / mean * (1 + traffic.latency_share(resource, connections, piece_bytes)), pair
 
 
-def unevenness(traffic: Traffic, channels: Mapping[Pair, int], share: float) -> float:
-    """The most that a connection carries over the mean of its resource, for resources in use for ``share``."""
-    worst = 1.0
-    for r in traffic.scarce(share):
-        pairs = traffic.crossing[r]
-        mean = sum(traffic.messages[p] for p in pairs) / sum(channels[p] for p in pairs)
-        worst = max(worst, *(traffic.messages[p] / channels[p] / mean for p in pairs))
+def slowdown(traffic: Traffic, piece_bytes: float, channels: Mapping[Pair, int]) -> float:
+    """The time of the resource that takes longest with these connections, in periods: it lasts as long as its
+    fullest connection needs, and in the time of alpha that all of them wait together."""
+    period, worst = traffic.seconds_per_byte, 1.0
+    for r, pairs in traffic.crossing.items():
+        connections = sum(channels[p] for p in pairs)
+        mean = sum(traffic.messages[p] for p in pairs) / connections
+        uneven = max(traffic.messages[p] / channels[p] for p in pairs) / mean
+        waiting = 1 + traffic.latency_share(r, connections, piece_bytes)
+        worst = max(worst, uneven * waiting * traffic.seconds[r] / period)
     return worst

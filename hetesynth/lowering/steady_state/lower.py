@@ -31,7 +31,7 @@ from hetesynth.lowering.steady_state.connections import (
     blocks_by_rank,
     channels_of_pairs,
     fewest_channels,
-    unevenness,
+    slowdown,
 )
 from hetesynth.lowering.steady_state.pieces import in_pieces
 from hetesynth.lowering.steady_state.traffic import Pair, Traffic
@@ -71,15 +71,16 @@ def arrangements(
     for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
         piece_bytes = min(whole / pieces, message)
         longest = traffic.longest(piece_bytes)
+        seen: list[dict[Pair, int]] = []
         for division in DIVISIONS:
-            channels = channels_of_pairs(traffic, pieces, division, room, policy)
-            if channels is None:
+            channels = channels_of_pairs(traffic, pieces, piece_bytes, division, room, policy)
+            if channels is None or channels in seen:
                 continue
+            seen.append(channels)
             shared = any(number > channels[pair] for pair, number in traffic.messages.items())
             rounds = whole / piece_bytes
             fills = rounds / pieces if shared else 1.0
-            uneven = unevenness(traffic, channels, policy.steady_scarce_from)
-            estimate = uneven * (1 + max(1.0, fills) * longest / rounds)
+            estimate = slowdown(traffic, piece_bytes, channels) + max(1.0, fills) * longest / rounds
             turns = policy.steady_turns if shared else policy.steady_turns[:1]
             listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
     order = {turn: place for place, turn in enumerate(policy.steady_turns)}
@@ -102,7 +103,9 @@ def lower_steady_state(
     layout = Layout(whole.collective, options.in_place)
     for steps in _step_limits(target, policy):
         room = Room(_blocks(target), steps, target.channels)
-        channels = channels_of_pairs(traffic, arrangement.pieces, arrangement.division, room, policy)
+        channels = channels_of_pairs(
+            traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room, policy
+        )
         if channels is None:
             break
         lowered = _draft(whole, order, layout, channels, options)

@@ -25,7 +25,7 @@ class Traffic:
 
     ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's
     thread blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one
-    byte a transfer.
+    byte a transfer. ``alpha``: the longest of the links that cross each resource.
     """
 
     transfers: tuple[Transfer, ...]
@@ -35,6 +35,7 @@ class Traffic:
     steps: Mapping[Pair, int]
     crossing: Mapping[int, tuple[Pair, ...]]
     seconds: Mapping[int, float]
+    alpha: Mapping[int, float]
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> Traffic:
@@ -44,12 +45,14 @@ class Traffic:
         steps: dict[Pair, int] = defaultdict(int)
         crossing: dict[int, dict[Pair, None]] = defaultdict(dict)
         carried: dict[int, int] = defaultdict(int)
+        alpha: dict[int, float] = defaultdict(float)
         for t, pair in zip(schedule.transfers, pairs, strict=True):
             messages[pair] += 1
             steps[pair] += steps_of_addition if t.reduce else 1
             for r in costs.link_resources[t.link]:
                 crossing[r][pair] = None
                 carried[r] += 1
+                alpha[r] = max(alpha[r], costs.link_alpha[t.link])
         return cls(
             transfers=schedule.transfers,
             pairs=pairs,
@@ -58,6 +61,7 @@ class Traffic:
             steps=dict(steps),
             crossing={r: tuple(sorted(of)) for r, of in sorted(crossing.items())},
             seconds={r: carried[r] / costs.resource_rate[r] for r in sorted(carried)},
+            alpha=alpha,
         )
 
     @property
@@ -68,6 +72,10 @@ class Traffic:
     def scarce(self, share: float) -> list[int]:
         """The resources that need at least ``share`` of the period."""
         return [r for r, seconds in self.seconds.items() if seconds >= share * self.seconds_per_byte]
+
+    def latency_share(self, resource: int, connections: int, piece_bytes: float) -> float:
+        """Alpha over the time of a message on each of ``connections``: what is lost where all wait at once."""
+        return self.alpha[resource] * self.costs.resource_rate[resource] / (connections * piece_bytes)
 
     def longest(self, piece_bytes: float) -> float:
         """Periods from the begin of a piece until it is everywhere, where all that cross a resource share it."""
