@@ -132,6 +132,32 @@ def test_the_proposition_bounds_simulated_time(seed: int) -> None:
     assert took >= fullest * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("pieces", [1, 4, 16])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_message_ends_by_its_planned_end(seed: int, pieces: int) -> None:
+    """The least planned ends that the proposition allows, for connections that several trees share:
+    each message takes alpha + slice x connections / rate after all that it waits for."""
+    problem, schedule, prices = case(seed, "allgather", 2)
+    options = LoweringOptions("x", target=replace(PORTABLE, max_thread_blocks=16))
+    arrangement = Arrangement(pieces, 2 * MIB, "even", 1.0, 1.0)
+    program = lower_steady_state(problem, schedule, prices, arrangement, options).program
+    link = {ends: i for i, ends in enumerate(prices.link_ends)}
+    links = [
+        link[gpu.rank, block.send_peer]
+        for gpu in program.gpus for block in gpu.thread_blocks if block.send_peer is not None
+    ]  # fmt: skip
+    connections = Counter(r for i in links for r in prices.link_resources[i])
+    tasks = ProgramLoops(program, prices, target=options.target).tasks(2.0 * MIB)
+    timeline = simulate(tasks.tasks.graph(1.0))
+    graph, planned = timeline.graph, [0.0] * timeline.graph.tasks
+    for i in sorted(range(graph.tasks), key=lambda i: (timeline.ready[i], timeline.end[i], graph.size[i] > 0)):
+        crossed = graph.uses[graph.uses_start[i] : graph.uses_start[i + 1]]
+        slowest = max((connections[r] / graph.rate[r] for r in crossed), default=0.0)
+        waits = graph.waits[graph.waits_start[i] : graph.waits_start[i + 1]]
+        planned[i] = max((planned[w] for w in waits), default=0.0) + graph.delay[i] + graph.size[i] * slowest
+    assert all(end <= least * (1 + 1e-9) for end, least in zip(timeline.end, planned, strict=True))
+
+
 @pytest.mark.parametrize("pieces", [1, 32])
 def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
     """Five links in a row, 32 messages of 2 MiB, in loops or in pieces: (32 - 1 + 5) x (alpha + 2 MiB / rate)."""
