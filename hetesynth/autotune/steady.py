@@ -11,21 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.autotune.tuning import Candidate, Pipelined
-from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.collectives.inversion import DUAL, invert, reverse_schedule
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
+from hetesynth.errors import InternalError
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.steady_state.lower import arrangements
+from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
 from hetesynth.model.cost import Costs
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.schedule import hops
+from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.packing.rounding import WholePacking
 from hetesynth.policy.autotune import AutotunePolicy
@@ -39,6 +41,26 @@ from hetesynth.synthesis.timed.earliest_arrival import Rates
 from hetesynth.verify.schedule.judge import schedule_violations
 
 NAME = "steady-state"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A packing with ``trees`` trees, or as many of each root, over ``peers`` peers of a rank at most, and one
+    arrangement of its program."""
+
+    packed: WholePacking
+    chunks: int
+    trees: int
+    peers: int | None
+    problem: Problem
+    arrangement: Arrangement
+    seconds: float  # expected
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        trees = f", {self.trees} trees" if self.trees != self.chunks else ""
+        return f"{NAME}, c={self.chunks}{trees}" + (f", {self.peers} peers" if self.peers else "")
 
 
 @dataclass
@@ -66,40 +88,84 @@ class SteadyCandidates:
         return bool(best) and self.limit >= self._policy.steady_near * best
 
     def all(self) -> list[Ranked]:
-        """The quickest program of each number of chunks that was tried, the quickest first."""
-        for packed, chunks, problem in self._packings():
-            self.limit = max(self.limit, packed.least * self.specs.size)
-            if self.near_bound or self._ended(chunks):
+        """The quickest program of each packing that was tried, the quickest first."""
+        for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
+            if self.near_bound or (self.ranked and self.late()):
                 break
-            self._try(packed, chunks, problem)
+            self.spent = 0
+            for plan in self._sorted_plans(peers):
+                reason = "the limit is near" if self.near_bound else self._ended(plan)
+                if reason is None:
+                    self._try(plan)
+                else:
+                    self.decisions.note(self._name(plan), "skipped", reason)
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
-    def _ended(self, chunks: int) -> bool:
-        reason = "the time budget is over" if self.late() else None
-        if self.ranked and self.spent >= self._policy.steady_effort:
-            reason = f"{self.spent:,} operations are tried, no fewer than {self._policy.steady_effort:,}"
-        if reason is not None:
-            self.decisions.note(f"{NAME}, c={chunks}", "skipped", reason)
-        return reason is not None
+    def _sorted_plans(self, peers: int | None) -> list[_Plan]:
+        """The quickest first; none where so few peers do not join all ranks."""
+        try:
+            return sorted(self._plans(peers), key=lambda plan: plan.seconds)
+        except ValueError as error:
+            if peers == self.factory.request.max_peers:
+                raise
+            self.decisions.note(f"{NAME}, {peers} peers", "refused", str(error))
+            return []
 
-    def _packings(self) -> Iterator[tuple[WholePacking, int, Problem]]:
-        """Packings in whole chunks, those that leave most of the optimum first; of alike ones fewer chunks."""
-        packings = []
+    def _ended(self, plan: _Plan) -> str | None:
+        if not self.ranked:
+            return None
+        operations = self._operations(plan)
+        if self.spent + operations > self._policy.steady_effort:
+            return f"{operations:,} operations after {self.spent:,} are more than {self._policy.steady_effort:,}"
+        best = min(r.seconds or 0.0 for r in self.ranked)
+        if plan.seconds > self._policy.steady_hope * best:
+            return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
+        return "the time budget is over" if self.late() else None
+
+    def _operations(self, plan: _Plan) -> int:
+        request = self.factory.request
+        return plan.arrangement.pieces * transfers(request.collective, self.factory.topology.ranks, plan.chunks)
+
+    def _plans(self, peers: int | None) -> Iterator[_Plan]:
+        """The packings in whole chunks that look best, each with the arrangements that do."""
+        costs, policy, ranks = self._costs, self._policy, self.factory.topology.ranks
+
+        def promise(entry: tuple[WholePacking, int, int, Problem]) -> float:
+            packed, _, trees, problem = entry
+            every = trees * (ranks if problem.collective.name in ("allgather", "reducescatter") else 1)
+            return packed.seconds * (1.0 + policy.steady_tree_cost * every / ranks)
+
+        for packed, chunks, trees, problem in sorted(self._packings(peers), key=promise)[: policy.steady_packings]:
+            if peers == self.factory.request.max_peers:
+                self.limit = max(self.limit, packed.least * self.specs.size)
+            elif self.limit < policy.steady_near * packed.least * self.specs.size:
+                return
+            schedule = self._schedule(problem, packed)
+            listed = arrangements(problem, schedule, costs, self._options(), self.specs.size)
+            for arrangement in listed[: policy.steady_arrangements]:
+                filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
+                seconds = packed.seconds * filling * self.specs.size
+                yield _Plan(packed, chunks, trees, peers, problem, arrangement, seconds)
+
+    def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
+        """Packings by numbers of chunks and of trees."""
+        policy = self.factory.request.policy
         for chunks in self._counts():
-            chunking = self.specs.paper_chunking(chunks)
-            problem = self.factory.problem(chunking, chunks)
-            copied = invert(problem)[0] if problem.collective.name in DUAL else problem
-            reason = refuses(copied, self.factory.request.policy)
+            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+            copied = replace(_copied(problem), max_peers=peers)
+            reason = refuses(copied, policy)
             if reason is not None:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", reason)
                 return
-            packed = whole_packing(copied, self._rates(chunks), self.factory.request.policy)
-            packings.append((packed, chunks, problem))
-        if not packings:
-            return
-        best = min(packed.seconds for packed, _, _ in packings)
-        loss = self._policy.steady_rounding
-        yield from sorted(packings, key=lambda p: (p[0].seconds > best * (1 + loss), p[1]))
+            for trees in self._trees(copied, chunks):
+                yield whole_packing(copied, self._rates(chunks), policy, trees), chunks, trees, problem
+
+    def _trees(self, problem: Problem, chunks: int) -> list[int]:
+        """Numbers of trees: of each root, or where any root will do, of all chunks or an even part of them."""
+        if problem.collective.name == "allgather":
+            return [chunks]
+        number = len(problem.collective.chunks)
+        return [number // part for part in self._policy.steady_parts if number % part == 0]
 
     def _counts(self) -> list[int]:
         request, policy = self.factory.request, self._policy
@@ -119,42 +185,35 @@ class SteadyCandidates:
             self.factory.topology.servers,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def _costs(self) -> Costs:
         return CostOptions.of(self.factory.request).costs(self.factory.topology)
 
-    def _try(self, packed: WholePacking, chunks: int, problem: Problem) -> None:
-        """Lower the packing in several arrangements, and keep the quickest program."""
-        record = self.decisions.inside(f"{NAME}, c={chunks}")
-        candidate = self._candidate(packed, chunks, problem)
-        options = self._options()
-        schedule, costs = candidate.solution.schedule, self._costs
-        best: Ranked | None = None
-        tried = 0
-        for arrangement in arrangements(problem, schedule, costs, options, self.specs.size):
-            steady = SteadyState(arrangement, costs)
-            operations = len(schedule.transfers) * arrangement.pieces
-            if tried >= self._policy.steady_arrangements or (
-                best is not None and self.spent + operations > self._policy.steady_effort
-            ):
-                record.note(steady.label, "skipped", f"after {self.spent:,} operations")
-                continue
-            if self.near_bound or (best is not None and self.late()):
-                break
-            tried, self.spent = tried + 1, self.spent + operations
-            predictor = steady_predictor(
-                self.factory.topology, problem, schedule, steady, options, CostOptions.of(self.factory.request)
-            )
-            if predictor is None:
-                record.note(steady.label, "refused", "it does not fit the target")
-                continue
-            seconds = predictor.timeline(self.specs.size).makespan
-            record.note(steady.label, "tried", microseconds(seconds))
-            if best is None or seconds < (best.seconds or 0.0):
-                if best is not None:
-                    self.ranked.remove(best)
-                best = Ranked(candidate, None, seconds, steady)
-                self.ranked.append(best)
+    def _schedule(self, problem: Problem, packed: WholePacking) -> Schedule:
+        schedule = schedule_of(_copied(problem), packed.carriers)
+        return reverse_schedule(schedule) if problem.collective.name in DUAL else schedule
+
+    def _try(self, plan: _Plan) -> None:
+        """Lower the packing and keep its program, if it is the quickest of its packing."""
+        topology, request = self.factory.topology, self.factory.request
+        candidate = self._candidate(plan)
+        steady = SteadyState(plan.arrangement, self._costs)
+        self.spent += self._operations(plan)
+        predictor = steady_predictor(
+            topology, plan.problem, candidate.solution.schedule, steady, self._options(), CostOptions.of(request)
+        )
+        if predictor is None:
+            self.decisions.note(self._name(plan), "refused", "it does not fit the target")
+            return
+        seconds = predictor.timeline(self.specs.size).makespan
+        self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        others = [r for r in self.ranked if r.candidate.label == plan.label]
+        if all(seconds < (r.seconds or 0.0) for r in others):
+            self.ranked = [r for r in self.ranked if r not in others]
+            self.ranked.append(Ranked(candidate, None, seconds, steady))
+
+    def _name(self, plan: _Plan) -> str:
+        return f"{plan.label}: {SteadyState(plan.arrangement, self._costs).label}"
 
     def _options(self) -> LoweringOptions:
         return LoweringOptions(
@@ -162,24 +221,29 @@ class SteadyCandidates:
             policy=self.factory.request.policy.lowering,
         )  # fmt: skip
 
-    def _candidate(self, packed: WholePacking, chunks: int, problem: Problem) -> Candidate:
+    def _candidate(self, plan: _Plan) -> Candidate:
         """The packing as a verified schedule."""
         request, topology = self.factory.request, self.factory.topology
 
         def improve(search: Search) -> None:
-            search.offer(schedule_of(search.problem, packed.carriers), NAME)
+            search.offer(schedule_of(search.problem, plan.packed.carriers), NAME)
 
         solver = Solver(
             Strategy(NAME, improve, whole=True), replace(Budget(), seed=request.budget.seed),
             lambda p, s: schedule_violations(p, s, request.policy.verify), policy=request.policy,
         )  # fmt: skip
-        solution = solver.solve(problem)
+        solution = solver.solve(plan.problem)
         if not isinstance(solution, Solution):
-            raise TypeError(solution.reason)
-        predictor = SchedulePredictor(topology, problem, solution.schedule, CostOptions.of(request))
-        first = max(float(link.latency) for link in topology.links)
-        pipelined = Pipelined(hops(solution.schedule, problem.arcs) * first, packed.seconds)
+            raise InternalError(f"a packing is no schedule: {solution.reason}")
+        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, CostOptions.of(request))
+        slowest = max(float(link.latency) for link in topology.links)
+        pipelined = Pipelined(hops(solution.schedule, plan.problem.arcs) * slowest, plan.packed.seconds)
         return Candidate(
-            f"{NAME}, c={chunks}", NAME, chunks, self.specs.paper_chunking(chunks), problem, solution, predictor,
-            pipelined.seconds(self.specs.size), pipelined,
+            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
+            predictor, pipelined.seconds(self.specs.size), pipelined,
         )  # fmt: skip
+
+
+def _copied(problem: Problem) -> Problem:
+    """The problem, or of a reduction to one rank for each chunk its dual."""
+    return invert(problem)[0] if problem.collective.name in DUAL else problem

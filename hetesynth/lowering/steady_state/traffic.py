@@ -25,7 +25,8 @@ class Traffic:
 
     ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's
     thread blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one
-    byte a transfer. ``alpha``: the longest of the links that cross each resource.
+    byte a transfer. ``alpha``: the longest of the links that cross each resource. ``copy_of``: of the chunks that
+    go along the same tree, the how manieth a chunk is, and how many there are.
     """
 
     transfers: tuple[Transfer, ...]
@@ -36,6 +37,7 @@ class Traffic:
     crossing: Mapping[int, tuple[Pair, ...]]
     seconds: Mapping[int, float]
     alpha: Mapping[int, float]
+    copy_of: Mapping[int, tuple[int, int]]
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> Traffic:
@@ -62,6 +64,7 @@ class Traffic:
             crossing={r: tuple(sorted(of)) for r, of in sorted(crossing.items())},
             seconds={r: carried[r] / costs.resource_rate[r] for r in sorted(carried)},
             alpha=alpha,
+            copy_of=_copies(schedule),
         )
 
     @property
@@ -96,11 +99,24 @@ class Traffic:
         begins: list[float] = []
         ends: list[float] = []
         for t, (src, dst) in zip(self.transfers, self.pairs, strict=True):
-            begin = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=0.0)
+            copy, copies = self.copy_of[t.chunk]
+            first = copy / copies  # chunks of one tree follow each other
+            begin = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=first)
             alone = piece_bytes / self.costs.link_rate[t.link]
-            shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[t.link])
+            shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[t.link]) / copies
             end = begin + (self.costs.link_alpha[t.link] + max(alone, shared)) / period
             arrivals[t.chunk, dst].append((t.end, end))
             begins.append(begin)
             ends.append(end)
         return begins, ends
+
+
+def _copies(schedule: Schedule) -> dict[int, tuple[int, int]]:
+    """For each chunk its place among those that go along the same tree, and their number."""
+    trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    for t in schedule.transfers:
+        trees[t.chunk].append((t.link, t.reduce))
+    alike: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
+    for chunk in sorted(trees):
+        alike[tuple(sorted(trees[chunk]))].append(chunk)
+    return {chunk: (place, len(chunks)) for chunks in alike.values() for place, chunk in enumerate(chunks)}

@@ -83,15 +83,19 @@ def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
     )
 
 
-def whole_packing(problem: Problem, rates: Rates, policy: Policy) -> WholePacking:
-    """Trees for the chunks of ``problem``, in their order; links are its arcs."""
+def whole_packing(problem: Problem, rates: Rates, policy: Policy, trees: int | None = None) -> WholePacking:
+    """Trees for the chunks of ``problem``, in their order; links are its arcs.
+
+    ``trees``: how many, an even part of the chunks, of each root or in all; by default as many as chunks.
+    """
     collective = problem.collective
     question = question_of(problem, rates, policy)
-    chunks = len(collective.chunks)
-    packed = whole(expansion(question), chunks // problem.ranks if collective.name == "allgather" else chunks)
-    arcs = np.array(question.arcs)
-    carriers = tuple(Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers)
-    return replace(packed, carriers=carriers)
+    chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
+    packed = whole(expansion(question), trees or chunks)
+    arcs, each = np.array(question.arcs), chunks // (trees or chunks)
+    carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
+    repeated = tuple(carrier for carrier in carriers for _ in range(each))
+    return replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each)
 
 
 def refuses(problem: Problem, policy: Policy) -> str | None:
