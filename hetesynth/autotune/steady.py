@@ -54,6 +54,7 @@ class _Plan:
     peers: int | None
     problem: Problem
     arrangement: Arrangement
+    place: int  # of the arrangement among those of the packing
     seconds: float  # expected
 
     @property
@@ -102,9 +103,10 @@ class SteadyCandidates:
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
     def _sorted_plans(self, peers: int | None) -> list[_Plan]:
-        """The quickest first; none where so few peers do not join all ranks."""
+        """The best arrangement of each packing first, then the next, the quickest first; none where so few peers
+        do not join all ranks."""
         try:
-            return sorted(self._plans(peers), key=lambda plan: plan.seconds)
+            return sorted(self._plans(peers), key=lambda plan: (plan.place, plan.seconds))
         except ValueError as error:
             if peers == self.factory.request.max_peers:
                 raise
@@ -142,10 +144,10 @@ class SteadyCandidates:
                 return
             schedule = self._schedule(problem, packed)
             listed = arrangements(problem, schedule, costs, self._options(), self.specs.size)
-            for arrangement in listed[: policy.steady_arrangements]:
+            for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
                 filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
                 seconds = packed.seconds * filling * self.specs.size
-                yield _Plan(packed, chunks, trees, peers, problem, arrangement, seconds)
+                yield _Plan(packed, chunks, trees, peers, problem, arrangement, place, seconds)
 
     def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
         """Packings by numbers of chunks and of trees."""

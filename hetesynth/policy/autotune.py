@@ -276,8 +276,8 @@ class AutotunePolicy(Record):
         (12, 8),
         "peers of a rank",
         "Where no program comes near the limit, trees over fewer links are tried: fewer connections leave room "
-        "for more pieces. An allreduce on 8 servers of 4 GPUs with a spine reaches 91 % of the limit with 12 peers, "
-        "83 % without a limit.",
+        "for more pieces. An allreduce on 8 servers of 4 GPUs with a spine reaches 91 % of the limit with 12 "
+        "peers, 83 % without a limit.",
     )
     steady_transfers: int = threshold(20_000, "transfers", "Of a packing in whole chunks. Not measured.")
     steady_chunk_bytes: int = threshold(4_096, "bytes", "Of a chunk at least. Not measured.")
