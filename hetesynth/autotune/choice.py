@@ -102,11 +102,7 @@ def _steady(
     candidates = SteadyCandidates(
         factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule
     )
-    try:
-        ranked = candidates.all()
-    except ValueError as error:  # some rank cannot be reached: the tuning run says which
-        rule.note("steady state", "refused", str(error))
-        return [], None
+    ranked = candidates.all()
     if ranked and (candidates.near_bound or request.strategy == NAME):
         return ranked, _steady_run(topology, request, size, ranked, budget)
     return ranked, None

@@ -45,7 +45,7 @@ def test_bounds_gain_a_launch_and_nothing_else() -> None:
     for size in (1, 10**6, 10**9):
         assert costed.seconds(size) == pytest.approx(plain.seconds(size) + 6.6e-6)
         assert costed.least_predicted(size) == pytest.approx(plain.seconds(size) + 8.4e-6)
-    optimality = costed.time_optimality(10**6, 1.0)
+    optimality = costed.optimality(10**6, 1.0)
     assert optimality.bound_seconds == costed.seconds(10**6)
     assert optimality.proof is not None and optimality.proof.endswith("once the kernel has started (6.6 us)")
     raw = bounds_of(topology, "allgather", None, CostOptions("raw", runtime=NCCL_TABLES))

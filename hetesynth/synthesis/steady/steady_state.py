@@ -7,6 +7,8 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +17,7 @@ import numpy as np
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank
 from hetesynth.packing.column_generation import pack
 from hetesynth.packing.network import Network
 from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
@@ -69,6 +72,7 @@ def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
     collective = problem.collective
     tables = within_peers(problem, policy.bounds)
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
+    servers = tuple(rates.servers) or ("",) * problem.ranks  # where none are told apart, one
     return _Question(
         name=collective.name,
         root=next(iter(collective.pre[0])) if collective.name == "broadcast" else None,
@@ -78,7 +82,7 @@ def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
         resources=tuple(tuple(rates.resources[a]) for a in usable),
         rate=tuple(rates.rate),
         alpha=tuple(rates.alpha[a] for a in usable),
-        servers=tuple(rates.servers),
+        servers=servers,
         policy=policy.packing,
     )
 
@@ -102,7 +106,29 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why ``problem`` is not for trees."""
     if problem.collective.name not in PACKED:
         return "every chunk is for one rank"
-    return without_peers(problem, policy)
+    tables = within_peers(problem, policy.bounds)
+    if tables is None:
+        return without_peers(problem, policy)
+    ends = [(problem.arcs[a].src, problem.arcs[a].dst) for a in tables.arcs]
+    return None if _join_all(problem.ranks, ends) else "links do not lead from every rank to every other"
+
+
+def _join_all(ranks: int, ends: Sequence[tuple[Rank, Rank]]) -> bool:
+    """Whether every rank reaches every other: rank 0 reaches all, and all reach it."""
+    backwards = [(dst, src) for src, dst in ends]
+    return all(len(_reached(0, pairs)) == ranks for pairs in (ends, backwards))
+
+
+def _reached(start: Rank, pairs: Sequence[tuple[Rank, Rank]]) -> set[Rank]:
+    following: dict[Rank, list[Rank]] = defaultdict(list)
+    for src, dst in pairs:
+        following[src].append(dst)
+    reached, open_ranks = {start}, [start]
+    while open_ranks:
+        new = [rank for rank in following[open_ranks.pop()] if rank not in reached]
+        reached.update(new)
+        open_ranks += new
+    return reached
 
 
 def steady_state_strategy(rates: Rates) -> Strategy:
