@@ -62,10 +62,11 @@ def choose(
             topology, request, size, progress, programs=programs, budget=schedule_budget(request, left),
             decisions=record,
         )  # fmt: skip
-    except HetesynthError:
+    except (HetesynthError, KeyboardInterrupt) as reason:
         if not steady:
             raise
-        return Chosen(_steady_run(topology, request, size, steady, spent), steady)
+        interrupted = isinstance(reason, KeyboardInterrupt)
+        return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=interrupted), steady)
     with finishing():
         deadline = program_deadline(spent, started, request.policy.autotune)
         ranked = ranked_programs(topology, request, run.candidates, size, deadline, record)
@@ -102,18 +103,26 @@ def _steady(
     candidates = SteadyCandidates(
         factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule
     )
-    ranked = candidates.all()
+    try:
+        ranked = candidates.all()
+    except KeyboardInterrupt:
+        ranked = candidates.quickest_first()
+        if not ranked:
+            raise
+        return ranked, _steady_run(topology, request, size, ranked, budget, interrupted=True)
     if ranked and (candidates.near_bound or request.strategy == NAME):
         return ranked, _steady_run(topology, request, size, ranked, budget)
     return ranked, None
 
 
 def _steady_run(
-    topology: Topology, request: Request, size: int, ranked: list[Ranked], budget: Budget
-) -> TuningRun:
+    topology: Topology, request: Request, size: int, ranked: list[Ranked], budget: Budget, *,
+    interrupted: bool = False,
+) -> TuningRun:  # fmt: skip
+    """The tuning run of steady-state candidates alone."""
     factory = ProblemFactory(topology, request)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
-    cut_short = bool(budget.clock_decisions)
-    ending: Ending = "time" if cut_short else "tried"
-    return TuningRun(size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, False, ending)
+    cut_short = interrupted or bool(budget.clock_decisions)
+    ending: Ending = "interrupt" if interrupted else "time" if cut_short else "tried"
+    return TuningRun(size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, interrupted, ending)

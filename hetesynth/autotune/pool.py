@@ -259,10 +259,10 @@ def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
 
 def seconds_at(candidate: Candidate, size: int) -> float:
     """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
-    if candidate.pipelined is not None:
-        return candidate.pipelined.seconds(size)
     collective = candidate.problem.collective
     chunks = collective.chunks_per_rank
     if chunks > 1 and chunk_bytes(collective.name, collective.ranks, chunks, size) < 1:
         return math.inf
+    if candidate.pipelined is not None:
+        return candidate.pipelined.seconds(size)
     return candidate.predictor.timeline(size).makespan

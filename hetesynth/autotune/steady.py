@@ -100,6 +100,10 @@ class SteadyCandidates:
                     self._try(plan)
                 else:
                     self.decisions.note(self._name(plan), "skipped", reason)
+        return self.quickest_first()
+
+    def quickest_first(self) -> list[Ranked]:
+        """What was tried so far."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
     def _sorted_plans(self, peers: int | None) -> list[_Plan]:
@@ -240,6 +244,10 @@ class SteadyCandidates:
         predictor = SchedulePredictor(topology, plan.problem, solution.schedule, CostOptions.of(request))
         slowest = max(float(link.latency) for link in topology.links)
         pipelined = Pipelined(hops(solution.schedule, plan.problem.arcs) * slowest, plan.packed.seconds)
+        return self.quickest_first()
+
+    def quickest_first(self) -> list[Ranked]:
+        """What was tried so far."""
         return Candidate(
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,

@@ -43,7 +43,8 @@ UNTRIED = "candidates left untried"  # what the clock decided
 
 @dataclass(frozen=True, slots=True)
 class Pipelined:
-    """What trees take in steady state: ``latency`` seconds and ``per_byte`` for each byte of the buffer."""
+    """What trees take in steady state: ``latency`` seconds, the start of a program included, and ``per_byte`` for
+    each byte of the buffer."""
 
     latency: float
     per_byte: float

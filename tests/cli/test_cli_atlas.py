@@ -198,7 +198,7 @@ def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
 
     monkeypatch.setattr(atlas, "finished", finished)
     members: Any = SimpleNamespace(
-        candidates=[SimpleNamespace(solved=solved)], members=[SimpleNamespace(throttling=None)],
+        candidates=[SimpleNamespace(solved=solved)], members=[SimpleNamespace(throttling=None, steady=None)],
         time_optimality=lambda i, j: None,
     )  # fmt: skip
     both = (TARGETS["portable"], TARGETS["mscclpp"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hetesynth.autotune import choice
 from hetesynth.autotune import pool as pools
 from hetesynth.autotune.tuning import TuningRun, tune
 from hetesynth.commands import compare as comparison
@@ -21,7 +22,7 @@ from hetesynth.synthesis.search import Progress
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
 ASKED = Request(RING8, "allgather", chunks_stated=True, budget=Budget(5.0))
 SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
-NAMES = ("ring", "double-tree", "greedy")
+NAMES = ("sph", "double-tree", "greedy")
 
 
 def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: bool) -> list[str]:
@@ -37,7 +38,7 @@ def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: boo
             raise KeyboardInterrupt
         return replace(tune(topology, request, size, progress, **options), interrupted=True, cut_short=True)
 
-    monkeypatch.setattr(pools, "tune", run)
+    monkeypatch.setattr(choice, "tune", run)
     return tried
 
 
@@ -45,9 +46,9 @@ def interrupted_in(number: int, monkeypatch: pytest.MonkeyPatch, *, at_once: boo
 def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     tried = interrupted_in(6, monkeypatch, at_once=at_once)  # four sizes each: the second strategy's second
     found = compare(ASKED, SIZES, NAMES)
-    assert tried == ["ring"] * 4 + ["double-tree"] * 2 and found.cut_short
+    assert tried == ["sph"] * 4 + ["double-tree"] * 2 and found.cut_short
     by_name = {name: [e for e in found.entries if e.strategy == name] for name in NAMES}
-    assert all(e.time_optimality is not None for e in (*by_name["ring"], *by_name["double-tree"]))
+    assert all(e.time_optimality is not None for e in (*by_name["sph"], *by_name["double-tree"]))
     assert [e.refusal for e in by_name["greedy"]] == [INTERRUPTED] * len(SIZES)
 
 
@@ -71,7 +72,7 @@ def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypat
 
     monkeypatch.setattr(comparison, "pool", second)
     found = compare(ASKED, SIZES, NAMES)
-    assert {e.strategy for e in found.entries if e.time_optimality is not None} == {"ring"} and found.cut_short
+    assert {e.strategy for e in found.entries if e.time_optimality is not None} == {"sph"} and found.cut_short
 
 
 def test_nothing_known_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

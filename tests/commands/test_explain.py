@@ -129,7 +129,7 @@ def test_the_command_prints_it_on_demand(
     synth = ["synth", str(EXAMPLES / "ring8" / "topo.dsl"), *fixed, "-o", "out"]
     assert run([*synth, "--size", "1MB", "--explain"]) == 0
     text = capsys.readouterr().out
-    assert "\ndecisions\n  opening\n" in text and ": skipped: " in text and ": tried: " in text
+    assert "\ndecisions\n" in text and "\n  opening\n" in text and ": skipped: " in text and ": tried: " in text
     assert run([*synth, "--json"]) == 0
     assert "decisions" not in json.loads(capsys.readouterr().out)
     assert run([*synth, "--json", "--explain"]) == 0
