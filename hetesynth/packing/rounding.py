@@ -175,8 +175,9 @@ class _SteepSum:
     factors: Floats
 
     def sum(self, load: Floats) -> float:
-        """For ``load``."""
-        return float(np.exp(self.sharpness * (load / self.top - 1.0)).sum())
+        """For ``load``; infinite where it is far above ``top``."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.sharpness * (load / self.top - 1.0)).sum())
 
     def best(self, load: Floats, of: Ints) -> int:
         """The candidate among ``of`` with which the sum grows least."""
@@ -252,7 +253,9 @@ class _Search:
     def _steep(self, top: float) -> _SteepSum:
         if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):
             sharpness = self.policy.rounding_sharpness
-            self._last = _SteepSum(top, sharpness, np.exp(sharpness * self.scaled / top))
+            with np.errstate(over="ignore"):  # of a few chunks one may be many times what a resource should carry
+                factors: Floats = np.exp(sharpness * self.scaled / top)
+            self._last = _SteepSum(top, sharpness, factors)
         return self._last
 
     def add(self, carriers: Sequence[Carrier]) -> bool:

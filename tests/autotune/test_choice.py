@@ -1,0 +1,165 @@
+"""The one choice for a size: steady state first, all others unless it is near the limit, the quickest first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.autotune import choice, steady
+from hetesynth.autotune.choice import Chosen, choose
+from hetesynth.autotune.pool import pool, seconds_at
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.request import Request
+from hetesynth.frontend import load_topology
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.target import TARGETS
+from hetesynth.policy import DEFAULT
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MIB = 1 << 20
+NEAR, NEVER = 0.5, 2.0  # shares of the limit: any steady-state program is near, none is
+
+
+def asked(
+    name: CollectiveName = "allgather", strategy: str = "auto", near: float = NEVER, cluster: str = "ring8"
+) -> Request:
+    policy = replace(
+        DEFAULT, autotune=replace(DEFAULT.autotune, steady_near=near, steady_counts=(1, 2), chunk_counts=(1,))
+    )
+    return Request(
+        EXAMPLES / cluster / "topo.dsl", name, strategy=strategy, budget=Budget(), policy=policy,
+        targets=(TARGETS["portable"],),
+    )  # fmt: skip
+
+
+def chosen(request: Request, size: int = 64 * MIB, decisions: Decisions | None = None) -> Chosen:
+    return choose(load_topology(request.topology), request, size, decisions=decisions)
+
+
+def names(answer: Chosen) -> set[str]:
+    return {r.candidate.name for r in answer.ranked}
+
+
+def no_other(*_: Any, **__: Any) -> None:
+    raise AssertionError("other candidates are tried")
+
+
+def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "tune", no_other)
+    answer = chosen(asked(near=NEAR))
+    best = answer.ranked[0]
+    assert names(answer) == {"steady-state"} and best.steady is not None and best.seconds is not None
+    assert answer.run.candidates[0] is best.candidate and answer.run.ending == "tried" and not answer.run.cut_short
+    assert answer.run.bounds.seconds(64 * MIB) < best.seconds <= answer.run.bounds.seconds(64 * MIB) / NEAR
+
+
+def test_a_program_that_is_not_near_does_not() -> None:
+    answer = chosen(asked())
+    assert "steady-state" in names(answer) and len(names(answer)) > 1
+    seconds = [r.seconds for r in answer.ranked if r.seconds is not None]
+    assert seconds == sorted(seconds) and answer.ranked[0].seconds == seconds[0]
+
+
+def test_the_choice_is_near_the_limit_where_it_can_be() -> None:
+    """By the thresholds that users have: 1 GB over a server of 4 GPUs and one of 8."""
+    request = Request(EXAMPLES / "h20_4p8" / "topo.dsl", "allgather", budget=Budget())
+    answer = chosen(request, 10**9)
+    assert names(answer) == {"steady-state"} and answer.ranked[0].seconds is not None
+    assert answer.run.bounds.seconds(10**9) >= DEFAULT.autotune.steady_near * answer.ranked[0].seconds
+
+
+def test_a_stated_strategy_is_kept() -> None:
+    record = Decisions()
+    answer = chosen(asked(strategy="ring", near=NEAR), decisions=record)
+    assert names(answer) == {"ring"} and all(r.steady is None for r in answer.ranked)
+    told = {d.what: (d.verdict, d.why) for d in record.entries if d.stage == "opening"}
+    assert told["steady state"] == ("skipped", "strategy ring is stated")
+
+
+def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "tune", no_other)
+    assert names(chosen(asked(strategy="steady-state"))) == {"steady-state"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (asked("alltoall", near=NEAR), "every chunk is for one rank"),
+        (replace(asked(near=NEAR), schedule_only=True), "no program in MSCCL XML is made"),
+        (replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],)), "no program in MSCCL XML is made"),
+    ],
+    ids=["personalized", "schedules", "plans"],
+)
+def test_it_is_skipped_where_it_is_of_no_use(request_: Request, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steady, "whole_packing", no_other)
+    record = Decisions()
+    assert "steady-state" not in names(chosen(request_, MIB, record))
+    assert [d.why for d in record.entries if (d.what, d.verdict) == ("steady state", "skipped")] == [why]
+
+
+def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choice, "tune", interrupted)
+    run = chosen(asked()).run
+    assert run.candidates and run.interrupted and run.cut_short and run.ending == "interrupt"
+    with pytest.raises(KeyboardInterrupt):
+        chosen(asked("alltoall"), MIB)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first program has been timed where the second is interrupted."""
+    calls = 0
+    original = steady.steady_predictor
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(steady, "steady_predictor", interrupted)
+    monkeypatch.setattr(choice, "tune", no_other)
+    if number == 1:
+        with pytest.raises(KeyboardInterrupt):
+            chosen(asked())
+        return
+    answer = chosen(asked())
+    assert len(answer.ranked) == 1 and answer.run.interrupted and answer.ranked[0].seconds is not None
+
+
+def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
+    """Else, at small sizes, nothing else would seem near it, and be timed."""
+    request = replace(asked(near=NEAR), runtime=NCCL_TABLES)
+    topology = load_topology(request.topology)
+    start = CostOptions.of(request).start(topology)
+    answer = chosen(request)
+    for ranked in answer.ranked:
+        assert seconds_at(ranked.candidate, 64 * MIB) >= answer.run.bounds.least_predicted(64 * MIB) * 0.999
+        assert seconds_at(ranked.candidate, MIB) > start > 0
+        assert math.isinf(seconds_at(ranked.candidate, 8)) == (ranked.candidate.chunks > 1)
+
+
+def test_a_pool_has_it_for_large_sizes_and_others_for_small_ones() -> None:
+    request = replace(asked(cluster="dgx1"), runtime=NCCL_TABLES)
+    members = pool(load_topology(request.topology), request, (256, 64 * MIB), programs=True)
+    kinds = [members.members[members.best(j)].steady is not None for j in range(2)]
+    assert kinds == [False, True] and members.program_seconds(members.best(0), 0) is not None
+
+
+def test_the_same_choice_again() -> None:
+    one, other = chosen(asked(cluster="fig10")), chosen(asked(cluster="fig10"))
+    assert [(r.candidate.label, r.seconds) for r in one.ranked] == [
+        (r.candidate.label, r.seconds) for r in other.ranked
+    ]
+    assert one.ranked[0].candidate.solution.schedule == other.ranked[0].candidate.solution.schedule

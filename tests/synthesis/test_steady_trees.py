@@ -1,0 +1,171 @@
+"""Steady-state trees: chunks are carried by spanning trees, loads are those stated, schedules are right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from support.graphs import Graph, full, problem
+from support.replay import complaint
+
+from hetesynth.compile.phases import PhaseTimer
+from hetesynth.compile.problem import load_problem
+from hetesynth.compile.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.copy_problem import CopyProblem
+from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.steady.steady_state import (
+    PACKED,
+    expansion,
+    question_of,
+    refuses,
+    steady_state_strategy,
+    whole_packing,
+)
+from hetesynth.synthesis.timed.earliest_arrival import Rates
+from hetesynth.verify.schedule.judge import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+CLUSTERS = ("fig10", "ring8", "dgx1", "h20_4p8", "v100_fail_one4", "mi250_x1")
+TREES: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast", "reduce")
+GIGABYTE = 10**9
+
+
+def case(cluster: str, name: CollectiveName, chunks: int) -> tuple[Topology, Problem, Rates]:
+    path = EXAMPLES / cluster / "topo.dsl"
+    chunking, goal = load_problem(Request(path, name, chunks, root=0 if name in ROOTED else None), PhaseTimer())
+    topology = chunking.topology
+    prices = costs(topology)
+    exact = chunk_bytes(name, topology.ranks, chunks, GIGABYTE)
+    return topology, goal, Rates(
+        prices.link_alpha, prices.link_resources, prices.resource_rate, exact, topology.servers
+    )  # fmt: skip
+
+
+def unit_rates(goal: Problem) -> Rates:
+    """A step is a second, and so is the latency of a link; servers are not told."""
+    tables = CopyProblem(goal)
+    return Rates([1.0] * len(goal.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
+
+
+def solver(rates: Rates) -> Solver:
+    return Solver(steady_state_strategy(rates), Budget(), schedule_violations)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("name", PACKED)
+def test_every_chunk_is_carried_by_spanning_trees(cluster: str, name: CollectiveName) -> None:
+    _, goal, rates = case(cluster, name, 2)
+    packed = whole_packing(goal, rates, DEFAULT)
+    assert len(packed.carriers) == len(goal.collective.chunks)
+    for carrier, pre in zip(packed.carriers, goal.collective.pre, strict=True):
+        assert name == "allreduce" or {carrier.root} == set(pre)
+        sides = [[(goal.arcs[a].src, goal.arcs[a].dst) for a in carrier.outward]]
+        sides.append([(goal.arcs[a].dst, goal.arcs[a].src) for a in carrier.inward])
+        for edges in sides if name == "allreduce" else sides[:1]:
+            tree = nx.DiGraph(edges)
+            assert len(edges) == goal.ranks - 1 and set(tree) == set(range(goal.ranks))
+            assert nx.is_arborescence(tree) and tree.in_degree(carrier.root) == 0
+        assert name == "allreduce" or not sides[1]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("name", TREES)
+def test_schedules_verify(cluster: str, name: CollectiveName) -> None:
+    _, goal, rates = case(cluster, name, 2)
+    outcome = solver(rates).solve(goal)
+    assert isinstance(outcome, Solution)
+    assert not schedule_violations(goal, outcome.schedule) and complaint(goal, outcome.schedule) is None
+    each = (goal.ranks - 1) * (2 if name == "allreduce" else 1)
+    assert len(outcome.schedule.transfers) == each * len(goal.collective.chunks)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_loads_are_those_that_are_stated(cluster: str, name: CollectiveName, chunks: int) -> None:
+    _, goal, rates = case(cluster, name, chunks)
+    packed = whole_packing(goal, rates, DEFAULT)
+    load: Counter[int] = Counter()
+    for carrier in packed.carriers:
+        for a in (*carrier.outward, *carrier.inward):
+            load.update(rates.resources[a])
+    limits = expansion(question_of(goal, rates, DEFAULT)).network.limits
+    stated = dict(zip((place for _, place in limits), packed.chunks_on, strict=True))
+    assert {r: load[r] for r in stated} == pytest.approx(stated)
+    seconds = max(load[r] / rates.rate[r] for r in load) / len(goal.collective.chunks)
+    assert packed.seconds == pytest.approx(seconds)
+    assert packed.least <= packed.seconds * (1 + 1e-9)
+
+
+def test_free_roots_are_quicker_than_any_reduction_at_the_owner() -> None:
+    """HeteCCL eq. 7 reduces chunk k at rank k mod n, which takes a reduce-scatter and an allgather."""
+    _, goal, rates = case("h20_4p8", "allgather", 1)
+    each_way = whole_packing(goal, rates, DEFAULT).least
+    assert each_way * 1e15 == pytest.approx(3333.3, rel=2e-3)
+    _, goal, rates = case("h20_4p8", "allreduce", 4)
+    packed = whole_packing(goal, rates, DEFAULT)
+    assert packed.seconds < 0.8 * 2 * each_way
+    assert packed.seconds * 1e15 < 5150
+
+
+def test_more_than_eq_7_allows_is_where_chunks_are_reduced() -> None:
+    """The roots are not those of eq. 7, where every rank is the root of 4 chunks."""
+    _, goal, rates = case("h20_4p8", "allreduce", 4)
+    roots = Counter(carrier.root for carrier in whole_packing(goal, rates, DEFAULT).carriers)
+    assert sum(roots.values()) == 4 * goal.ranks and len({roots[r] for r in range(goal.ranks)}) > 1
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_the_same_schedule_again(name: CollectiveName) -> None:
+    schedules = []
+    for _ in range(2):
+        expansion.cache_clear()
+        _, goal, rates = case("v100_fail_one4", name, 2)
+        outcome = solver(rates).solve(goal)
+        assert isinstance(outcome, Solution)
+        schedules.append(outcome.schedule)
+    assert schedules[0] == schedules[1]
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_servers_need_not_be_told(name: CollectiveName) -> None:
+    goal = problem(full(4), name)
+    outcome = solver(unit_rates(goal)).solve(goal)
+    assert isinstance(outcome, Solution) and complaint(goal, outcome.schedule) is None
+
+
+def test_a_root_that_nobody_reaches_is_declined_in_words() -> None:
+    graph = Graph(3)
+    for src, dst in ((0, 1), (0, 2), (1, 2)):
+        graph.link(src, dst, 1)
+    goal = problem(graph, "broadcast")
+    assert refuses(goal, DEFAULT) == "links do not lead from every rank to every other"
+    with pytest.raises(HetesynthError, match="links do not lead") as refused:
+        solver(unit_rates(goal)).solve(goal)
+    assert refused.value.code == "HS306"
+    both = Graph(3)
+    both.link(0, 1, 1)
+    both.link(1, 2, 1)
+    both.link(2, 0, 1)
+    assert refuses(problem(both, "broadcast"), DEFAULT) is None
+
+
+def test_peers_that_join_nobody_are_declined_in_words() -> None:
+    graph = Graph(4)
+    for leaf in (1, 2, 3):
+        graph.both(0, leaf, 1)
+    goal = replace(problem(graph, "allgather"), max_peers=1)
+    assert refuses(goal, DEFAULT) == "1 peers of a rank were not enough to join all"
+
+
+def test_chunks_for_one_rank_are_declined() -> None:
+    assert refuses(problem(full(3), "alltoall"), DEFAULT) == "every chunk is for one rank"
