@@ -14,6 +14,7 @@ from hetesynth.autotune.choice import Chosen, choose
 from hetesynth.autotune.pool import pool, seconds_at
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
+from hetesynth.compile.steady_programs import steady_predictor
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
@@ -119,14 +120,13 @@ def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPa
 def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first program has been timed where the second is interrupted."""
     calls = 0
-    original = steady.steady_predictor
 
     def interrupted(*arguments: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == number:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return steady_predictor(*arguments)
 
     monkeypatch.setattr(steady, "steady_predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)

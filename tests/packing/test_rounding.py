@@ -72,7 +72,8 @@ def worst(fractional: Expansion, packed: WholePacking) -> float:
         for r in network.uses[network.uses_start[link] : network.uses_start[link + 1]]:
             load[r] += many
     assert packed.chunks_on == pytest.approx(np.array(load))
-    return max(x / rate for x, rate in zip(load, network.rate, strict=True)) / len(packed.carriers)
+    rates = (float(rate) for rate in network.rates)
+    return max(x / rate for x, rate in zip(load, rates, strict=True)) / len(packed.carriers)
 
 
 @pytest.mark.parametrize(("chunks", "on_a_link"), [(1, 4), (2, 7), (4, 14)])
