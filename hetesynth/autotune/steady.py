@@ -241,13 +241,11 @@ class SteadyCandidates:
         solution = solver.solve(plan.problem)
         if not isinstance(solution, Solution):
             raise InternalError(f"a packing is no schedule: {solution.reason}")
-        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, CostOptions.of(request))
+        options = CostOptions.of(request)
+        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
         slowest = max(float(link.latency) for link in topology.links)
-        pipelined = Pipelined(hops(solution.schedule, plan.problem.arcs) * slowest, plan.packed.seconds)
-        return self.quickest_first()
-
-    def quickest_first(self) -> list[Ranked]:
-        """What was tried so far."""
+        latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
+        pipelined = Pipelined(latency, plan.packed.seconds)
         return Candidate(
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,
