@@ -2,9 +2,9 @@
 take it.
 
 In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. Steady-state
-candidates come first, where chunks are for several ranks; where the best of them is near what is possible,
-nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are ranked
-together.
+candidates and NCCL's rings come first, where chunks are for several ranks; where the best of them is near what
+is possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are
+ranked together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hetesynth.autotune.program_ranking import (
     schedule_budget,
     timed_target,
 )
+from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.steady import NAME, SteadyCandidates
 from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
 from hetesynth.compile.predictors import CostOptions
@@ -82,7 +83,7 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 def _steady(
     topology: Topology, request: Request, size: int, budget: Budget, record: Decisions
 ) -> tuple[list[Ranked], TuningRun | None]:  # fmt: skip
-    """Steady-state candidates, and a tuning run where nothing else has to be tried."""
+    """Steady-state candidates and rings, and a tuning run where nothing else has to be tried."""
     target, rule = timed_target(request), record.inside("opening")
     reason = None
     if target is None:
@@ -110,7 +111,13 @@ def _steady(
         if not ranked:
             raise
         return ranked, _steady_run(topology, request, size, ranked, budget, interrupted=True)
-    if ranked and (candidates.near_bound or request.strategy == NAME):
+    if request.strategy == NAME:
+        return ranked, _steady_run(topology, request, size, ranked, budget) if ranked else None
+    rings = ring_candidate(factory, specs, target, rule)
+    ranked = _merged(ranked, [] if rings is None else [rings])
+    near = request.policy.autotune.steady_near
+    met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)
+    if ranked and (candidates.near_bound or met):
         return ranked, _steady_run(topology, request, size, ranked, budget)
     return ranked, None
 

@@ -18,7 +18,7 @@ from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.request import Request
-from hetesynth.compile.steady_programs import SteadyState, steady_predictor
+from hetesynth.compile.steady_programs import Pipeline, steady_predictor
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -44,7 +44,7 @@ class Member:
 
     candidate: Candidate
     throttling: Throttling | None
-    steady: SteadyState | None
+    steady: Pipeline | None
     schedule: tuple[float, ...] = field(repr=False)
     untimed_loss: float
     losses: Mapping[int, float] | None = field(default=None, repr=False)

@@ -17,7 +17,7 @@ from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
-from hetesynth.compile.steady_programs import SteadyState
+from hetesynth.compile.steady_programs import Pipeline
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
 from hetesynth.model.deadline import Deadline, now
@@ -37,13 +37,13 @@ LATE = "its program would end after the time budget"
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate, how its program is throttled or runs in steady state, and what that takes; None: not timed, or
+    """A candidate, how its program is throttled or runs as a pipeline, and what that takes; None: not timed, or
     it fits no target."""
 
     candidate: Candidate
     throttling: Throttling | None = None
     seconds: float | None = None
-    steady: SteadyState | None = None
+    steady: Pipeline | None = None
 
 
 @dataclass

@@ -31,7 +31,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
-    from hetesynth.compile.steady_programs import SteadyState
+    from hetesynth.compile.steady_programs import Pipeline
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
@@ -62,7 +62,7 @@ class ProgramSpec:
     throttling: Throttling | None = None
     min_bytes: int = 0
     max_bytes: int = 0
-    steady: SteadyState | None = None
+    steady: Pipeline | None = None
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ NAMES: dict[CollectiveName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The quickest program of its kind. ``rings``: different ones, 0 where there are none."""
+    """The quickest program of its kind. ``rings``: different ones, 0 where there are none. ``orders``: of the
+    ranks on each channel, where there are rings."""
 
     name: str
     seconds: float
@@ -51,6 +52,7 @@ class Baseline:
     channels: int
     chunks: int
     program: Program = field(repr=False, compare=False)
+    orders: tuple[tuple[Rank, ...], ...] = field(default=(), repr=False)
 
     @property
     def label(self) -> str:
@@ -94,7 +96,9 @@ def ring_baseline(
         except HetesynthError as error:
             return error.message
         if best is None or seconds < best.seconds:
-            best = Baseline(NAMES[name], seconds, form.rings, form.channels, form.chunks, program)
+            best = Baseline(
+                NAMES[name], seconds, form.rings, form.channels, form.chunks, program, form.orders
+            )  # fmt: skip
     return best if best is not None else "there is no program"
 
 

@@ -1,22 +1,37 @@
-"""Programs in steady state: how one is carried along from the choice to the file.
+"""Programs that are not lowered step by step: in steady state, or rings as NCCL runs them. How one is carried
+along from the choice to the file.
 
-In: a problem, a schedule along trees, a ``SteadyState``. Out: a predictor or the file of its program. Where a
+In: a problem, a schedule along trees, a ``Pipeline``. Out: a predictor or the file of its program. Where a
 target or a form of the collective cannot hold it, there is none, and the schedule is lowered step by step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from hetesynth.compile.formats import Emitted, xml_of
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
+from hetesynth.lowering.msccl.fitting import FEWER, within
+from hetesynth.lowering.msccl.library_programs import ring_program
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
 from hetesynth.lowering.steady_state.lower import Arrangement, lower_steady_state
 from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
+
+
+class Pipeline(Protocol):
+    """How the trees of a schedule become a program that keeps all of them busy at once."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """The program. HetesynthError where the target cannot hold it, or the collective has no such form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +47,43 @@ class SteadyState:
         a = self.arrangement
         return f"steady state, {a.pieces} pieces, {a.division} channels, turn {a.turn:g}"
 
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """As ``lower_steady_state``."""
+        return lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Rings:
+    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks."""
+
+    orders: tuple[tuple[Rank, ...], ...]
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"rings on {len(self.orders)} channels"
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """``schedule`` goes along the same rings. HetesynthError HS501 where they do not fit."""
+        check_options(problem, options)
+        target = options.target
+        fused = problem.collective.reduces and "rrc" in target.ops
+        try:
+            program = ring_program(
+                options.name, problem.collective, self.orders, in_place=options.in_place, fused=fused
+            )
+        except ValueError as error:
+            raise HetesynthError(f"{error}; target {target.name} has none", code="HS505", help=FEWER) from error
+        lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
+        if program.channels > target.channels or not within(lengths, target):
+            what = f"{self.label} are more than a program for {target.name} may hold"
+            raise HetesynthError(what, code="HS501", help=FEWER)
+        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
+        return Lowered(sizes, ())
+
 
 def steady_emitted(
-    problem: Problem, schedule: Schedule, steady: SteadyState | None, options: LoweringOptions
+    problem: Problem, schedule: Schedule, steady: Pipeline | None, options: LoweringOptions
 ) -> Emitted | None:
     """The file of the program; None where ``steady`` is, or where the target cannot hold it."""
     if steady is None or options.target.format != "msccl-xml":
@@ -44,7 +93,7 @@ def steady_emitted(
 
 
 def steady_predictor(
-    topology: Topology, problem: Problem, schedule: Schedule, steady: SteadyState, options: LoweringOptions,
+    topology: Topology, problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions,
     costs: CostOptions,
 ) -> ProgramPredictor | None:  # fmt: skip
     """The predictor of the program, for any size; None where the target cannot hold it."""
@@ -52,10 +101,8 @@ def steady_predictor(
     return None if lowered is None else ProgramPredictor(topology, lowered.program, costs, options.target)
 
 
-def _lowered(
-    problem: Problem, schedule: Schedule, steady: SteadyState, options: LoweringOptions
-) -> Lowered | None:
+def _lowered(problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions) -> Lowered | None:
     try:
-        return lower_steady_state(problem, schedule, steady.costs, steady.arrangement, options)
+        return steady.lowered(problem, schedule, options)
     except HetesynthError:
         return None

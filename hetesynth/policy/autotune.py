@@ -304,3 +304,8 @@ class AutotunePolicy(Record):
         "operations",
         "Of the programs that are tried with one limit of peers, after the first. Not measured.",
     )
+    max_ranks_rings: int = threshold(
+        128,
+        "ranks",
+        "Up to here NCCL's rings are searched for and simulated, to be chosen or compared with. Not measured.",
+    )

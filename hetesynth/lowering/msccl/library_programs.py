@@ -1,8 +1,9 @@
 """What communication libraries run, as programs: rings, one a channel, and sends straight to each receiver.
 
-In: a collective, and for rings the order of ranks on each channel. Out: a ``Program`` out of place, of plain
-instructions. As in NCCL a channel is one thread block of each rank, which takes from the rank before and sends to
-the next; chunk part p is on channel p mod channels. NCCL's kernels have no limit of steps, so these have none.
+In: a collective, and for rings the order of ranks on each channel. Out: a ``Program``, by default out of place
+and of plain instructions; rings also in place, and with ``rrc``. As in NCCL a channel is one thread block of each
+rank, which takes from the rank before and sends to the next; chunk part p is on channel p mod channels. NCCL's
+kernels have no limit of steps, so these have none.
 """
 
 from __future__ import annotations
@@ -59,9 +60,17 @@ class _Gpu:
         return BufferSlice("s", self.scratch - 1)
 
 
-def ring_program(name: str, collective: Collective, orders: Sequence[Order]) -> Program:
-    """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce."""
-    builder = _Builder(collective)
+def ring_program(
+    name: str, collective: Collective, orders: Sequence[Order], *, in_place: bool = False, fused: bool = False
+) -> Program:  # fmt: skip
+    """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
+
+    ``fused``: what arrives is added by ``rrc``. ValueError for a reduction in place without it: what arrives would
+    replace what it is added to.
+    """
+    if in_place and collective.reduces and not fused:
+        raise ValueError("a reduction in place needs rrc")
+    builder = _Builder(collective, in_place, fused)
     for channel, order in enumerate(orders):
         for position, rank in enumerate(order):
             before, after = order[position - 1], order[(position + 1) % len(order)]
@@ -104,9 +113,11 @@ class _Builder:
     """The instructions of all ranks, and where chunks stand."""
 
     collective: Collective
+    in_place: bool = False
+    fused: bool = False
 
     def __post_init__(self) -> None:
-        self.layout = Layout(self.collective, in_place=False)
+        self.layout = Layout(self.collective, in_place=self.in_place)
         self.gpus = [_Gpu() for _ in range(self.collective.ranks)]
 
     def start(self, rank: Rank, chunk: Chunk) -> BufferSlice:
@@ -139,6 +150,9 @@ class _Builder:
                 self.gpus[hop.sender].blocks[channel].add("s", hop.at, hop.to)
             for hop in hops:
                 block = self.gpus[hop.receiver].blocks[channel]
+                if hop.added is not None and self.fused:
+                    block.add("rrc", hop.added, hop.to)
+                    continue
                 block.add("r", hop.at, hop.to)
                 if hop.added is not None:
                     block.add("re", hop.added, hop.to)
@@ -169,7 +183,8 @@ class _Builder:
         else:
             at = self.start(origin, chunk)
             if origin in collective.post[chunk.index]:
-                self.gpus[origin].copies.append((at, self.end(origin, chunk)))
+                goal = self.end(origin, chunk)
+                self.gpus[origin].copies += [(at, goal)] if at != goal else []
         for hop in range(ranks - 1):
             sender, receiver = (order[(place[origin] + hop + i) % ranks] for i in (0, 1))
             to = self.end(receiver, chunk)
@@ -195,8 +210,8 @@ class _Builder:
         collective = self.collective
         return Program(
             name=name, collective=collective.name, ranks=collective.ranks, protocol="Simple", channels=channels,
-            chunks_per_loop=self.layout.chunks_per_loop, in_place=False, out_of_place=True, min_bytes=0,
-            max_bytes=0, root=collective.root, gpus=tuple(gpus),
+            chunks_per_loop=self.layout.chunks_per_loop, in_place=self.in_place,
+            out_of_place=not self.in_place, min_bytes=0, max_bytes=0, root=collective.root, gpus=tuple(gpus),
         )  # fmt: skip
 
 

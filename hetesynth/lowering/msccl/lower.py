@@ -231,13 +231,13 @@ def written_program(layout: Layout, draft: Assembled, options: LoweringOptions) 
         in_place=options.in_place,
         out_of_place=options.out_of_place,
         min_bytes=options.min_bytes,
-        max_bytes=_max_bytes(options),
+        max_bytes=stated_max_bytes(options),
         root=collective.root,
         gpus=tuple(gpus),
     )
 
 
-def _max_bytes(options: LoweringOptions) -> int:
+def stated_max_bytes(options: LoweringOptions) -> int:
     """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
     if not options.max_bytes:
         return options.target.open_max_bytes
