@@ -43,26 +43,36 @@ def ring_candidate(
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)
         return None
+    lowering = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
+    fitting = _fitting(factory, specs, baseline, lowering)
+    ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
+    if ranked is None:
+        record.note(LABEL, "refused", f"no program of them fits {target.name}")
+        return None
+    record.note(ranked.candidate.label, "tried", microseconds(ranked.seconds or 0.0))
+    return ranked
+
+
+def _fitting(
+    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
+) -> tuple[Rings, int] | None:  # fmt: skip
+    """The rings of ``baseline`` and chunks, on fewer channels or in fewer chunks where they must be."""
+    stated = factory.request.fixed_chunks
     for channels in dict.fromkeys((baseline.channels, baseline.rings)):
-        ranked = _ranked(factory, specs, target, baseline, channels)
-        label = f"{LABEL} on {channels} channels"
-        if ranked is not None:
-            record.note(label, "tried", microseconds(ranked.seconds or 0.0))
-            return ranked
-        record.note(label, "refused", "no program that fits the target")
+        chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
+        while chunks:
+            rings = Rings(baseline.orders[: min(channels, chunks)])
+            if specs.chunk_bytes(chunks) >= 1 and rings.fit(factory.collective(chunks), lowering):
+                return rings, chunks
+            chunks = 0 if stated or chunks // 2 < channels else chunks // 2
     return None
 
 
 def _ranked(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, baseline: Baseline, channels: int
+    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, chunks: int, lowering: LoweringOptions
 ) -> Ranked | None:  # fmt: skip
-    """The rings on ``channels``, in chunks that these carry equally, where chunks are not stated."""
-    request, topology = factory.request, factory.topology
-    stated = request.fixed_chunks
-    chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
-    rings = Rings(baseline.orders[: min(channels, chunks)])
-    if specs.chunk_bytes(chunks) < 1:
-        return None
+    """The schedule along ``rings`` with the time of their program; None where there is no schedule."""
+    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
     first = topology.links[0]
     oracle = partial(schedule_violations, policy=request.policy.verify)
@@ -70,12 +80,10 @@ def _ranked(
     solver = Solver(strategy, Budget(None, request.budget.seed), oracle, policy=request.policy)
     try:
         solution = solver.solve(problem)
-    except HetesynthError:  # the links of the schedule may be fewer than those of the program
+    except HetesynthError:  # a schedule may have fewer peers than a program
         return None
     if not isinstance(solution, Solution):
         return None
-    options, policy = CostOptions.of(request), request.policy.lowering
-    lowering = LoweringOptions("timed", target=target, servers=topology.servers, policy=policy)
     predictor = steady_predictor(topology, problem, solution.schedule, rings, lowering, options)
     if predictor is None:
         return None

@@ -17,9 +17,12 @@ from hetesynth.lowering.msccl.fitting import FEWER, within
 from hetesynth.lowering.msccl.library_programs import ring_program
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
 from hetesynth.lowering.steady_state.lower import Arrangement, lower_steady_state
+from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 
 
@@ -66,20 +69,25 @@ class Rings:
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """``schedule`` goes along the same rings. HetesynthError HS501 where they do not fit."""
         check_options(problem, options)
-        target = options.target
-        fused = problem.collective.reduces and "rrc" in target.ops
-        try:
-            program = ring_program(
-                options.name, problem.collective, self.orders, in_place=options.in_place, fused=fused
-            )
-        except ValueError as error:
-            raise HetesynthError(f"{error}; target {target.name} has none", code="HS505", help=FEWER) from error
-        lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
-        if program.channels > target.channels or not within(lengths, target):
-            what = f"{self.label} are more than a program for {target.name} may hold"
+        program = self._program(problem.collective, options)
+        if not _fits(program, options.target):
+            what = f"{self.label} are more than a program for {options.target.name} may hold"
             raise HetesynthError(what, code="HS501", help=FEWER)
         sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
         return Lowered(sizes, ())
+
+    def fit(self, collective: Collective, options: LoweringOptions) -> bool:
+        """Whether the target holds them."""
+        return _fits(self._program(collective, options), options.target)
+
+    def _program(self, collective: Collective, options: LoweringOptions) -> Program:
+        fused = collective.reduces and "rrc" in options.target.ops
+        return ring_program(options.name, collective, self.orders, in_place=options.in_place, fused=fused)
+
+
+def _fits(program: Program, target: Target) -> bool:
+    lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
+    return program.channels <= target.channels and within(lengths, target)
 
 
 def steady_emitted(

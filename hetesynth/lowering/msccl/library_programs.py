@@ -35,7 +35,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A hop of a chunk from ``at`` to ``to``, where ``added`` is added to it."""
+    """A hop of a chunk from ``at`` to ``to``, where ``added`` is added to it; or with ``onto`` it to ``added``."""
 
     tick: int
     wave: int
@@ -44,6 +44,7 @@ class _Move:
     at: BufferSlice
     to: BufferSlice
     added: BufferSlice | None
+    onto: bool = False
 
 
 @dataclass
@@ -65,11 +66,8 @@ def ring_program(
 ) -> Program:  # fmt: skip
     """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
 
-    ``fused``: what arrives is added by ``rrc``. ValueError for a reduction in place without it: what arrives would
-    replace what it is added to.
+    ``fused``: what arrives is added by ``rrc``.
     """
-    if in_place and collective.reduces and not fused:
-        raise ValueError("a reduction in place needs rrc")
     builder = _Builder(collective, in_place, fused)
     for channel, order in enumerate(orders):
         for position, rank in enumerate(order):
@@ -155,7 +153,7 @@ class _Builder:
                     continue
                 block.add("r", hop.at, hop.to)
                 if hop.added is not None:
-                    block.add("re", hop.added, hop.to)
+                    block.add("re", *((hop.to, hop.added) if hop.onto else (hop.added, hop.to)))
 
     def _reduced(
         self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
@@ -168,9 +166,11 @@ class _Builder:
         for hop in range(ranks - 1):
             sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
             ends = receiver == goal or collective.name == "allreduce"
-            to = self.end(receiver, chunk) if ends else self.gpus[receiver].room()
-            yield _Move(tick + hop, wave, sender, receiver, at, to, self.start(receiver, chunk))
-            at = to
+            added = self.start(receiver, chunk)
+            onto = ends and not self.fused and added == self.end(receiver, chunk)  # in place
+            to = self.end(receiver, chunk) if ends and not onto else self.gpus[receiver].room()
+            yield _Move(tick + hop, wave, sender, receiver, at, to, added, onto)
+            at = added if onto else to
 
     def _copied(
         self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
@@ -229,7 +229,7 @@ def _without_idle_ends(block: _Block) -> _Block:
     ops = {x.op for x in block.instructions}
     return _Block(
         block.send_peer if "s" in ops else None,
-        block.recv_peer if "r" in ops else None,
+        block.recv_peer if ops & {"r", "rrc"} else None,
         block.channel,
         block.instructions,
     )
