@@ -9,7 +9,9 @@ ranked together.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import (
@@ -21,8 +23,9 @@ from hetesynth.autotune.program_ranking import (
 )
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.steady import NAME, SteadyCandidates
-from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
-from hetesynth.compile.predictors import CostOptions
+from hetesynth.autotune.tuning import UNTRIED, Candidate, TuningRun, tune
+from hetesynth.chunking import Chunking
+from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import bounds_of
@@ -30,10 +33,13 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Ending, Progress, no_progress
+
+if TYPE_CHECKING:
+    from hetesynth.synthesis.solve import Solution
 
 
 @dataclass(frozen=True)
@@ -46,17 +52,21 @@ class Chosen:
 
 def choose(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress,
-    budget: Budget | None = None, decisions: Decisions | None = None,
+    budget: Budget | None = None, decisions: Decisions | None = None, tuning_seconds: float = math.inf,
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request. Raises HetesynthError as ``tune`` does.
+    ``budget``: by default that of the request; ``tuning_seconds`` of it at most are for candidates of all strategies.
+    Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
     steady, run = _steady(topology, request, size, spent, record)
     if run is not None:
         return Chosen(run, steady)
-    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    seconds = math.inf if spent.seconds is None else max(0.0, spent.seconds - (now() - started))
+    seconds = min(seconds, tuning_seconds)
+    left = spent if math.isinf(seconds) else replace(spent, seconds=seconds)
+    began = now()
     programs = timed_target(request) is not None
     try:
         run = tune(
@@ -69,15 +79,36 @@ def choose(
         interrupted = isinstance(reason, KeyboardInterrupt)
         return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=interrupted), steady)
     with finishing():
-        deadline = program_deadline(spent, started, request.policy.autotune)
+        deadline = program_deadline(left, began, request.policy.autotune)
         ranked = ranked_programs(topology, request, run.candidates, size, deadline, record)
     return Chosen(run, _merged(steady, ranked))
+
+
+def with_schedule(
+    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking
+) -> Chosen:  # fmt: skip
+    """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
+    schedule alone is quicker than the best program."""
+    size, options = chosen.run.size, CostOptions.of(request)
+    predictor = SchedulePredictor(topology, problem, solution.schedule, options)
+    chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
+    label = f"fewest steps, c={chunks}"
+    candidate = Candidate(label, request.strategy, chunks, chunking, problem, solution, predictor, seconds)
+    best, target = chosen.ranked[0], timed_target(request)
+    if target is None:
+        ranked = sorted([*chosen.ranked, Ranked(candidate)], key=lambda r: r.candidate.seconds)
+        return replace(chosen, ranked=ranked)
+    if best.seconds is not None and seconds >= best.seconds:
+        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
+    deadline = replace(Budget(), clock_decisions=request.budget.clock_decisions).deadline()
+    own = ranked_programs(topology, request, [candidate], size, deadline, Decisions())
+    return replace(chosen, ranked=_merged(chosen.ranked, own))
 
 
 def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
     """All by the time of their programs; those that were not timed, or do not fit, after the others."""
     timed = sorted((r for r in [*steady, *ranked] if r.seconds is not None), key=lambda r: r.seconds or 0.0)
-    return [*timed, *(r for r in ranked if r.seconds is None)]
+    return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
 
 
 def _steady(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ from hetesynth.policy import DEFAULT
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
-    from hetesynth.compile.request import Request
+    from hetesynth.compile.request import Objective, Request
 
 COMPILE = DEFAULT.compile
 
@@ -52,6 +53,10 @@ COMPILE = DEFAULT.compile
 @click.option(
     "--strategy", default="auto", show_default=True, metavar="NAME",
     help=strategy_help(),
+)  # fmt: skip
+@click.option(
+    "--objective", type=click.Choice(["steps", "time"]), default="time", show_default=True,
+    help="Which program strategy auto writes without --size: of the fewest steps, or the quickest.",
 )  # fmt: skip
 @runtime_costs_option
 @search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
@@ -75,6 +80,7 @@ def command(
     output: Path | None,
     page: Path | None,
     trace: Path | None,
+    objective: Objective,
     explain: bool,
     as_json: bool,
     **options: Any,
@@ -83,10 +89,12 @@ def command(
 
     Writes the program (out of place and, where the collective has it, in place) and the schedule as JSON next to
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
-    Ctrl-C and the time budget keep the best verified schedule so far. With --size the schedule is the quickest of
-    many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried. With --root all
-    there are files for each root, NAME-root0.xml and so on, within one time budget. --explain prints how the
-    schedule was chosen, with --json under "decisions".
+    Ctrl-C and the time budget keep the best verified schedule so far. The report begins with a verdict: the time
+    of the program beside the proved limit and NCCL's rings. Without --size the fewest steps are searched for and
+    reported, and the quickest program for the size that the chunks make is written. With --size the schedule is
+    the quickest of many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
+    With --root all there are files for each root, NAME-root0.xml and so on, within one time budget. --explain
+    prints how the schedule was chosen, with --json under "decisions".
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.compile.artifacts import write
@@ -95,6 +103,7 @@ def command(
     if every and (options["single_root"] or page is not None or trace is not None):
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
     stated = request(topology, **(options | {"root": None} if every else options))
+    stated = replace(stated, objective=objective)
     check_folder(output)
     named = named_stem(output, file_suffixes(stated))
     if page is not None or trace is not None:
@@ -164,7 +173,7 @@ def _every_root(
 
 
 def _name(synthesis: Synthesis) -> str:
-    chunks = synthesis.chunks
+    chunks = synthesis.by_steps.chunks
     return f"{synthesis.topology.name}-{synthesis.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
 
 

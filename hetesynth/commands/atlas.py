@@ -15,13 +15,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.autotune.pool import Pool, pool
+from hetesynth.autotune.pool import Pool, pool, sample_sizes
 from hetesynth.autotune.topology_features import features
 from hetesynth.compile.addressing import addressable, carried, demand_addressable
-from hetesynth.compile.artifacts import UNFIT, ProgramSpec, Synthesis, demand_callable, finished
+from hetesynth.compile.artifacts import (
+    UNFIT,
+    ProgramSpec,
+    Synthesis,
+    demand_callable,
+    finished,
+    library_warnings,
+)
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
+from hetesynth.compile.roots import Warned
+from hetesynth.compile.time_verdict import Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cost import runtime_bytes
@@ -60,6 +70,7 @@ class Atlas:
     pool: Pool
     ranges: tuple[Range, ...]
     unfit: tuple[tuple[str, str], ...]
+    verdicts: tuple[tuple[int, TimeVerdict], ...] = ()  # of members, at the sizes that were tuned for
 
     @property
     def request(self) -> Request:
@@ -99,13 +110,29 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progre
         ranges, refused = _RangeFiles(run, members).of(selected, borders)
         if refused is None:
             _note_ranges(record, members, selected)
-            return Atlas(run, topology, members, tuple(ranges), tuple(unfit))
+            verdicts = _verdicts(run, topology, members, ranges)
+            return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
         member, error = refused
         unfit.append((members.candidates[member].label, error.message))
         record.note(members.candidates[member].label, "refused", error.message)
         if len(members.candidates) == 1:
             raise error
         members = members.without(member)
+
+
+def _verdicts(
+    run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
+) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
+    """The members of the ranges beside the limit and the library, at the sizes that were tuned for."""
+    request, bounds, verdicts = run.request, members.bounds, []
+    root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
+    timed: Timed = "schedule" if request.schedule_only else "program"
+    for size in sample_sizes(members.sizes, request.policy.autotune):
+        member = next((r.member for r in ranges if r.high is None or size <= r.high), ranges[-1].member)
+        seconds = members.seconds[member][members.sizes.index(size)]
+        known = seconds if math.isfinite(seconds) else None
+        verdicts.append((member, time_verdict(topology, root, bounds, size, known, options, timed)))
+    return tuple(verdicts)
 
 
 def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int, int]]) -> None:
@@ -272,6 +299,11 @@ def index(result: Atlas) -> dict[str, Any]:
     return {
         "kind": "hetesynth atlas",
         "generator": f"hetesynth {__version__}",
+        "verdict": verdict_line([v for _, v in result.verdicts]),
+        "verdicts": [
+            {"size": v.size, "candidate": result.pool.candidates[member].label, **v.figures()}
+            for member, v in result.verdicts
+        ],
         "cluster": result.topology.name,
         "collective": result.request.collective,
         "ranks": result.topology.ranks,
@@ -282,12 +314,19 @@ def index(result: Atlas) -> dict[str, Any]:
         "ended_by": result.pool.ending,
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
-        "warnings": [warned.plain() for warned in result.ranges[0].synthesis.warnings],
+        "warnings": [warned.plain() for warned in _warnings(result)],
         "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
         "frontier": frontier(result),
         "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
     }
+
+
+def _warnings(result: Atlas) -> list[Warned]:
+    """Where a library is quicker, and what holds of the files of every range."""
+    targets = result.request.targets
+    slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
+    return [*slower, *result.ranges[0].synthesis.warnings]
 
 
 def _range(result: Atlas, k: int) -> dict[str, Any]:

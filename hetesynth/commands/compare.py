@@ -18,6 +18,7 @@ from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import ring_baseline
 from hetesynth.compile.time_optimality import TimeOptimality, bounds_of
+from hetesynth.compile.time_verdict import TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.deadline import ClockDecisions
@@ -53,10 +54,21 @@ class Comparison:
     cut_short: bool
     ending: Ending = "tried"
     decided_by_clock: tuple[str, ...] = ()
+    verdicts: tuple[tuple[Entry, TimeVerdict], ...] = ()  # of the quickest entry of each size
+
+    @property
+    def verdict(self) -> str:
+        """The line with which the report begins."""
+        return verdict_line([v for _, v in self.verdicts]) if self.verdicts else "no strategy has a program"
 
     def figures(self) -> dict[str, Any]:
         """What ``compare --json`` prints. Scripts depend on these names."""
         return {
+            "verdict": self.verdict,
+            "verdicts": [
+                {"size": e.size, "strategy": e.strategy, "candidate": e.candidate, **v.figures()}
+                for e, v in self.verdicts
+            ],
             "cluster": self.topology.name,
             "collective": self.request.collective,
             "ranks": self.topology.ranks,
@@ -121,7 +133,23 @@ def compare(
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     cut_short = interrupted or bool(whole)
     ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
-    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told())
+    verdicts = _verdicts(topology, request, entries, sizes)
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told(), verdicts)
+
+
+def _verdicts(
+    topology: Topology, request: Request, entries: Sequence[Entry], sizes: Sequence[int]
+) -> tuple[tuple[Entry, TimeVerdict], ...]:  # fmt: skip
+    """The quickest entry of each size, of equally quick ones the first, beside the limit and the library."""
+    root, options = ProblemFactory(topology, request).root, CostOptions.of(request)
+    bounds = bounds_of(topology, request.collective, root, options)
+    verdicts = []
+    for size in sizes:
+        timed = [(e.time_optimality.seconds, e) for e in entries if e.size == size and e.time_optimality]
+        seconds, best = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=(None, None))
+        if best is not None:
+            verdicts.append((best, time_verdict(topology, root, bounds, size, seconds, options)))
+    return tuple(verdicts)
 
 
 def _pool_or_refusal(

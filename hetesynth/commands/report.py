@@ -16,7 +16,6 @@ from hetesynth.chunking import chunk
 from hetesynth.commands.simulate import file_predictor
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
-from hetesynth.compile.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Problem
@@ -63,7 +62,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     """
     problem, solution = synthesis.problem, synthesis.solution
     options = CostOptions.of(synthesis.request)
-    shown = synthesis.request.size or implied_size(problem, synthesis.chunking.chunk_bytes)
+    shown = synthesis.time_optimality.size
     collective = problem.collective
     facts: tuple[tuple[str, str], ...] = (
         ("Steps", str(solution.certificate.steps)),

@@ -20,11 +20,14 @@ from hetesynth.compile.artifacts import (
     Synthesis,
     demand_callable,
     finished,
+    step_model,
 )
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.phases import Warn, no_warning
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
+from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.decisions import Decisions
@@ -36,7 +39,9 @@ from hetesynth.synthesis.search import Progress, no_progress
 from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
+    from hetesynth.autotune.choice import Chosen
     from hetesynth.autotune.program_ranking import Ranked
+    from hetesynth.compile.time_verdict import TimeVerdict
 
 
 def synthesize(
@@ -52,21 +57,55 @@ def synthesize(
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request, every_root=every_root)
     run = compilation(request, progress, budget, decisions, every_root=every_root)
-    return _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
+    synthesis = _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
+    return replace(synthesis, verdict=verdict_of(synthesis))
+
+
+def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
+    """The time of what is written beside the limit and the library; None where no time is simulated."""
+    from hetesynth.compile.time_verdict import time_verdict
+
+    optimality, request = synthesis.time_optimality, synthesis.request
+    if optimality.bound is None:
+        return None
+    with synthesis.timer.phase("predict"):
+        options, root = CostOptions.of(request), synthesis.problem.collective.root
+        bounds = bounds_of(synthesis.topology, request.collective, root, options)
+        if not synthesis.programs:
+            return time_verdict(
+                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule"
+            )  # fmt: skip
+        plan = synthesis.targets[0].format == "mscclpp-json"
+        return time_verdict(
+            synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
+            "plan" if plan else "program",
+        )  # fmt: skip
 
 
 def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
-    """The schedule of the fewest steps."""
+    """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
+    request = run.request
+    by_time = request.objective == "time" and request.strategy == "auto" and not request.schedule_only
+    solved = _step_search(run, warn, request.policy.compile.step_share if by_time else 1.0)
+    if not by_time or solved.solution.ending == "interrupt":
+        return finished(solved)
+    return _quickest(run, solved)
+
+
+def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
+    """The schedule of the fewest steps, found in ``share`` of the budget."""
     from hetesynth.synthesis.solve import Solver
 
     request, timer = run.request, run.timer
     chunking, problem = load_problem(request, timer)
     timer.expect(request, problem.ranks, warn, run.budget)
     strategy = strategy_of(request, chunking.topology)
+    seconds = run.budget.seconds
+    budget = run.budget if seconds is None else replace(run.budget, seconds=share * seconds)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
         oracle = partial(schedule_violations, policy=request.policy.verify)
-        solver = Solver(strategy, run.budget, oracle, run.progress, request.policy, record)
+        solver = Solver(strategy, budget, oracle, run.progress, request.policy, record)
         outcome = solver.solve(problem)
     match outcome:
         case Infeasible(reason=reason):
@@ -81,7 +120,38 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
     timer.phases["bound"] = outcome.bound_seconds
     timer.phases["search"] -= outcome.bound_seconds
     programs = ProgramSpec(request.targets)
-    return finished(SolvedRequest(run, request.strategy, chunking, problem, outcome, programs))
+    return SolvedRequest(run, request.strategy, chunking, problem, outcome, programs)
+
+
+def _quickest(run: Compilation, solved: SolvedRequest) -> Synthesis:
+    """The quickest program for the size that the chunks of ``solved`` make, be it of ``solved`` or not.
+
+    Where the choice for that size fails or is interrupted it is the program of ``solved``.
+    """
+    from hetesynth.autotune.choice import choose, with_schedule
+
+    request, topology, timer = run.request, solved.chunking.topology, run.timer
+    size, budget = implied_size(solved.problem, solved.chunking.chunk_bytes), run.budget
+    if budget.seconds is not None:
+        budget = replace(budget, seconds=max(0.0, budget.seconds - timer.total))
+    most = request.policy.compile.tuning_seconds_of_rank * topology.ranks
+    sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
+    try:
+        demand_addressable(request, size)
+        with timer.phase("choice"):
+            record = run.decisions.inside("time")
+            chosen = choose(topology, sized, size, run.progress, budget, record, most)
+            chosen = with_schedule(chosen, topology, sized, solved.problem, solved.solution, solved.chunking)
+    except HetesynthError:
+        return finished(solved)
+    except KeyboardInterrupt:
+        return replace(finished(solved), cut_short=True, ending="interrupt")
+    synthesis = _written(run, chosen, size)
+    ending = "interrupt" if chosen.run.interrupted else solved.solution.ending
+    synthesis = replace(synthesis, ending=ending)
+    if synthesis.solution is solved.solution:
+        return synthesis
+    return replace(synthesis, step_model=step_model(solved), ending=ending)
 
 
 def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
@@ -95,7 +165,12 @@ def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
     timer.expect(request, topology.ranks, warn, run.budget)
     with timer.phase("search"):
         chosen = choose(topology, request, size, run.progress, run.budget, run.decisions)
-    tuning, ranked = chosen.run, chosen.ranked
+    return _written(run, chosen, size)
+
+
+def _written(run: Compilation, chosen: Chosen, size: int) -> Synthesis:
+    """The files of the first that fits every target."""
+    tuning, ranked, request = chosen.run, chosen.ranked, run.request
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from hetesynth.synthesis.search import Ending
 if TYPE_CHECKING:
     from hetesynth.compile.steady_programs import Pipeline
     from hetesynth.compile.time_optimality import TimeOptimality
+    from hetesynth.compile.time_verdict import TimeVerdict
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
@@ -81,10 +83,27 @@ class SolvedRequest:
 
 
 @dataclass(frozen=True)
+class StepModel:
+    """The schedule of the fewest steps, judged, where the program that is written is of another one."""
+
+    strategy: str
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    recheck: Recheck  # of the bound
+    time_optimality: TimeOptimality
+
+    @property
+    def chunks(self) -> int:
+        """Per rank."""
+        return self.problem.collective.chunks_per_rank
+
+
+@dataclass(frozen=True)
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
-    other roots as well."""
+    other roots as well. ``step_model``: the result of the step search, where it is not what is written."""
 
     request: Request
     strategy: str
@@ -106,6 +125,8 @@ class Synthesis:
     decided_by_clock: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = ()
     every_root: bool = False
+    verdict: TimeVerdict | None = None
+    step_model: StepModel | None = None
 
     @property
     def chunks(self) -> int:
@@ -113,13 +134,28 @@ class Synthesis:
         return self.problem.collective.chunks_per_rank
 
     @property
+    def by_steps(self) -> Synthesis | StepModel:
+        """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
+        return self.step_model or self
+
+    @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Where the programs hang, and which calls run them that should not."""
+        """Where a library is quicker, where the programs hang, and which calls run them that should not."""
+        slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
         if not self.programs:
-            return ()
+            return slower
         request, root = self.request, self.problem.collective.root
         hangs = network_warnings(self.programs.values())
-        return call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs
+        return slower + call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs
+
+
+def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
+    """What to say where a library is quicker than what is written."""
+    message = verdict.warning()
+    if message is None:
+        return ()
+    way_out = "leave the call to the library, or raise --time-budget, or try --strategy auto or another --target"
+    return (Warned(tuple(t.name for t in targets), message, way_out),)
 
 
 def demand_callable(request: Request, *, every_root: bool = False) -> None:
@@ -174,6 +210,16 @@ def finished(solved: SolvedRequest) -> Synthesis:
         )
 
 
+def step_model(solved: SolvedRequest) -> StepModel:
+    """The result of the step search, judged like what is written."""
+    rechecked = _verified(solved)
+    with solved.compilation.timer.phase("predict"):
+        optimality = _implied_time(solved)
+    return StepModel(
+        solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality
+    )  # fmt: skip
+
+
 def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:
     return solved.compilation.timer, solved.compilation.request, solved.problem, solved.solution
 
@@ -219,9 +265,7 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     from hetesynth.compile.predictors import CostOptions
 
     policy = solved.compilation.request.policy.compile
-    sized = solved.time_optimality is not None
-    most = policy.max_program_transfers if sized else policy.max_program_transfers_unasked
-    if len(solved.solution.schedule.transfers) > most:
+    if len(solved.solution.schedule.transfers) > policy.max_program_transfers:
         return None
     predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan

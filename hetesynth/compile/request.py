@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hetesynth.frontend.nccl_graph import RingFile
 
 Exclusion = Literal["auto", "step", "program"]
+Objective = Literal["steps", "time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Request:
     that is spent (a part of this one, or what is left of it); this one is the default.
     ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too where
     ``fixed_chunks`` is None. ``chunks_stated``: one chunk per rank is asked for; more than one always are.
+    ``objective``: which program strategy auto writes where no size is stated. ``steps``: that of the schedule with
+    the fewest steps. ``time``, the default of the command line: the quickest for the size that its chunks make.
     ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
     ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
@@ -60,6 +63,7 @@ class Request:
     rings: tuple[RingFile, ...] = ()
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
+    objective: Objective = "steps"
 
     @property
     def fixed_chunks(self) -> int | None:

@@ -30,11 +30,19 @@ class CompilePolicy(Record):
         "seconds",
         "The least budget for one of all roots: a first schedule is found all the same. Not measured.",
     )
-    max_program_transfers_unasked: int = threshold(
-        150, "transfers", "Of a schedule whose program is simulated too where no size was stated. Not measured."
+    step_share: float = threshold(
+        0.75,
+        "share of the budget",
+        "For the step search where the quickest program is chosen after it. Not measured.",
+    )
+    tuning_seconds_of_rank: float = threshold(
+        0.125,
+        "seconds per rank",
+        "For a tuning run where no size is stated, after candidates that need no search: 1.5 s for 12 GPUs, 8 s for "
+        "64. Not measured.",
     )
     max_program_transfers: int = threshold(
-        5_000, "transfers", "Of a schedule whose program is simulated too, for a stated size. Not measured."
+        5_000, "transfers", "Of a schedule whose program is simulated too. Not measured."
     )
     max_predicted_unasked: int = threshold(
         50_000, "transfers", "Of a schedule whose time is predicted though no size was stated. Not measured."

@@ -1,4 +1,4 @@
-"""Programs of rings in all their forms: the judge of programs executes each, and refuses it with a hop left out."""
+"""Programs of rings in all their forms: the judge executes each, and refuses it with an instruction left out."""
 
 from __future__ import annotations
 

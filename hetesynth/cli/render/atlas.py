@@ -11,10 +11,11 @@ from hetesynth.report.words import clock_line, counted, size_text
 
 
 def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
-    """Features, ranges and the frontier, a line each."""
+    """The verdict, then features, ranges and the frontier, a line each."""
     features = index["topology"]
     bisection = features["inverse_bisection_us_per_MB"]
     lines = [
+        index["verdict"],
         f"{index['cluster']}: {index['collective']}, {index['ranks']} ranks, simulated, runtime costs "
         f"{'counted' if index['runtime_costs'] else 'left out'}",
         f"  topology     diameter {counted(features['diameter_hops'], 'hop')} ({features['diameter_us']:.4g} us), "
@@ -22,11 +23,7 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
     ]
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
-        shares = [row["percent_of_bound"] for row in entry["sizes"]]
-        share = f", {min(shares):.0f}-{max(shares):.0f} % of the bound" if shares else ""
-        lines.append(
-            f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps{share}"
-        )
+        lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps")
         lines += _plans_end(index, entry)
     lines += [
         f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['candidate']}"

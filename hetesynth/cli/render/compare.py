@@ -16,9 +16,10 @@ _COLUMNS = ("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound
 
 
 def comparison_report(comparison: Comparison) -> str:
-    """A title and a table."""
+    """The verdict on the quickest entries, a title and a table."""
     costs = runtime_words(comparison.request.runtime)
     lines = [
+        comparison.verdict,
         f"{comparison.topology.name}: {comparison.request.collective}, {comparison.topology.ranks} ranks",
         f"  simulated, not measured, {costs}; of bound: the least possible time / this time",
     ]

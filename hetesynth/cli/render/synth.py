@@ -28,13 +28,15 @@ _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "in
 
 def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
     """The object ``synth --json`` prints. Scripts depend on these names. ``explain``: with what was decided."""
-    solution, worst = synthesis.solution, synthesis.chunking.worst_error()
+    by_steps = synthesis.by_steps
+    solution, worst = by_steps.solution, by_steps.chunking.worst_error()
     certificate = solution.certificate
     return {
+        **({"verdict": None} if synthesis.verdict is None else synthesis.verdict.figures()),
         "collective": synthesis.request.collective,
         "ranks": synthesis.topology.ranks,
-        "chunks": synthesis.chunks,
-        "strategy": synthesis.strategy,
+        "chunks": by_steps.chunks,
+        "strategy": by_steps.strategy,
         "steps": certificate.steps,
         "lower_bound": certificate.bound.steps,
         "proven_optimal": certificate.proven_optimal,
@@ -46,15 +48,15 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "gap": certificate.gap,
         "bound_method": certificate.bound.method,
         "bound_proof": certificate.bound.proof,
-        "bound_rechecked": synthesis.recheck.complete,
+        "bound_rechecked": by_steps.recheck.complete,
         "bound_within_composition": solution.within,
         "cut_short": synthesis.cut_short,
         "ended_by": synthesis.ending,
         "decided_by_clock": list(synthesis.decided_by_clock),
         "transfers": len(solution.schedule.transfers),
         "hops": hops(solution.schedule, synthesis.topology.links),
-        "chunk_bytes": synthesis.chunking.chunk_bytes,
-        "tau_ref_us": float(synthesis.chunking.tau_ref * 1_000_000),
+        "chunk_bytes": by_steps.chunking.chunk_bytes,
+        "tau_ref_us": float(by_steps.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
         "least_seconds": round(synthesis.timer.least.seconds, 1) if synthesis.timer.least else None,
@@ -63,7 +65,9 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         else {},
         "beyond_budget_seconds": round(synthesis.timer.beyond(synthesis.budget), 3),
         "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
-        **synthesis.time_optimality.figures(),
+        **by_steps.time_optimality.figures(),
+        "objective": synthesis.request.objective if synthesis.request.size is None else "time",
+        "written": _written(synthesis),
         "program_predicted_us": None if synthesis.program_seconds is None else synthesis.program_seconds * 1e6,
         "runtime_costs": synthesis.request.runtime is not None,
         "size_asked": synthesis.request.size,
@@ -73,6 +77,22 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         },
         "warnings": [warned.plain() for warned in synthesis.warnings],
         **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
+    }
+
+
+def _written(synthesis: Synthesis) -> dict[str, Any]:
+    """The schedule whose program is written; without a size it may be another than that of the fewest steps."""
+    schedule, optimality = synthesis.solution.schedule, synthesis.time_optimality
+    return {
+        "candidate": None if synthesis.choice is None else synthesis.choice.label,
+        "fewest_steps": synthesis.step_model is None and synthesis.request.size is None,
+        "strategy": synthesis.strategy,
+        "chunks": synthesis.chunks,
+        "steps": schedule.makespan,
+        "transfers": len(schedule.transfers),
+        "hops": hops(schedule, synthesis.topology.links),
+        "chunk_bytes": synthesis.chunking.chunk_bytes,
+        "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
     }
 
 
@@ -114,17 +134,20 @@ def program_figures(synthesis: Synthesis, suffix: str) -> dict[str, Any]:
 
 def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> str:
     """The short report after ``synth``."""
-    solution = synthesis.solution
+    by_steps = synthesis.by_steps
+    solution = by_steps.solution
     certificate = solution.certificate
-    chunks = counted(synthesis.chunks, "chunk")
-    topology, root = synthesis.topology, synthesis.problem.collective.root
+    chunks = counted(by_steps.chunks, "chunk")
+    topology, root = synthesis.topology, by_steps.problem.collective.root
     executed = ", every program executed" if synthesis.programs else ""
     lines = [
+        _verdict(synthesis),
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
         + (f", root {root}" if root is not None else ""),
+        *(f"  {line}" for line in written_lines(synthesis)),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
         f"{counted(hops(solution.schedule, topology.links), 'hop')} at most, "
-        f"strategy {synthesis.strategy})",
+        f"strategy {by_steps.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(synthesis)}",
         *(f"  {line}" for line in time_optimality_lines(synthesis)),
@@ -162,14 +185,16 @@ def every_root_summary(
 def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False) -> str:
     """The short report after ``synth --root all``: a line a root, then what holds for all."""
     first = syntheses[0]
-    lines = [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
+    verdicts = [s.verdict for s in syntheses if s.verdict is not None and s.verdict.seconds is not None]
+    slowest = max(verdicts, key=lambda v: v.seconds or 0.0, default=None)
+    lines = [] if slowest is None else [f"slowest root: {slowest.line}"]
+    lines += [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
     for synthesis in syntheses:
-        size, seconds = synthesis.time_optimality.size, synthesis.time_optimality.seconds
-        time = "" if seconds is None else f", {size_text(size, EXACT)} in {seconds * 1e6:,.2f} us"
-        root, steps = synthesis.problem.collective.root, synthesis.solution.certificate.steps
-        lines.append(f"  root {root:<7} {counted(steps, 'step')}{time}, {_quality(synthesis)}")
+        root, steps = synthesis.problem.collective.root, synthesis.by_steps.solution.certificate.steps
+        time = "" if synthesis.verdict is None else f", {synthesis.verdict.line}"
+        lines.append(f"  root {root:<7} {counted(steps, 'step')}, {_quality(synthesis)}{time}")
     programs = ", every program executed" if first.programs else ""
-    unproved = sum(not synthesis.recheck.complete for synthesis in syntheses)
+    unproved = sum(not synthesis.by_steps.recheck.complete for synthesis in syntheses)
     bounds = f"bounds rechecked but for {counted(unproved, 'root')}" if unproved else "bounds rechecked"
     lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
     lines += [f"  wrote        {path}" for path in paths]
@@ -189,7 +214,8 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
 
 def _recheck(synthesis: Synthesis) -> str:
     """How far the certificate was rechecked."""
-    return "bound rechecked" + (f" but for {synthesis.recheck.open}" if synthesis.recheck.open else "")
+    recheck = synthesis.by_steps.recheck
+    return "bound rechecked" + (f" but for {recheck.open}" if recheck.open else "")
 
 
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
@@ -202,7 +228,7 @@ _ENDINGS: dict[Ending, str] = {  # why the search did not go on
 
 
 def _quality(synthesis: Synthesis) -> str:
-    solution = synthesis.solution
+    solution = synthesis.by_steps.solution
     certificate = solution.certificate
     if certificate.proven_optimal:
         return "proven optimal"
@@ -220,44 +246,52 @@ _BOUND_WORDS = {
 }
 
 
-def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
-    """Predicted time, bandwidths and the bound in time; how the schedule was chosen."""
-    optimality = synthesis.time_optimality
+def _verdict(synthesis: Synthesis) -> str:
+    """The first line of a report."""
+    if synthesis.verdict is not None:
+        return synthesis.verdict.line
+    size = size_text(synthesis.time_optimality.size, EXACT)
+    return f"not simulated for {size}: too many transfers (--size asks for it)"
+
+
+def written_lines(synthesis: Synthesis) -> Iterable[str]:
+    """Which candidate the program is of, and why none is quicker."""
+    optimality, choice = synthesis.time_optimality, synthesis.choice
+    size = size_text(optimality.size, EXACT)
+    if choice is not None:
+        short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
+        yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"
+        for label, seconds, why in choice.unfit:
+            lost = f"{optimality.seconds / seconds - 1:.1%}" if optimality.seconds else "unknown"
+            yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
+    if synthesis.step_model is not None:
+        yield "             the programs and the schedule file are of it; what follows of steps is of the"
+        yield "             schedule with the fewest, which --objective steps writes"
+    if optimality.bound is None:
+        return
     figures = optimality.figures()
-    if optimality.seconds is None or optimality.bound is None:
-        size = size_text(optimality.size, EXACT)
-        yield f"time         {size}: not simulated, too many transfers (--size asks for it)"
-        return
-    size, costs = size_text(optimality.size, EXACT), runtime_words(synthesis.request.runtime)
-    bound = f"bound {figures['bound_us']:,.2f} us by {_BOUND_WORDS[optimality.bound.kind]}: {optimality.proof}"
-    yield (
-        f"time         {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated, {costs}), "
-        f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s, "
-        f"{figures['percent_of_bound']:.1f} % of the bound"
-    )
-    if synthesis.program_seconds is not None:
-        program = f"{synthesis.program_seconds * 1e6:,.2f} us as a program"
-        yield f"             {program}, whose thread blocks keep the order of its steps in part"
-    elif synthesis.programs:
-        yield "             as a program: `hetesynth simulate` tells"
-    yield f"             {bound}"
+    kind = _BOUND_WORDS[optimality.bound.kind]
+    yield f"limit        {figures['bound_us']:,.2f} us by {kind}: {optimality.proof}"
     if optimality.tree_bound is not None:
-        yield (
-            f"             along trees, from in-trees to out-trees of one root, no less than "
-            f"{figures['tree_bound_us']:,.2f} us ({figures['percent_of_tree_bound']:.1f} %)"
-        )
-    choice = synthesis.choice
-    if choice is None:
+        trees = f"{figures['tree_bound_us']:,.2f} us"
+        yield f"             along trees, from in-trees to out-trees of one root, no less than {trees}"
+
+
+def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
+    """The time of the schedule step by step, which is no verdict: what runs is the program."""
+    optimality = synthesis.by_steps.time_optimality
+    if optimality.seconds is None or optimality.bound is None:
         return
-    short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
-    yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"
-    for label, seconds, why in choice.unfit:
-        lost = f"{optimality.seconds / seconds - 1:.1%}"
-        yield f"             {label} would take {seconds * 1e6:,.2f} us ({lost} lost) but fits no file: {why}"
+    figures, costs = optimality.figures(), runtime_words(synthesis.request.runtime)
+    size = size_text(optimality.size, EXACT)
+    yield (
+        f"step by step {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated, {costs}), "
+        f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s"
+    )
 
 
 def _capacities(synthesis: Synthesis) -> str:
-    chunking = synthesis.chunking
+    chunking = synthesis.by_steps.chunking
     worst = chunking.worst_error()
     size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
     if worst is None or worst.error == 0:

@@ -1,0 +1,154 @@
+"""The verdict on what is written: its time beside the proved limit and beside what a library takes.
+
+In: the time of a program, the bounds in seconds, the library's own program (``ring_baseline``). Out: a
+``TimeVerdict``, and the line with which every report begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from hetesynth.compile.fused_receives import EQUAL
+from hetesynth.compile.ring_baseline import ring_baseline
+from hetesynth.model.collective import PERSONALIZED, CollectiveName
+from hetesynth.report.words import size_text
+
+if TYPE_CHECKING:
+    from hetesynth.compile.predictors import CostOptions
+    from hetesynth.compile.time_optimality import Bounds
+    from hetesynth.model.topology import Rank, Topology
+
+Timed = Literal["program", "plan", "schedule"]
+EXACT = 6  # digits of a size that is one's own
+_THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
+
+
+@dataclass(frozen=True, slots=True)
+class TimeVerdict:
+    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
+
+    ``limit``: seconds that no algorithm undercuts. ``tree_limit``: those that algorithms along trees do not
+    undercut, where that is known to be more. ``rings``: seconds of the library's program, or why there is none.
+    """
+
+    timed: Timed
+    size: int
+    seconds: float | None
+    limit: float
+    tree_limit: float | None
+    library: str
+    rings: float | str
+
+    @property
+    def percent_of_limit(self) -> float | None:
+        """100: nothing is quicker."""
+        return None if not self.seconds else 100.0 * self.limit / self.seconds
+
+    @property
+    def percent_of_tree_limit(self) -> float | None:
+        """The same among algorithms along trees."""
+        return None if not self.seconds or self.tree_limit is None else 100.0 * self.tree_limit / self.seconds
+
+    @property
+    def factor_over_rings(self) -> float | None:
+        """How many times as fast as the library."""
+        return None if not self.seconds or isinstance(self.rings, str) else self.rings / self.seconds
+
+    @property
+    def slower_than_rings(self) -> bool:
+        """Whether the library is quicker."""
+        return self.factor_over_rings is not None and self.factor_over_rings < 1 - EQUAL
+
+    @property
+    def line(self) -> str:
+        """``program 1,425 us for 192 MB: 97 % of the limit (proved), 1.26 x NCCL's rings``."""
+        return verdict_line([self])
+
+    def warning(self) -> str | None:
+        """What to say where the library is quicker."""
+        if not self.slower_than_rings or isinstance(self.rings, str):
+            return None
+        size = size_text(self.size, EXACT)
+        return f"{self.library} are quicker: {_us(self.rings)} for {size}, simulated like this {self.timed}"
+
+    def figures(self) -> dict[str, Any]:
+        """What ``--json`` says."""
+        return {
+            "verdict": self.line,
+            "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
+            "limit_us": self.limit * 1e6,
+            "percent_of_limit": self.percent_of_limit,
+            "percent_of_tree_limit": self.percent_of_tree_limit,
+            "ring_us": None if isinstance(self.rings, str) else self.rings * 1e6,
+            "no_rings": self.rings if isinstance(self.rings, str) else None,
+            "factor_over_rings": self.factor_over_rings,
+            "slower_than_rings": self.slower_than_rings,
+        }
+
+
+def time_verdict(
+    topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
+    timed: Timed = "program",
+) -> TimeVerdict:  # fmt: skip
+    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against."""
+    optimality = bounds.optimality(size, seconds)
+    trees = optimality.tree_bound
+    tree_limit = None if trees is None else bounds.launch + float(trees.seconds(size))
+    rings = _library_seconds(topology, bounds.name, root, size, options)
+    library = "direct sends" if bounds.name in PERSONALIZED else "NCCL's rings"
+    return TimeVerdict(timed, size, seconds, bounds.seconds(size), tree_limit, library, rings)
+
+
+def _library_seconds(
+    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
+) -> float | str:  # fmt: skip
+    most = options.policy.autotune.max_ranks_rings
+    if topology.ranks > most:
+        return f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
+    baseline = ring_baseline(topology, name, root, size, options)
+    return baseline if isinstance(baseline, str) else baseline.seconds
+
+
+def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
+    """One line for all sizes: of one size its time, of several the least and the most of each figure."""
+    first, last = verdicts[0], verdicts[-1]
+    if len(verdicts) == 1:
+        took = "not simulated" if first.seconds is None else _us(first.seconds)
+        what = f"{first.timed} {took} for {size_text(first.size, EXACT)}"
+    else:
+        what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
+    shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
+    parts = [
+        f"{_span(shares, _percent)} % of the limit (proved)" if shares else f"limit {_us(first.limit)} (proved)"
+    ]
+    trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
+    parts += [f"{_span(trees, _percent)} % of that of trees"] if trees else []
+    factors = [v.factor_over_rings for v in verdicts if v.factor_over_rings is not None]
+    if factors:
+        parts.append(f"{_span(factors, _factor)} x {first.library}")
+    elif isinstance(first.rings, str):
+        parts.append(f"not beside {first.library}: {first.rings}")
+    return f"{what}: {', '.join(parts)}"
+
+
+def _us(seconds: float) -> str:
+    us = seconds * 1e6
+    return f"{us:,.0f} us" if us >= _THOUSAND else f"{us:.4g} us"
+
+
+def _percent(share: float) -> str:
+    """Rounded down: 100 is said of nothing less."""
+    return str(math.floor(share * (1 + EQUAL)))
+
+
+def _factor(factor: float) -> str:
+    """Two decimals, more where these would hide that it is less than 1."""
+    return f"{factor:.4f}" if factor < 1 - EQUAL and f"{factor:.2f}" == "1.00" else f"{factor:.2f}"
+
+
+def _span(values: Sequence[float], text: Callable[[float], str]) -> str:
+    low, high = text(min(values)), text(max(values))
+    return low if low == high else f"{low} to {high}"
