@@ -56,8 +56,8 @@ def choose(
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request; ``tuning_seconds`` of it at most are for candidates of all strategies.
-    Raises HetesynthError as ``tune`` does.
+    ``budget``: by default that of the request; ``tuning_seconds`` of it at most are for candidates of all
+    strategies. Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
     steady, run = _steady(topology, request, size, spent, record)

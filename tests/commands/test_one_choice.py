@@ -1,0 +1,83 @@
+"""One question, one answer: synth with and without a size, compare and atlas name the same choice, and say first
+how it stands beside the limit and NCCL's rings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+QUESTIONS = [("ring8", "allgather", "16MB", 8), ("h20_4p8", "broadcast", "256MB", 1)]
+"""Cluster, collective, chunk size, chunks of a buffer; the first choice is near the limit, and ends the search."""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict[str, Any], str]:
+    """What a command prints as JSON, and the first line that it prints as text."""
+    assert run([*arguments, "--json"]) == 0, capsys.readouterr().err
+    figures = json.loads(capsys.readouterr().out)
+    assert run(list(arguments)) == 0
+    return figures, capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(("cluster", "collective", "chunk", "pieces"), QUESTIONS)
+def test_four_commands_agree(
+    cluster: str, collective: str, chunk: str, pieces: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    topology = str(EXAMPLES / cluster / "topo.dsl")
+    size = int(chunk.removesuffix("MB")) * 1_000_000 * pieces
+    asked = [topology, "--coll", collective]
+    implied, first = printed(capsys, "synth", *asked, "--chunk-size", chunk)
+    stated, second = printed(capsys, "synth", *asked, "--size", f"{size}B")
+    compared, third = printed(capsys, "compare", *asked, "--sizes", f"{size}B")
+    ranged, fourth = printed(capsys, "atlas", *asked, "--sizes", f"{size}B", "-o", "atlas")
+    verdicts = [implied, stated, *compared["verdicts"], *ranged["verdicts"]]
+    assert [v["size"] for v in verdicts] == [size] * 4
+    labels = [implied["written"]["candidate"], stated["written"]["candidate"]]
+    labels += [compared["verdicts"][0]["candidate"], ranged["verdicts"][0]["candidate"]]
+    assert labels == [labels[0]] * 4
+    for figure in ("program_us", "limit_us", "ring_us", "percent_of_limit", "factor_over_rings"):
+        assert [v[figure] for v in verdicts] == [pytest.approx(implied[figure], rel=1e-9)] * 4, figure
+    assert first == second == third == fourth == implied["verdict"]
+    assert compared["verdict"] == ranged["verdict"] == stated["verdict"] == first
+    assert implied["limit_us"] <= implied["program_us"] <= implied["ring_us"] * (1 + 1e-9)
+    by_strategy = {row["strategy"]: row["predicted_us"] for row in compared["results"]}
+    assert by_strategy["auto"] == min(by_strategy.values())
+
+
+def test_the_fewest_steps_are_reported_and_the_quickest_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = str(EXAMPLES / "h20_4p8" / "topo.dsl")
+    quick, _ = printed(capsys, "synth", topology, "--coll", "allgather", "-o", str(tmp_path / "quick"))
+    short, _ = printed(
+        capsys, "synth", topology, "--coll", "allgather", "--objective", "steps", "-o", str(tmp_path / "short")
+    )
+    for figure in ("steps", "lower_bound", "proven_optimal", "chunks", "transfers", "predicted_us"):
+        assert quick[figure] == short[figure]
+    assert (quick["steps"], quick["proven_optimal"]) == (3, True)
+    assert quick["program_us"] < short["program_us"]
+    assert short["written"]["fewest_steps"] and not quick["written"]["fewest_steps"]
+    for summary, name in ((quick, "quick"), (short, "short")):
+        stored = json.loads((tmp_path / f"{name}.schedule.json").read_text())
+        assert len({t["step"] for t in stored["transfers"]}) == summary["written"]["steps"]
+        assert len(stored["transfers"]) == summary["written"]["transfers"]
+
+
+def test_what_is_slower_than_rings_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = str(EXAMPLES / "ring8" / "topo.dsl")
+    asked = ["synth", topology, "--coll", "allreduce", "-o", str(tmp_path / "x")]
+    slow, _ = printed(capsys, *asked, "--strategy", "greedy")
+    assert slow["slower_than_rings"] and slow["factor_over_rings"] < 1
+    assert "NCCL's rings are quicker" in slow["warnings"][0]["message"]
+    run([*asked, "--strategy", "greedy"])
+    assert "WARNING      NCCL's rings are quicker" in capsys.readouterr().out
+    chosen, _ = printed(capsys, *asked)
+    assert not chosen["slower_than_rings"] and chosen["program_us"] <= slow["ring_us"] * (1 + 1e-9)
+    assert not any("quicker" in warned["message"] for warned in chosen["warnings"])
