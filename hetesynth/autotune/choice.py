@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import CandidateSpecs
+from hetesynth.autotune.effort import Effort, efforts
 from hetesynth.autotune.program_ranking import (
     Ranked,
     program_deadline,
@@ -52,35 +53,56 @@ class Chosen:
 
 def choose(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress,
-    budget: Budget | None = None, decisions: Decisions | None = None, tuning_seconds: float = math.inf,
+    budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request; ``tuning_seconds`` of it at most are for candidates of all
-    strategies. Raises HetesynthError as ``tune`` does.
+    ``budget``: by default that of the request. What effort 1 finds is part of what more effort finds, as what is
+    tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
+    if spent.effort is None or spent.effort <= 1:
+        return _chosen(topology, request, size, progress, spent, record)
+    first = _chosen(topology, request, size, progress, replace(spent, effort=1.0), record.inside("effort 1"))
+    if first.run.interrupted or first.run.ending == "bound":
+        return first
+    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    try:
+        more = _chosen(topology, request, size, progress, left, record)
+    except KeyboardInterrupt:
+        return Chosen(replace(first.run, interrupted=True, cut_short=True, ending="interrupt"), first.ranked)
+    tried, cut_short = first.run.tried + more.run.tried, first.run.cut_short or more.run.cut_short
+    run = replace(more.run, tried=tried, cut_short=cut_short)
+    return Chosen(run, _merged(first.ranked, more.ranked))
+
+
+def _chosen(
+    topology: Topology, request: Request, size: int, progress: Progress, spent: Budget, record: Decisions
+) -> Chosen:
+    """The same with one effort."""
+    started = now()
     steady, run = _steady(topology, request, size, spent, record)
     if run is not None:
         return Chosen(run, steady)
-    seconds = math.inf if spent.seconds is None else max(0.0, spent.seconds - (now() - started))
-    seconds = min(seconds, tuning_seconds)
-    left = spent if math.isinf(seconds) else replace(spent, seconds=seconds)
-    began = now()
+    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
     programs = timed_target(request) is not None
     try:
         run = tune(
             topology, request, size, progress, programs=programs, budget=schedule_budget(request, left),
             decisions=record,
         )  # fmt: skip
-    except (HetesynthError, KeyboardInterrupt) as reason:
+    except (HetesynthError, KeyboardInterrupt) as error:
         if not steady:
             raise
-        interrupted = isinstance(reason, KeyboardInterrupt)
-        return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=interrupted), steady)
+        stopped = isinstance(error, KeyboardInterrupt)
+        return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=stopped), steady)
     with finishing():
-        deadline = program_deadline(left, began, request.policy.autotune)
-        ranked = ranked_programs(topology, request, run.candidates, size, deadline, record)
+        policy = request.policy.autotune
+        deadline = program_deadline(spent, started, policy)
+        if run.interrupted:
+            deadline = replace(deadline, at=min(deadline.at, now() + policy.seconds_after_interrupt))
+        effort = efforts(spent, topology.ranks, request.policy.effort).programs
+        ranked = ranked_programs(topology, request, run.candidates, size, deadline, record, effort)
     return Chosen(run, _merged(steady, ranked))
 
 
@@ -101,7 +123,7 @@ def with_schedule(
     if best.seconds is not None and seconds >= best.seconds:
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
     deadline = replace(Budget(), clock_decisions=request.budget.clock_decisions).deadline()
-    own = ranked_programs(topology, request, [candidate], size, deadline, Decisions())
+    own = ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))
     return replace(chosen, ranked=_merged(chosen.ranked, own))
 
 
@@ -133,8 +155,9 @@ def _steady(
     clock = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock).deadline()
     candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule
-    )
+        factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule,
+        efforts(budget, topology.ranks, request.policy.effort).steady,
+    )  # fmt: skip
     try:
         ranked = candidates.all()
     except KeyboardInterrupt:

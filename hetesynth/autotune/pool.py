@@ -154,7 +154,8 @@ class _TuningRuns:
         for number, size in enumerate(sizes):
             left = deadline.left()
             seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
-            share = Budget(seconds, budget.seed, clock_decisions=budget.clock_decisions.inside(f"{size} bytes"))
+            clock = budget.clock_decisions.inside(f"{size} bytes")
+            share = replace(budget, seconds=seconds, clock_decisions=clock)
             try:
                 run, ranked = self._one(size, share)
             except HetesynthError as error:

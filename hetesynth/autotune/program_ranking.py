@@ -10,9 +10,11 @@ best program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
@@ -62,6 +64,7 @@ class ProgramRanking:
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions)
     runtime: RuntimeCosts | None = None
+    effort: Effort = field(default_factory=lambda: Effort(math.inf))
 
     @property
     def _limits(self) -> AutotunePolicy:
@@ -103,6 +106,7 @@ class ProgramRanking:
                 untimed.append(place)
                 continue
             transfers_timed += transfers
+            self.effort.spend(self._work(transfers))
             seconds = self.seconds(c, self.options)
             verdict: Verdict = "refused" if seconds is None else "tried"
             why = "its program does not fit" if seconds is None else microseconds(seconds)
@@ -119,6 +123,9 @@ class ProgramRanking:
             return f"{transfers:,} transfers are more than {limits.max_program_transfers:,}"
         if transfers_timed + transfers > limits.max_programs_transfers:
             return f"with those before, {transfers:,} transfers are more than {limits.max_programs_transfers:,}"
+        exceeded = self.effort.exceeded_by(self._work(transfers))
+        if exceeded is not None:
+            return exceeded
         needed = not first or transfers > limits.timed_anyway
         return LATE if needed and self._past(transfers) else None
 
@@ -134,6 +141,7 @@ class ProgramRanking:
                 self.decisions.note(f"{c.label}, throttled", "skipped", reason)
                 continue
             spent += transfers
+            self.effort.spend(len(AFTERS) * self._work(transfers))
             throttling, seconds = self.quickest(c, plain)
             how = (
                 "no throttling is quicker"
@@ -153,7 +161,11 @@ class ProgramRanking:
             return f"its schedule takes {microseconds(candidate.seconds)}, the best program {microseconds(least)}"
         if spent + transfers > most:
             return f"with those before, {spent + transfers:,} transfers are more than {most:,}"
-        return LATE if self._past(transfers) else None
+        exceeded = self.effort.exceeded_by(len(AFTERS) * self._work(transfers))
+        return exceeded or (LATE if self._past(transfers) else None)
+
+    def _work(self, transfers: int) -> float:
+        return self.policy.effort.program * transfers
 
     def _past(self, transfers: int) -> bool:
         ahead = transfers / self._limits.program_rate
@@ -223,7 +235,7 @@ def schedule_budget(request: Request, budget: Budget) -> Budget:
 
 def ranked_programs(
     topology: Topology, request: Request, candidates: Sequence[Candidate], size: int, deadline: Deadline,
-    decisions: Decisions,
+    decisions: Decisions, effort: Effort,
 ) -> list[Ranked]:  # fmt: skip
     """The candidates by the time of their programs for ``timed_target``; as they are without one."""
     target = timed_target(request)
@@ -231,5 +243,5 @@ def ranked_programs(
         return [Ranked(candidate) for candidate in candidates]
     options = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
     record = decisions.inside("programs")
-    ranking = ProgramRanking(topology, size, options, deadline, request.policy, record, request.runtime)
+    ranking = ProgramRanking(topology, size, options, deadline, request.policy, record, request.runtime, effort)
     return ranking.of(candidates)

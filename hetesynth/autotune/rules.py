@@ -232,6 +232,12 @@ EVERY_COUNT: tuple[TimeRule, ...] = (
         _seconds("negotiated", lambda p: p.share_negotiated),
     ),
     Rule("earliest arrival", (arrival_misleads, too_large_for("timed")), _seconds("timed")),
+    Rule(
+        "balanced trees in seconds",
+        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees), one_chunking),
+        _seconds("timed-trees"),
+    ),
+    Rule("baselines", (more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
     Rule("ring", (personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)), _steps("ring")),
     Rule("tree packing", (personalized, not_above(lambda p: p.ratio_load_counts)), _packed),
     Rule(
@@ -244,11 +250,6 @@ EVERY_COUNT: tuple[TimeRule, ...] = (
     ),
     Rule("greedy rounds", (), _steps("greedy")),
     Rule(
-        "balanced trees in seconds",
-        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees), one_chunking),
-        _seconds("timed-trees"),
-    ),
-    Rule(
         "balanced trees",
         (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees)),
         _steps("trees"),
@@ -258,7 +259,6 @@ EVERY_COUNT: tuple[TimeRule, ...] = (
         (not_personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)),
         _paper("ring"),
     ),
-    Rule("baselines", (more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
     Rule(
         "direct exchange",
         (not_alltoall, many_chunks, more_transfers(lambda p: p.max_transfers_fixed_routes)),

@@ -3,17 +3,18 @@ promises.
 
 In: a topology, a request, a size. Out: ``Ranked`` candidates, the quickest program first. Numbers of chunks are
 tried in the order of what their rounding leaves of the optimum, arrangements of a program as the lowering lists
-them, until a program is near enough to the bound or the effort is spent. The effort is counted in operations, not
-in seconds, so it is the same on every machine.
+them, until a program is near enough to the bound or the effort is spent, which is counted in operations.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hetesynth.autotune.candidates import CandidateSpecs
+from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.autotune.tuning import Candidate, Pipelined
 from hetesynth.collectives.inversion import DUAL, invert, reverse_schedule
@@ -75,8 +76,8 @@ class SteadyCandidates:
     limit: float
     late: Callable[[], bool]
     decisions: Decisions
+    effort: Effort
     ranked: list[Ranked] = field(default_factory=list)
-    spent: int = 0
 
     @property
     def _policy(self) -> AutotunePolicy:
@@ -91,9 +92,8 @@ class SteadyCandidates:
     def all(self) -> list[Ranked]:
         """The quickest program of each packing that was tried, the quickest first."""
         for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
-            if self.near_bound or (self.ranked and self.late()):
+            if self.near_bound or (self.ranked and (self.late() or self.effort.exhausted)):
                 break
-            self.spent = 0
             for plan in self._sorted_plans(peers):
                 reason = "the limit is near" if self.near_bound else self._ended(plan)
                 if reason is None:
@@ -120,17 +120,18 @@ class SteadyCandidates:
     def _ended(self, plan: _Plan) -> str | None:
         if not self.ranked:
             return None
-        operations = self._operations(plan)
-        if self.spent + operations > self._policy.steady_effort:
-            return f"{operations:,} operations after {self.spent:,} are more than {self._policy.steady_effort:,}"
+        exceeded = self.effort.exceeded_by(self._work(plan))
+        if exceeded is not None:
+            return exceeded
         best = min(r.seconds or 0.0 for r in self.ranked)
         if plan.seconds > self._policy.steady_hope * best:
             return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
         return "the time budget is over" if self.late() else None
 
-    def _operations(self, plan: _Plan) -> int:
+    def _work(self, plan: _Plan) -> float:
         request = self.factory.request
-        return plan.arrangement.pieces * transfers(request.collective, self.factory.topology.ranks, plan.chunks)
+        number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
+        return request.policy.effort.operation * plan.arrangement.pieces * number
 
     def _plans(self, peers: int | None) -> Iterator[_Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
@@ -147,7 +148,10 @@ class SteadyCandidates:
             elif self.limit < policy.steady_near * packed.least * self.specs.size:
                 return
             schedule = self._schedule(problem, packed)
-            listed = arrangements(problem, schedule, costs, self._options(), self.specs.size)
+            listed = sorted(
+                arrangements(problem, schedule, costs, self._options(), self.specs.size),
+                key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
+            )
             for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
                 filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
                 seconds = packed.seconds * filling * self.specs.size
@@ -204,7 +208,7 @@ class SteadyCandidates:
         topology, request = self.factory.topology, self.factory.request
         candidate = self._candidate(plan)
         steady = SteadyState(plan.arrangement, self._costs)
-        self.spent += self._operations(plan)
+        self.effort.spend(self._work(plan))
         predictor = steady_predictor(
             topology, plan.problem, candidate.solution.schedule, steady, self._options(), CostOptions.of(request)
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.autotune import rules
 from hetesynth.autotune.candidates import CandidateSpec, CandidateSpecs
+from hetesynth.autotune.effort import Effort, efforts, work_of
 from hetesynth.chunking import Chunking, chunk
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.compile.compilation import Compilation
@@ -32,6 +33,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
+from hetesynth.synthesis.effort import for_size
 from hetesynth.synthesis.search import Ending, Progress, no_progress
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -104,7 +106,7 @@ def tune(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress, *, programs: bool = True,
     budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> TuningRun:  # fmt: skip
-    """Try every candidate that ``request`` leaves open for a buffer of ``size`` bytes.
+    """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
     ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
@@ -120,8 +122,9 @@ def tune(
     bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
-        factory, specs, bounds, budget.seed, progress, clock_decisions, deadline, decisions or Decisions()
-    )
+        factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
+        efforts(budget, topology.ranks, request.policy.effort).schedules,
+    )  # fmt: skip
     try:
         run.all(programs)
     except KeyboardInterrupt:
@@ -165,11 +168,12 @@ class _TuningRun:
     factory: ProblemFactory
     specs: CandidateSpecs
     bounds: Bounds
-    seed: int
+    budget: Budget
     progress: Progress
     clock_decisions: ClockDecisions  # what the clock decided
     deadline: Deadline
     decisions: Decisions
+    effort: Effort
     candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -194,6 +198,7 @@ class _TuningRun:
         for chunks in counts:
             if ended is None and self._late():
                 ended = self._why_late()
+            ended = ended or self._spent(chunks)
             record = self.decisions.inside(f"chunks {chunks}")
             if ended is not None:
                 record.note("all candidates", "skipped", ended)
@@ -213,6 +218,9 @@ class _TuningRun:
                 record.note(spec.label, "skipped", ended)
                 record.note("all that follow", "skipped", ended)
                 return ended
+            if self._spent(min(self.specs.counts())) is not None:
+                record.note("all that follow", "skipped", "the effort is spent")
+                return None
             behind = self._behind(spec, self._policy.behind_keeping_time)
             self._try_unless(behind or self._seen(spec) or self._too_slow(spec), spec, record)
         return None
@@ -237,6 +245,7 @@ class _TuningRun:
         return None
 
     def _try_unless(self, reason: str | None, spec: CandidateSpec, record: Decisions) -> None:
+        reason = reason or self._past_effort(spec)
         if reason is None:
             self._try(spec, record)
         else:
@@ -316,17 +325,34 @@ class _TuningRun:
         late = self.deadline.expired(UNTRIED, ahead)
         return "its bound and simulation would end after the time budget" if late else None
 
+    def _past_effort(self, spec: CandidateSpec) -> str | None:
+        """Whether ``spec`` takes more work than is left; without a candidate all are tried."""
+        return self.effort.exceeded_by(self._work(spec)) if self.candidates else None
+
+    def _spent(self, chunks: int) -> str | None:
+        """Whether nothing with so many chunks can be tried any more: not even what takes no search."""
+        policy = self.factory.request.policy.effort
+        least = policy.candidate + policy.prediction * self.specs.transfers(chunks)
+        return self.effort.exceeded_by(least) if self.candidates else None
+
+    def _work(self, spec: CandidateSpec) -> float:
+        policy = self.factory.request.policy.effort
+        return work_of(spec.name, self.specs.transfers(spec.chunks), policy)
+
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
         from hetesynth.synthesis.solve import Solution, Solver
 
         self.seen.add(spec.label)
+        self.effort.spend(self._work(spec))
         left = self.deadline.left()
         seconds = None if math.isinf(left) else spec.share * max(left, self._policy.least_seconds)
         clock_decisions = self.clock_decisions.inside(spec.label)
-        budget = Budget(seconds, self.seed, strict_deadline=bool(self.candidates), clock_decisions=clock_decisions)
+        budget = replace(
+            self.budget, seconds=seconds, strict_deadline=bool(self.candidates), clock_decisions=clock_decisions
+        )
         problem = self.factory.problem(spec.chunking, spec.chunks)
-        policy = self.factory.request.policy
+        policy = for_size(self.factory.request.policy, self.budget.effort)
         solver = Solver(spec.strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
         try:
             outcome = solver.solve(problem)
@@ -361,7 +387,9 @@ class _TuningRun:
         for left in (c for c in ordered if c not in self.candidates):
             why = f"not among the {self._policy.kept} quickest so far"
             self.decisions.inside("candidates").note(left.label, "dropped", why)
-        self.progress(f"{label}: {seconds * 1e6:.4g} us, best {self._best() * 1e6:.4g} us", None)
+        limit = self.bounds.least_predicted(self.specs.size) / self._best()
+        best = f"best {self._best() * 1e6:.4g} us, {limit:.0%} of the limit"
+        self.progress(f"{label}: {seconds * 1e6:.4g} us, {best}", None)
 
 
 def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:

@@ -33,7 +33,7 @@ from hetesynth.cli.terminal import show
 @sizes_option("--sizes", "Where schedules are compared", 2)
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
 @runtime_costs_option
-@search_options(120.0, "For the search.", "bytes")
+@search_options("For the search:", "bytes")
 @targets_option("Runtime to write for [default: portable]")
 @single_root_option
 @schedule_only_option

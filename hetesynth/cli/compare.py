@@ -34,7 +34,7 @@ from hetesynth.cli.terminal import show
 )  # fmt: skip
 @rings_option
 @runtime_costs_option
-@search_options(120.0, "For all strategies together.", "table")
+@search_options("For all strategies together:", "table")
 @click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option
 def command(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import click
 
@@ -54,12 +54,16 @@ def report_options(function: F) -> F:
     return _all(_REPORTS, function)
 
 
-def search_options(seconds: float, purpose: str, same: str) -> Callable[[F], F]:
-    """``--time-budget`` of ``seconds``, for ``purpose``, and ``--seed``, which gives the ``same``."""
+def search_options(purpose: str, same: str) -> Callable[[F], F]:
+    """``--effort``, ``--time-budget`` for ``purpose``, and ``--seed``, which gives the ``same``."""
     options = [
         click.option(
-            "--time-budget", type=click.FloatRange(0, min_open=True), default=seconds, show_default=True,
-            metavar="SECONDS", callback=_number, help=purpose,
+            "--effort", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, metavar="E",
+            callback=_number, help="How much is tried, in work units: the same on every machine.",
+        ),
+        click.option(
+            "--time-budget", type=TimeBudget(), metavar="TIME",
+            help=f"{purpose} 500ms, 30s, 2m; a number alone is seconds [default: none].",
         ),
         click.option(
             "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Same seed, same {same}."
@@ -96,9 +100,29 @@ def _all(options: Sequence[Callable[[F], F]], function: F) -> F:
 
 
 def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    if math.isnan(value):
-        raise click.BadParameter("must be a number of seconds")
+    if not math.isfinite(value):
+        raise click.BadParameter("must be a finite number")
     return value
+
+
+class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Seconds, as a number or with a unit."""
+
+    name = "time"
+    units: ClassVar = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """click.BadParameter for what is no time, or not more than none."""
+        text = str(value).strip()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = text[len(number) :] or "s"
+        try:
+            seconds = float(number) * self.units[unit]
+        except (ValueError, KeyError):
+            self.fail(f"{text!r} is no time: a number with {', '.join(self.units)}, or of seconds", param, ctx)
+        if not 0 < seconds < math.inf:
+            self.fail(f"{text!r} must be more than 0 and finite", param, ctx)
+        return seconds
 
 
 def _chunks(shown: bool | str) -> Callable[[F], F]:
@@ -198,6 +222,7 @@ class _RequestOptions:
     exclusion: str
     strategy: str = "auto"
     time_budget: float | None = None
+    effort: float | None = None
     seed: int = 0
     schedule_only: bool = False
     max_peers: int | None = None
@@ -222,7 +247,7 @@ def request(topology: Path, **options: Any) -> Request:
         chunks=stated.chunks,
         root=stated.root,
         strategy=stated.strategy,
-        budget=Budget(stated.time_budget, stated.seed),
+        budget=Budget(stated.time_budget, stated.seed, effort=stated.effort),
         chunking=chunking_options(stated.chunk_size, stated.tau_ref, stated.rounding),
         exclusion=cast("Exclusion", stated.exclusion),
         schedule_only=stated.schedule_only,

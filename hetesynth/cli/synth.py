@@ -59,7 +59,7 @@ COMPILE = DEFAULT.compile
     help="Which program strategy auto writes without --size: of the fewest steps, or the quickest.",
 )  # fmt: skip
 @runtime_costs_option
-@search_options(60.0, "After it, the best verified schedule so far is written with its gap.", "bytes")
+@search_options("After it, the best verified schedule so far is written:", "bytes")
 @targets_option("Runtime to write for [default: portable]")
 @single_root_option
 @click.option(
@@ -131,7 +131,7 @@ def _synthesized(stated: Request, *, quiet: bool, explain: bool) -> Synthesis:
 
     decisions = Decisions()
     try:
-        with watching(quiet=quiet) as progress:
+        with watching(quiet=quiet, budget=stated.budget.seconds) as progress:
             return synthesize(stated, progress, warned, decisions=decisions)
     except HetesynthError:
         if explain:
@@ -163,7 +163,7 @@ def _every_root(
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
     from hetesynth.commands import every_root
 
-    with watching(quiet=as_json) as progress:
+    with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
         syntheses = every_root.for_every_root(stated, progress, warned)
     paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:

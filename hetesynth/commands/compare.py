@@ -115,7 +115,7 @@ def compare(
         if name == "ring" and not rings and request.fixed_chunks is None:
             table[name] = _ring_entries(topology, request, sizes)
             continue
-        budget = Budget(seconds, request.budget.seed, clock_decisions=whole.inside(name))
+        budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
             outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)

@@ -34,6 +34,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.report.words import microseconds
+from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -105,7 +106,8 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     with timer.phase("search"):
         record = run.decisions.inside("steps")
         oracle = partial(schedule_violations, policy=request.policy.verify)
-        solver = Solver(strategy, budget, oracle, run.progress, request.policy, record)
+        policy = for_steps(request.policy, run.budget.effort)
+        solver = Solver(strategy, budget, oracle, run.progress, policy, record)
         outcome = solver.solve(problem)
     match outcome:
         case Infeasible(reason=reason):
@@ -134,13 +136,12 @@ def _quickest(run: Compilation, solved: SolvedRequest) -> Synthesis:
     size, budget = implied_size(solved.problem, solved.chunking.chunk_bytes), run.budget
     if budget.seconds is not None:
         budget = replace(budget, seconds=max(0.0, budget.seconds - timer.total))
-    most = request.policy.compile.tuning_seconds_of_rank * topology.ranks
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     try:
         demand_addressable(request, size)
         with timer.phase("choice"):
             record = run.decisions.inside("time")
-            chosen = choose(topology, sized, size, run.progress, budget, record, most)
+            chosen = choose(topology, sized, size, run.progress, budget, record)
             chosen = with_schedule(chosen, topology, sized, solved.problem, solved.solution, solved.chunking)
     except HetesynthError:
         return finished(solved)

@@ -145,8 +145,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much a search may spend: wall seconds (``None``: no limit) and the seed of its random choices.
+    """How much a search may spend: wall seconds (``None``: no limit), effort and the seed of its random choices.
 
+    ``effort``: how much work is tried, in multiples of what the policy allots; ``None``: all there is. It decides
+    the result on every machine alike; the seconds only cut a search short.
     ``strict_deadline``: no schedule rather than a late one, as where others were found already.
     ``clock_decisions``: where it is noted what the seconds decided.
     """
@@ -155,6 +157,7 @@ class Budget:
     seed: int = 0
     strict_deadline: bool = False
     clock_decisions: ClockDecisions = field(default_factory=ClockDecisions, compare=False, repr=False)
+    effort: float | None = None
 
     def deadline(self, started: float | None = None) -> Deadline:
         """When the seconds are over that began at ``started`` (of ``deadline.now``), or begin now."""

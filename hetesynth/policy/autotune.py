@@ -296,13 +296,13 @@ class AutotunePolicy(Record):
         "Of the time that the lowering expects for filling the pipe that counts: on four clusters allreduce "
         "programs lost 0.3 to 0.6 of it.",
     )
+    steady_alike: float = threshold(
+        0.02,
+        "share of the time",
+        "Arrangements whose expected times differ by less are alike, and the shorter program is tried. Not measured.",
+    )
     steady_hope: float = threshold(
         1.15, "times the best", "A program that is expected to take longer is not tried. Not measured."
-    )
-    steady_effort: int = threshold(
-        60_000,
-        "operations",
-        "Of the programs that are tried with one limit of peers, after the first. Not measured.",
     )
     max_ranks_rings: int = threshold(
         128,

@@ -35,12 +35,6 @@ class CompilePolicy(Record):
         "share of the budget",
         "For the step search where the quickest program is chosen after it. Not measured.",
     )
-    tuning_seconds_of_rank: float = threshold(
-        0.125,
-        "seconds per rank",
-        "For a tuning run where no size is stated, after candidates that need no search: 1.5 s for 12 GPUs, 8 s "
-        "for 64. Not measured.",
-    )
     max_program_transfers: int = threshold(
         5_000, "transfers", "Of a schedule whose program is simulated too. Not measured."
     )

@@ -105,6 +105,6 @@ class GreedyPolicy(Record):
     direct_least_seconds: float = threshold(
         1e-3, "seconds", "What the integer program of one step gets at least when time runs out. Not measured."
     )
-    direct_seconds: float = threshold(
-        5.0, "seconds", "The time limit of the integer program of one step. Not measured."
+    direct_nodes: int = threshold(
+        200, "nodes", "Of the branch and bound of one step; without an answer by then there is none. Not measured."
     )

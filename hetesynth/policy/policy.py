@@ -8,6 +8,7 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy.effort import EffortPolicy
 from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.policy.least_time import LeastTimePolicy
 from hetesynth.policy.lifting import LiftingPolicy
@@ -28,6 +29,7 @@ class Policy(Record):
     """Every threshold, by the package that decides with it."""
 
     autotune: AutotunePolicy = field(default_factory=AutotunePolicy)
+    effort: EffortPolicy = field(default_factory=EffortPolicy)
     steps: StepsPolicy = field(default_factory=StepsPolicy)
     greedy: GreedyPolicy = field(default_factory=GreedyPolicy)
     smt: SmtPolicy = field(default_factory=SmtPolicy)

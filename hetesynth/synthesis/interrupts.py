@@ -10,8 +10,67 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+Handler = Callable[[int, "FrameType | None"], object] | int | None
+
+
+class Announcing:
+    """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does."""
+
+    def __init__(self, say: Callable[[], None], before: Handler) -> None:
+        self.say, self.before = say, before
+        self.said = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-C arrived."""
+        self.announce()
+        if callable(self.before):
+            self.before(number, frame)
+
+    def announce(self) -> None:
+        """Say it, unless it was said."""
+        if not self.said:
+            self.said = True
+            self.say()
+
+
+@dataclass
+class _Flag:
+    """A handler that only sets ``interrupted``, and announces what ``before`` would announce. With ``once`` the
+    next Ctrl-C is for ``before``."""
+
+    interrupted: threading.Event
+    before: Handler
+    once: bool = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.announce()
+        self.interrupted.set()
+        if self.once:
+            signal.signal(signal.SIGINT, self.before)
+
+    def announce(self) -> None:
+        """What was there before says it."""
+        if isinstance(self.before, (Announcing, _Flag)):
+            self.before.announce()
+
+
+@contextmanager
+def announcing(say: Callable[[], None]) -> Iterator[None]:
+    """``say`` at the first Ctrl-C, at once, wherever it arrives."""
+    if _unreachable():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, Announcing(say, before))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -22,12 +81,7 @@ def finishing() -> Iterator[threading.Event]:
         yield interrupted
         return
     before = signal.getsignal(signal.SIGINT)
-
-    def once(*_: object) -> None:
-        interrupted.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, once)
+    signal.signal(signal.SIGINT, _Flag(interrupted, before, once=True))
     try:
         yield interrupted
     finally:
@@ -41,7 +95,8 @@ def deferred() -> Iterator[threading.Event]:
     if _unreachable():
         yield interrupted
         return
-    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, _Flag(interrupted, before))
     try:
         yield interrupted
     finally:

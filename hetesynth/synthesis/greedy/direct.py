@@ -23,7 +23,7 @@ from hetesynth.synthesis.strategy import Strategy
 
 Ints = NDArray[np.int64]
 
-LIMITED = 1  # scipy's status of a program that a limit ended
+LIMITED = 1  # scipy's status of a program that its time limit ended; that of a node limit is another
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
@@ -103,10 +103,8 @@ class _Exchange:
                 return None
             remaining = search.remaining()
             greedy = search.policy.greedy
-            seconds = greedy.direct_seconds
-            if remaining is not None:
-                seconds = max(greedy.direct_least_seconds, min(seconds, remaining))
-            chosen, in_time = self._fill(left, load, steps - step - 1, seconds)
+            seconds = None if remaining is None else max(greedy.direct_least_seconds, remaining)
+            chosen, in_time = self._fill(left, load, steps - step - 1, seconds, greedy.direct_nodes)
             if not in_time:
                 search.clock_decisions.note("direct exchange")
             if chosen is None:
@@ -122,13 +120,13 @@ class _Exchange:
         return None
 
     def _fill(
-        self, left: list[int], load: Ints, steps_after: int, seconds: float
+        self, left: list[int], load: Ints, steps_after: int, seconds: float | None, nodes: int
     ) -> tuple[list[int] | None, bool]:  # fmt: skip
         """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether
         the program ended by itself.
 
         That of ``trees/step_lp.py`` has the same laws and another aim: it weighs counts of alike deliveries, is
-        solved without integrality first, and ends by nodes, not by time.
+        solved without integrality first.
         """
         from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -139,7 +137,7 @@ class _Exchange:
             constraints=LinearConstraint(matrix, least, self.capacity),
             integrality=np.ones(len(left)),
             bounds=Bounds(0, 1),
-            options={"time_limit": seconds},
+            options={"node_limit": nodes} | ({} if seconds is None else {"time_limit": seconds}),
         )
         in_time = solution.status != LIMITED
         if solution.x is None:

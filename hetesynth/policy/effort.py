@@ -1,0 +1,69 @@
+"""How much work is tried, in seconds of a machine that nobody has to own: the same units everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.policy.threshold import Record, threshold
+
+
+@dataclass(init=False, repr=False, eq=False)
+class EffortPolicy(Record):
+    """How much work is tried, in seconds of a machine that nobody has to own: the same units everywhere."""
+
+    base: float = threshold(
+        0.6, "work units", "What effort 1 allots to the choice for a size, whatever the cluster. Not measured."
+    )
+    per_rank: float = threshold(
+        0.1,
+        "work units for each rank",
+        "What effort 1 allots to the choice for a size beside it: about 2 s at 12 GPUs, 7 s at 64. Not measured.",
+    )
+    share_steady: float = threshold(
+        0.5, "share of the effort", "For the programs of steady-state candidates, after the first. Not measured."
+    )
+    share_schedules: float = threshold(
+        0.25, "share of the effort", "For the schedules of all other candidates. Not measured."
+    )
+    share_programs: float = threshold(
+        0.25, "share of the effort", "For the programs of all other candidates. Not measured."
+    )
+    candidate: float = threshold(
+        0.005, "work units", "Of any candidate, however small: its problem and its judge. Not measured."
+    )
+    prediction: float = threshold(
+        6e-5,
+        "work units for each transfer",
+        "Of a candidate beside its search: it is judged and simulated. Of 12 GPUs, interpreted.",
+    )
+    program: float = threshold(
+        1.5e-4,
+        "work units for each transfer",
+        "Of a program that is lowered and simulated: from 1.2 to 2.5e-4 s on 12 GPUs.",
+    )
+    operation: float = threshold(
+        1.5e-4,
+        "work units for each operation",
+        "Of a program in steady state that is lowered and simulated. 1.8e-4 s on 12 GPUs.",
+    )
+    steady_unlimited: float = threshold(
+        6.0,
+        "work units",
+        "For programs in steady state where no effort is stated: 40,000 operations. Not measured.",
+    )
+    uncosted: float = threshold(
+        2e-4, "work units for each transfer", "Of a search for which the registry has no cost. Not measured."
+    )
+    greedy_rounds: float = threshold(
+        0.1,
+        "share of the rounds",
+        "That effort 1 gives greedy rounds where steps are counted; and of the rounds in vain. Not measured.",
+    )
+    greedy_rounds_sized: int = threshold(
+        6, "rounds", "That effort 1 gives a greedy candidate for a size. Not measured."
+    )
+    solver: float = threshold(
+        0.1,
+        "share of the solver's units",
+        "That effort 1 gives CEGIS and neighbourhood search. Not measured.",
+    )

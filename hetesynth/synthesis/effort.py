@@ -1,0 +1,63 @@
+"""The deterministic limits of searches at an effort: rounds and solver units, scaled.
+
+In: a policy, an effort. Out: a policy whose searches end sooner or later; without an effort the same one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TypeVar
+
+from hetesynth.policy import Policy
+from hetesynth.policy.threshold import Record
+
+R = TypeVar("R", bound=Record)
+
+
+def for_steps(policy: Policy, effort: float | None) -> Policy:
+    """What searches that count steps get. No limit exceeds that of ``policy`` times the effort."""
+    if effort is None:
+        return policy
+    rounds, solver = policy.effort.greedy_rounds * effort, policy.effort.solver * effort
+    greedy, steps = policy.greedy, policy.steps
+    return _with(
+        policy,
+        greedy=_with(
+            greedy,
+            max_rounds=_scaled(greedy.max_rounds, rounds),
+            round_work=_scaled(greedy.round_work, rounds),
+            max_patience=_scaled(greedy.max_patience, rounds),
+            patience_work=_scaled(greedy.patience_work, rounds),
+        ),
+        steps=_with(
+            steps,
+            cegis_rlimit=_scaled(steps.cegis_rlimit, solver),
+            cegis_rlimit_small=_scaled(steps.cegis_rlimit_small, solver),
+            neighbourhood_rlimit=_scaled(steps.neighbourhood_rlimit, solver),
+        ),
+    )
+
+
+def for_size(policy: Policy, effort: float | None) -> Policy:
+    """What the search of one candidate for a size gets: few greedy rounds, as candidates are many."""
+    if effort is None:
+        return policy
+    greedy = policy.greedy
+    rounds = _scaled(policy.effort.greedy_rounds_sized, effort)
+    limited = _with(
+        greedy,
+        max_rounds=min(greedy.max_rounds, rounds),
+        min_rounds=min(greedy.min_rounds, rounds),
+        max_patience=min(greedy.max_patience, rounds),
+        min_patience=min(greedy.min_patience, rounds),
+    )
+    return _with(policy, greedy=limited)
+
+
+def _scaled(limit: int, factor: float) -> int:
+    return max(1, int(limit * factor))
+
+
+def _with(record: R, **values: object) -> R:
+    kept = {f.name: getattr(record, f.name) for f in fields(record)}  # type: ignore[arg-type]
+    return type(record)(**(kept | values))

@@ -1,0 +1,99 @@
+"""The effort decides what is tried: the same bytes whatever the hash seed or the clock, and more never loses."""
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from hetesynth.autotune.choice import choose
+from hetesynth.autotune.effort import Effort, efforts
+from hetesynth.cli.options import TimeBudget
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.frontend import load_topology
+from hetesynth.model import deadline
+from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.effort import for_size, for_steps
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SIZE = 1 << 18
+
+
+def cluster(name: str) -> Path:
+    return EXAMPLES / name / "topo.dsl"
+
+
+def files_of_process(folder: Path, hash_seed: str) -> dict[str, bytes]:
+    folder.mkdir()
+    subprocess.run(
+        [
+            sys.executable, "-m", "hetesynth", "synth", str(cluster("v100_4p8")), "--coll", "allgather",
+            "--size", "256KB", "-o", str(folder),
+        ],
+        check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": hash_seed},
+    )  # fmt: skip
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_hash_seed_changes_no_byte(tmp_path: Path) -> None:
+    first, second = (files_of_process(tmp_path / seed, seed) for seed in ("1", "77"))
+    assert first == second and len(first) == 3
+
+
+@pytest.mark.parametrize("collective", ["allgather", "alltoall"])
+def test_a_slow_clock_changes_no_byte(monkeypatch: pytest.MonkeyPatch, collective: str) -> None:
+    asked = Request(cluster("fig10"), collective, budget=Budget(effort=1.0), size=SIZE)  # type: ignore[arg-type]
+    usual = synthesize(asked)
+    ticks = itertools.count()
+    monkeypatch.setattr(deadline, "source", lambda: next(ticks) * 100.0)
+    slowed = synthesize(asked)
+    assert usual.files == slowed.files
+    assert not usual.decided_by_clock and not slowed.decided_by_clock and not slowed.cut_short
+
+
+@pytest.mark.parametrize("name", ["fig10", "v100_4p8"])
+def test_more_effort_never_loses(name: str) -> None:
+    topology = load_topology(cluster(name))
+
+    def chosen(effort: float) -> tuple[float, int]:
+        asked = Request(cluster(name), "allgather", budget=Budget(effort=effort), size=SIZE)
+        choice = choose(topology, asked, SIZE)
+        return choice.ranked[0].seconds or 0.0, len(choice.run.tried)
+
+    (little, few), (much, many) = chosen(1.0), chosen(4.0)
+    assert 0 < much <= little and many > few
+
+
+def test_an_effort_refuses_what_exceeds_it_but_the_first() -> None:
+    effort = Effort(1.0)
+    assert effort.exceeded_by(5.0) is None
+    effort.spend(0.75)
+    assert effort.exceeded_by(0.25) is None
+    assert effort.exceeded_by(0.5) == "0.5 work units are more than the 0.25 that are left"
+    stages = efforts(Budget(effort=2.0), 12, DEFAULT.effort)
+    assert stages.schedules.allotted == 2 * efforts(Budget(effort=1.0), 12, DEFAULT.effort).schedules.allotted
+
+
+def test_without_an_effort_searches_keep_their_limits() -> None:
+    assert for_steps(DEFAULT, None) is DEFAULT and for_size(DEFAULT, None) is DEFAULT
+    halved, whole = for_steps(DEFAULT, 5.0), for_steps(DEFAULT, 10.0)
+    assert whole.steps == DEFAULT.steps and halved.steps.cegis_rlimit == DEFAULT.steps.cegis_rlimit // 2
+    assert for_size(DEFAULT, 1.0).greedy.max_rounds == DEFAULT.effort.greedy_rounds_sized
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30.0), ("2m", 120.0), ("500ms", 0.5), ("7", 7.0), ("0.25", 0.25), ("1h", 3600.0)]
+)
+def test_time_budgets_have_units(text: str, seconds: float) -> None:
+    assert TimeBudget().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "-1s", "nan", "inf", "3 days", "s", "", "1e400"])
+def test_what_is_no_time_budget_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        TimeBudget().convert(text, None, None)
