@@ -88,7 +88,9 @@ def _ranked(
     if predictor is None:
         return None
     seconds = predictor.timeline(specs.size).makespan
-    pipelined = Pipelined(0.0, seconds / specs.size)
+    least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
+    latency = predictor.timeline(least).makespan if least < specs.size else seconds
+    pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
     candidate = Candidate(
         f"{LABEL}, c={chunks}", NAME, chunks, specs.paper_chunking(chunks), problem, solution,
         SchedulePredictor(topology, problem, solution.schedule, options), seconds, pipelined,

@@ -130,8 +130,8 @@ def _verdicts(
     for size in sample_sizes(members.sizes, request.policy.autotune):
         member = next((r.member for r in ranges if r.high is None or size <= r.high), ranges[-1].member)
         seconds = members.seconds[member][members.sizes.index(size)]
-        known = seconds if math.isfinite(seconds) else None
-        verdicts.append((member, time_verdict(topology, root, bounds, size, known, options, timed)))
+        finite = seconds if math.isfinite(seconds) else None
+        verdicts.append((member, time_verdict(topology, root, bounds, size, finite, options, timed)))
     return tuple(verdicts)
 
 

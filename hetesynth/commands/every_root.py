@@ -44,7 +44,7 @@ def for_every_root(request: Request, progress: Progress = no_progress, warn: War
             left = started + budget.seconds - now()
             budget = replace(budget, seconds=max(least, left / (ranks - root)))
         syntheses.append(synthesize(replace(request, root=root), progress, budget=budget, every_root=True))
-        stopped = stopped or syntheses[-1].solution.ending == "interrupt"
+        stopped = stopped or syntheses[-1].ending == "interrupt"
     return syntheses
 
 

@@ -16,8 +16,7 @@ from typing import Protocol
 from hetesynth.compile.formats import Emitted, xml_of
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.fitting import FEWER, within
-from hetesynth.lowering.msccl.library_programs import ring_program
+from hetesynth.lowering.msccl.library_programs import demand_fit, fits, ring_program
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
 from hetesynth.lowering.steady_state.lower import Arrangement, lower_steady_state
 from hetesynth.model.collective import Collective
@@ -25,7 +24,6 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 
 
@@ -73,24 +71,17 @@ class Rings:
         """``schedule`` goes along the same rings. HetesynthError HS501 where they do not fit."""
         check_options(problem, options)
         program = self._program(problem.collective, options)
-        if not _fits(program, options.target):
-            what = f"{self.label} are more than a program for {options.target.name} may hold"
-            raise HetesynthError(what, code="HS501", help=FEWER)
+        demand_fit(program, options.target)
         sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
         return Lowered(sizes, ())
 
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:
         """Whether the target holds them."""
-        return _fits(self._program(collective, options), options.target)
+        return fits(self._program(collective, options), options.target)
 
     def _program(self, collective: Collective, options: LoweringOptions) -> Program:
         fused = collective.reduces and "rrc" in options.target.ops
         return ring_program(options.name, collective, self.orders, in_place=options.in_place, fused=fused)
-
-
-def _fits(program: Program, target: Target) -> bool:
-    lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
-    return program.channels <= target.channels and within(lengths, target)
 
 
 def steady_emitted(

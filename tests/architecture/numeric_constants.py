@@ -88,6 +88,7 @@ ALLOWED = {
         """,
     "what is drawn and how much is shown": """
         hetesynth/cli/render/synth.py: EXACT
+        hetesynth/compile/time_verdict.py: EXACT _THOUSAND
         hetesynth/cli/render/topo.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import Layout
+from hetesynth.lowering.msccl.fitting import FEWER, within
 from hetesynth.model.collective import Chunk, Collective
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Order = Sequence[Rank]
@@ -104,6 +107,19 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
         blocks[source, distance, channel].add("s", at, goal)
         blocks[target, distance, channel].add("r", at, goal)
     return builder.program(name)
+
+
+def fits(program: Program, target: Target) -> bool:
+    """Whether ``program`` keeps the limits of ``target``."""
+    lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
+    return program.channels <= target.channels and within(lengths, target)
+
+
+def demand_fit(program: Program, target: Target) -> None:
+    """HetesynthError HS501 where it does not."""
+    if not fits(program, target):
+        what = f"rings on {program.channels} channels are more than a program for {target.name} may hold"
+        raise HetesynthError(what, code="HS501", help=FEWER)
 
 
 @dataclass
