@@ -12,21 +12,21 @@ class EffortPolicy(Record):
     """How much work is tried, in seconds of a machine that nobody has to own: the same units everywhere."""
 
     base: float = threshold(
-        0.6, "work units", "What effort 1 allots to the choice for a size, whatever the cluster. Not measured."
+        1.0, "work units", "What effort 1 allots to the choice for a size, whatever the cluster. Not measured."
     )
     per_rank: float = threshold(
-        0.1,
+        0.2,
         "work units for each rank",
-        "What effort 1 allots to the choice for a size beside it: about 2 s at 12 GPUs, 7 s at 64. Not measured.",
+        "What effort 1 allots to the choice for a size beside it: about 3 s at 12 GPUs, 14 s at 64. Not measured.",
     )
     share_steady: float = threshold(
-        0.5, "share of the effort", "For the programs of steady-state candidates, after the first. Not measured."
+        0.6, "share of the effort", "For the programs of steady-state candidates, after the first. Not measured."
     )
     share_schedules: float = threshold(
-        0.25, "share of the effort", "For the schedules of all other candidates. Not measured."
+        0.2, "share of the effort", "For the schedules of all other candidates. Not measured."
     )
     share_programs: float = threshold(
-        0.25, "share of the effort", "For the programs of all other candidates. Not measured."
+        0.2, "share of the effort", "For the programs of all other candidates. Not measured."
     )
     candidate: float = threshold(
         0.005, "work units", "Of any candidate, however small: its problem and its judge. Not measured."
