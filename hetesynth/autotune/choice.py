@@ -85,6 +85,9 @@ def _chosen(
     if run is not None:
         return Chosen(run, steady)
     left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    if steady and left.seconds == 0.0:
+        spent.clock_decisions.note(UNTRIED)
+        return Chosen(_steady_run(topology, request, size, steady, spent), steady)
     programs = timed_target(request) is not None
     try:
         run = tune(
