@@ -31,7 +31,6 @@ from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -144,8 +143,6 @@ def _steady(
     reason = None
     if target is None:
         reason = "no program in MSCCL XML is made"
-    elif request.collective in PERSONALIZED:
-        reason = "every chunk is for one rank"
     elif request.strategy not in ("auto", NAME):
         reason = f"strategy {request.strategy} is stated"
     if target is None or reason is not None:
@@ -170,7 +167,7 @@ def _steady(
         return ranked, _steady_run(topology, request, size, ranked, budget, interrupted=True)
     if request.strategy == NAME:
         return ranked, _steady_run(topology, request, size, ranked, budget) if ranked else None
-    rings = ring_candidate(factory, specs, target, rule)
+    rings = None if specs.personalized else ring_candidate(factory, specs, target, rule)
     ranked = _merged(ranked, [] if rings is None else [rings])
     near = request.policy.autotune.steady_near
     met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)

@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+
+import numpy as np
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.autotune.tuning import Candidate, Pipelined
-from hetesynth.collectives.inversion import DUAL, invert, reverse_schedule
+from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
-from hetesynth.errors import InternalError
+from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
 from hetesynth.model.cost import Costs
@@ -30,9 +32,11 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
+from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.packing.rounding import WholePacking
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
+from hetesynth.synthesis.registry import row_of, timed_strategies
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.steady.carried import schedule_of
@@ -54,6 +58,7 @@ class _Plan:
     trees: int
     peers: int | None
     problem: Problem
+    solution: Solution
     arrangement: Arrangement
     place: int  # of the arrangement among those of the packing
     seconds: float  # expected
@@ -135,7 +140,11 @@ class SteadyCandidates:
 
     def _plans(self, peers: int | None) -> Iterator[_Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
-        costs, policy, ranks = self._costs, self._policy, self.factory.topology.ranks
+        if self.specs.personalized:
+            if peers == self.factory.request.max_peers:
+                yield from self._exchanges()
+            return
+        policy, ranks = self._policy, self.factory.topology.ranks
 
         def promise(entry: tuple[WholePacking, int, int, Problem]) -> float:
             packed, _, trees, problem = entry
@@ -147,15 +156,45 @@ class SteadyCandidates:
                 self.limit = max(self.limit, packed.least * self.specs.size)
             elif self.limit < policy.steady_near * packed.least * self.specs.size:
                 return
-            schedule = self._schedule(problem, packed)
-            listed = sorted(
-                arrangements(problem, schedule, costs, self._options(), self.specs.size),
-                key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
-            )
-            for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
-                filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
-                seconds = packed.seconds * filling * self.specs.size
-                yield _Plan(packed, chunks, trees, peers, problem, arrangement, place, seconds)
+            solution = self._solved(problem, _along(packed))
+            if isinstance(solution, Solution):
+                yield from self._arranged(partial(_Plan, packed, chunks, trees, peers), problem, solution)
+
+    def _exchanges(self) -> Iterator[_Plan]:
+        """Balanced paths, where every chunk is for one rank."""
+        for chunks in self._counts():
+            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+            _, strategy = timed_strategies(row_of("exchange"), self._rates(chunks), self._policy)[0]
+            try:
+                solution = self._solved(problem, strategy)
+            except HetesynthError as error:
+                self.decisions.note(f"{NAME}, c={chunks}", "refused", error.message)
+                return
+            if isinstance(solution, Solution):
+                packed = self._paths(solution.schedule, chunks)
+                yield from self._arranged(partial(_Plan, packed, chunks, chunks, None), problem, solution)
+
+    def _paths(self, schedule: Schedule, chunks: int) -> WholePacking:
+        """What the paths of ``schedule`` load."""
+        costs, load = self._costs, [0.0] * len(self._costs.resource_rate)
+        for transfer in schedule.transfers:
+            for r in costs.link_resources[transfer.link]:
+                load[r] += 1.0
+        each = self.specs.chunk_bytes(chunks) / self.specs.size
+        seconds = each * max(number / rate for number, rate in zip(load, costs.resource_rate, strict=True))
+        return WholePacking((), np.array(load), seconds, 0.0)
+
+    def _arranged(self, plan: Callable[..., _Plan], problem: Problem, solution: Solution) -> Iterator[_Plan]:
+        """A plan for each of the arrangements of the program that look best."""
+        policy, size = self._policy, self.specs.size
+        listed = sorted(
+            arrangements(problem, solution.schedule, self._costs, self._options(), size),
+            key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
+        )
+        for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
+            filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
+            expected = plan(problem, solution, arrangement, place, filling)
+            yield replace(expected, seconds=expected.packed.seconds * filling * size)
 
     def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
         """Packings by numbers of chunks and of trees."""
@@ -181,8 +220,11 @@ class SteadyCandidates:
         request, policy = self.factory.request, self._policy
         if request.fixed_chunks is not None:
             return [request.fixed_chunks]
-        rooted = request.collective in ("broadcast", "reduce")
-        counts = policy.steady_counts_rooted if rooted else policy.steady_counts
+        counts = policy.steady_counts
+        if request.collective in ("broadcast", "reduce"):
+            counts = policy.steady_counts_rooted
+        elif self.specs.personalized:
+            counts = policy.steady_counts_personalized
         most, ranks = policy.steady_transfers, self.factory.topology.ranks
         fitting = [c for c in counts if self.specs.chunk_bytes(c) >= policy.steady_chunk_bytes]
         few = [c for c in fitting if transfers(request.collective, ranks, c) <= most]
@@ -199,9 +241,11 @@ class SteadyCandidates:
     def _costs(self) -> Costs:
         return CostOptions.of(self.factory.request).costs(self.factory.topology)
 
-    def _schedule(self, problem: Problem, packed: WholePacking) -> Schedule:
-        schedule = schedule_of(_copied(problem), packed.carriers)
-        return reverse_schedule(schedule) if problem.collective.name in DUAL else schedule
+    def _solved(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
+        """What ``strategy`` finds, verified."""
+        request = self.factory.request
+        oracle = partial(schedule_violations, policy=request.policy.verify)
+        return Solver(strategy, Budget(seed=request.budget.seed), oracle, policy=request.policy).solve(problem)
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
@@ -233,18 +277,7 @@ class SteadyCandidates:
 
     def _candidate(self, plan: _Plan) -> Candidate:
         """The packing as a verified schedule."""
-        request, topology = self.factory.request, self.factory.topology
-
-        def improve(search: Search) -> None:
-            search.offer(schedule_of(search.problem, plan.packed.carriers), NAME)
-
-        solver = Solver(
-            Strategy(NAME, improve, whole=True), replace(Budget(), seed=request.budget.seed),
-            lambda p, s: schedule_violations(p, s, request.policy.verify), policy=request.policy,
-        )  # fmt: skip
-        solution = solver.solve(plan.problem)
-        if not isinstance(solution, Solution):
-            raise InternalError(f"a packing is no schedule: {solution.reason}")
+        request, topology, solution = self.factory.request, self.factory.topology, plan.solution
         options = CostOptions.of(request)
         predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
         slowest = max(float(link.latency) for link in topology.links)
@@ -254,6 +287,15 @@ class SteadyCandidates:
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,
         )  # fmt: skip
+
+
+def _along(packed: WholePacking) -> Strategy:
+    """A strategy that offers the schedule along the trees of ``packed``."""
+
+    def improve(search: Search) -> None:
+        search.offer(schedule_of(search.problem, packed.carriers), NAME)
+
+    return Strategy(NAME, improve, whole=True)
 
 
 def _copied(problem: Problem) -> Problem:

@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import Any, cast
 
 from hetesynth.commands.synth import synthesize
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
+from hetesynth.compile.ring_baseline import ring_baseline
 from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 
 
-def measured(
-    topology: Path, collective: CollectiveName, size: int, budget: float, strategy: str
-) -> dict[str, Any]:
-    """What ``synth --size --strategy`` makes of the cluster in ``topology``; nothing is written."""
+def measured(topology: Path, collective: CollectiveName, size: int, budget: float) -> dict[str, Any]:
+    """What ``synth --size`` makes of the cluster in ``topology``; nothing is written."""
     request = Request(
         topology,
         collective,
         root=0 if collective in ROOTED else None,
-        strategy=strategy,
-        budget=Budget(budget),
+        budget=Budget(budget, effort=1.0),
         single_root=True,
         size=size,
     )
@@ -46,13 +46,28 @@ def measured(
     }
 
 
+def library(topology: Path, collective: CollectiveName, size: int) -> dict[str, Any]:
+    """What NCCL's rings take, or direct sends."""
+    started = time.monotonic()
+    cluster, root = load_topology(topology), 0 if collective in ROOTED else None
+    baseline = ring_baseline(cluster, collective, root, size, CostOptions())
+    if isinstance(baseline, str):
+        return {"error": baseline, "wall": time.monotonic() - started}
+    return {"wall": time.monotonic() - started, "program": baseline.seconds, "candidate": baseline.label}
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print both."""
     topology, collective, size, budget = arguments
-    for strategy in ("auto", "ring"):
-        entry = measured(Path(topology), cast("CollectiveName", collective), int(size), float(budget), strategy)
-        sys.stdout.write(json.dumps(entry) + "\n")
-        sys.stdout.flush()
+    name = cast("CollectiveName", collective)
+    _print(measured(Path(topology), name, int(size), float(budget)))
+    _print(library(Path(topology), name, int(size)))
+
+
+def _print(entry: dict[str, Any]) -> None:
+    """One line, at once."""
+    sys.stdout.write(json.dumps(entry) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -265,6 +265,11 @@ class AutotunePolicy(Record):
     steady_counts_rooted: tuple[int, ...] = threshold(
         (1, 2, 4, 8, 16, 32, 64), "chunks", "The same of a broadcast or a reduce. Not measured."
     )
+    steady_counts_personalized: tuple[int, ...] = threshold(
+        (1, 2),
+        "chunks",
+        "The same where every chunk is for one rank. On four generated clusters 1 reaches 100 % of the limit.",
+    )
     steady_parts: tuple[int, ...] = threshold(
         (1, 2, 4),
         "chunks for each tree",
