@@ -140,13 +140,13 @@ class Synthesis:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Where a library is quicker, where the programs hang, and which calls run them that should not."""
+        """Which calls run the programs that should not, where they hang, and where a library is quicker."""
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
         if not self.programs:
             return slower
         request, root = self.request, self.problem.collective.root
         hangs = network_warnings(self.programs.values())
-        return slower + call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs
+        return call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs + slower
 
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
@@ -154,7 +154,7 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[W
     message = verdict.warning()
     if message is None:
         return ()
-    way_out = "leave the call to the library, or raise --time-budget, or try --strategy auto or another --target"
+    way_out = "leave the call to the library, or raise --effort, or try --strategy auto or another --target"
     return (Warned(tuple(t.name for t in targets), message, way_out),)
 
 

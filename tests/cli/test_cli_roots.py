@@ -51,12 +51,17 @@ def test_a_runtime_that_does_not_look_at_the_root_is_written_for_only_on_a_promi
             path.unlink()
 
 
+def of_calls(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The warnings but for those about what a library takes."""
+    return [warned for warned in told["warnings"] if "quicker" not in warned["message"]]
+
+
 def test_what_needs_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("allgather", "alltoall"):
         assert told(capsys, *SYNTH, "--coll", name, "--target", "rccl-6")["warnings"] == []
-    assert told(capsys, *SYNTH, "--coll", "reduce", "--target", "rccl-6", "--schedule-only")["warnings"] == []
-    assert told(capsys, *SYNTH, "--coll", "reduce", "--target", "mscclpp")["warnings"] == []
-    (warned,) = told(capsys, *SYNTH, "--coll", "broadcast", "--target", "mscclpp")["warnings"]
+    assert of_calls(told(capsys, *SYNTH, "--coll", "reduce", "--target", "rccl-6", "--schedule-only")) == []
+    assert of_calls(told(capsys, *SYNTH, "--coll", "reduce", "--target", "mscclpp")) == []
+    (warned,) = of_calls(told(capsys, *SYNTH, "--coll", "broadcast", "--target", "mscclpp"))
     assert "built-in selector" in warned["message"] and "--root all" in warned["help"]
 
 
@@ -68,7 +73,7 @@ def test_a_portable_file_for_one_root_is_written_with_a_warning(capsys: pytest.C
     assert "WARNING: runtimes of MSCCL XML do not look at the root" in Path("page.html").read_text()
     warned = told(capsys, *asked)["warnings"][0]
     assert warned["targets"] == ["portable"] and "root 4" in warned["help"]
-    gather = told(capsys, *SYNTH, "--coll", "gather")["warnings"]
+    gather = of_calls(told(capsys, *SYNTH, "--coll", "gather"))
     assert any("only RCCL" in w["message"] for w in gather) and len(gather) == 2
 
 
@@ -162,7 +167,7 @@ def test_programs_that_hang_over_nics_come_with_a_warning(
         assert run([*asked, *more]) == 0
         assert capsys.readouterr().out.count(hangs) == 1
     assert "as read, it hangs" in (tmp_path / "x.html").read_text()
-    assert "as read, it hangs" in told(capsys, *asked)["warnings"][-1]["message"]
+    assert "as read, it hangs" in of_calls(told(capsys, *asked))[-1]["message"]
     assert run(["import", "x.schedule.json", "--topo", FIG10, "--target", "portable", "-o", "y"]) == 0
     assert capsys.readouterr().out.count(hangs) == 1
     asked = ["atlas", FIG10, "--coll", "broadcast", "--strategy", "double-tree", "--sizes", "1MB", "-o", "z"]
