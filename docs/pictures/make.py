@@ -20,7 +20,20 @@ def make(folder: Path) -> None:
     for name, (example, collective) in PICTURES.items():
         topology = HERE.parents[1] / "examples" / example / "topo.dsl"
         with TemporaryDirectory() as away:
-            code = run(["synth", str(topology), "--coll", collective, "-o", away, "--report", str(folder / name)])
+            code = run(
+                [
+                    "synth",
+                    str(topology),
+                    "--coll",
+                    collective,
+                    "--objective",
+                    "steps",
+                    "-o",
+                    away,
+                    "--report",
+                    str(folder / name),
+                ]
+            )
         if code:
             sys.exit(code)
 

@@ -26,7 +26,7 @@ from hetesynth.report.words import size_text
 GENERATED = 32
 COLLECTIVES: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast", "alltoall")
 SIZES = (10**9, 16 * 10**6)
-DEFAULT_BUDGET = 60.0  # seconds, that of `hetesynth synth`
+DEFAULT_BUDGET = 60.0  # seconds after which a command is cut short; the default effort ends before
 CELL_PATIENCE = 300.0  # seconds over four budgets after which a cell is taken to hang
 
 Announce = Callable[[int, int, str], None]

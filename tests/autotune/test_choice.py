@@ -56,7 +56,8 @@ def test_a_program_near_the_limit_ends_the_choice(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choice, "tune", no_other)
     answer = chosen(asked(near=NEAR))
     best = answer.ranked[0]
-    assert names(answer) == {"steady-state"} and best.steady is not None and best.seconds is not None
+    assert names(answer) == {"steady-state", "ring"}
+    assert best.steady is not None and best.seconds is not None
     assert answer.run.candidates[0] is best.candidate and answer.run.ending == "tried" and not answer.run.cut_short
     assert answer.run.bounds.seconds(64 * MIB) < best.seconds <= answer.run.bounds.seconds(64 * MIB) / NEAR
 
@@ -72,7 +73,8 @@ def test_the_choice_is_near_the_limit_where_it_can_be() -> None:
     """By the thresholds that users have: 1 GB over a server of 4 GPUs and one of 8."""
     request = Request(EXAMPLES / "h20_4p8" / "topo.dsl", "allgather", budget=Budget())
     answer = chosen(request, 10**9)
-    assert names(answer) == {"steady-state"} and answer.ranked[0].seconds is not None
+    assert names(answer) <= {"steady-state", "ring"} and answer.ranked[0].seconds is not None
+    assert answer.ranked[0].candidate.name == "steady-state"
     assert answer.run.bounds.seconds(10**9) >= DEFAULT.autotune.steady_near * answer.ranked[0].seconds
 
 
@@ -92,11 +94,10 @@ def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        (asked("alltoall", near=NEAR), "every chunk is for one rank"),
         (replace(asked(near=NEAR), schedule_only=True), "no program in MSCCL XML is made"),
         (replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],)), "no program in MSCCL XML is made"),
     ],
-    ids=["personalized", "schedules", "plans"],
+    ids=["schedules", "plans"],
 )
 def test_it_is_skipped_where_it_is_of_no_use(request_: Request, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steady, "whole_packing", no_other)
@@ -113,7 +114,7 @@ def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPa
     run = chosen(asked()).run
     assert run.candidates and run.interrupted and run.cut_short and run.ending == "interrupt"
     with pytest.raises(KeyboardInterrupt):
-        chosen(asked("alltoall"), MIB)
+        chosen(asked(strategy="greedy"), MIB)
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -13,7 +13,6 @@ from hetesynth.bench.cluster_cells import ClusterCell, Journal
 from hetesynth.bench.cluster_page import cluster_page, percentile
 from hetesynth.bench.cluster_tables import (
     COLLECTIVES,
-    DEFAULT_BUDGET,
     GENERATED,
     SIZES,
     ClusterCase,
@@ -23,7 +22,6 @@ from hetesynth.bench.cluster_tables import (
 from hetesynth.bench.generated_clusters import generated_clusters
 from hetesynth.bench.measure import Process
 from hetesynth.cli import main
-from hetesynth.cli.synth import command as synth
 from hetesynth.errors import HetesynthError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -114,11 +112,6 @@ def test_all_examples_and_the_first_generated_clusters_are_in_the_table() -> Non
     assert len(every) == len({case.name for case in every}) == len(names) * len(COLLECTIVES) * len(SIZES)
     selected = cases(EXAMPLES, ["gen031", "dgx1 broadcast"], [10**9])
     assert len(selected) == len(COLLECTIVES) + 1 and not cases(EXAMPLES, ["nowhere"])
-
-
-def test_the_budget_is_the_default_of_synth() -> None:
-    (option,) = (each for each in synth.params if each.name == "time_budget")
-    assert option.default == DEFAULT_BUDGET
 
 
 def cell(cluster: str, program: float | None, ring: float | None = None, size: int = 10**9) -> ClusterCell:
