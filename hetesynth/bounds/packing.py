@@ -23,12 +23,11 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.packing.column_generation import pack
 from hetesynth.packing.contraction import contract
-from hetesynth.packing.network import Floats, Network
-from hetesynth.packing.pairs import Pairs
-from hetesynth.packing.structures import BACKWARDS, ShortestPaths, demands
-from hetesynth.packing.symmetry import symmetry
+from hetesynth.packing.network import Network
+from hetesynth.packing.optimum import optimal_packing
+from hetesynth.packing.pairs import Floats
+from hetesynth.packing.structures import BACKWARDS, ShortestPaths
 from hetesynth.policy import Policy
 
 GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are
@@ -62,10 +61,7 @@ def _whole_prices(
 ) -> Floats:
     """The prices of the optimal packing, rounded to whole numbers."""
     packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
-    alike = symmetry(network, topology.servers, packing.largest_group * topology.ranks, root)
-    early = network.latency + packing.slice_bytes / network.link_rate
-    asked = demands(network, name, root, alike, packing.few_roots, packing.slack, early)
-    prices = pack(network, asked, alike, packing, lambda: False).prices
+    prices = optimal_packing(network, name, root, topology.servers, packing)[1].prices
     grain = min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
     whole = np.round(prices * (grain / prices.max()))
     smallest: Floats = whole / np.gcd.reduce(whole.astype(np.int64))
@@ -117,7 +113,7 @@ def _lightest(name: CollectiveName, scope: Scope) -> str:
 
 
 def _costs(network: Network, prices: Floats) -> Floats:
-    costs, _ = Pairs.of(network).cheapest(network.link_prices(prices))
+    costs, _ = network.pairs.cheapest(network.link_prices(prices))
     return costs
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetesynth.packing.master import Master, MasterSolution
-from hetesynth.packing.network import Floats, Network
+from hetesynth.packing.network import Network
+from hetesynth.packing.pairs import Floats
 from hetesynth.packing.structures import Demands, Offer, Reducing, Structure
 from hetesynth.packing.symmetry import Symmetry
 from hetesynth.policy.packing import PackingPolicy

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.packing.network import Floats, Ints
+from hetesynth.packing.pairs import Floats, Ints
 
 PRIMAL_SIMPLEX = 4
 """HiGHS' name for it; columns that are added leave the basis feasible."""

@@ -14,12 +14,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from hetesynth.packing.pairs import Floats, Ints, Pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +90,11 @@ class Network:
     def link_of_use(self) -> Ints:
         """The link of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The links by pairs of ranks."""
+        return Pairs.of(self.ranks, self.src, self.dst)
 
     def reversed(self) -> Network:
         """The same network with every link turned around: on it a reduction is a copy."""

@@ -1,6 +1,6 @@
 """Links as a dense matrix over pairs of ranks: the cheapest of parallel links, and trees back to links.
 
-In: a network and a price of each link. Out: cost matrices, and for trees the links they use.
+In: the ends of links and a price of each. Out: cost matrices, and the links that have these costs.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hetesynth.packing.network import Floats, Ints, Network
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +25,12 @@ class Pairs:
     pair: Ints
 
     @classmethod
-    def of(cls, network: Network) -> Pairs:
-        """The pairs of ``network``."""
-        key = network.src * network.ranks + network.dst
+    def of(cls, ranks: int, src: Ints, dst: Ints) -> Pairs:
+        """The pairs of links from ``src[i]`` to ``dst[i]``."""
+        key = src * ranks + dst
         order = np.argsort(key, kind="stable")
         pair, start = np.unique(key[order], return_index=True)
-        return cls(network.ranks, order, start, pair)
+        return cls(ranks, order, start, pair)
 
     def cheapest(self, prices: Floats) -> tuple[Floats, Ints]:
         """The least price between every two ranks (infinite without a link), and the link that has it (or -1)."""

@@ -16,7 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from hetesynth.packing.column_generation import FractionalPacking
-from hetesynth.packing.network import Floats, Ints, Network
+from hetesynth.packing.network import Network
+from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.structures import Demands
 from hetesynth.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.policy.packing import PackingPolicy

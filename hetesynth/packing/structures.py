@@ -22,11 +22,12 @@ from functools import cached_property
 
 import numpy as np
 
-from hetesynth.model.collective import REDUCING, CollectiveName
+from hetesynth.model.collective import CollectiveName
 from hetesynth.packing.contraction import Contraction, contract, earliest
-from hetesynth.packing.network import Floats, Ints, Network
-from hetesynth.packing.pairs import Pairs
+from hetesynth.packing.network import Network
+from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.symmetry import Symmetry
+from hetesynth.policy.packing import PackingPolicy
 
 BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "gather"})
 """Carried on the reversed network."""
@@ -66,15 +67,10 @@ class Trees:
     first: int
     seconds: Floats  # by link: what counts as early among trees of one price
 
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The links by pairs of ranks."""
-        return Pairs.of(self.network)
-
     def priced(self, prices: Floats) -> PricedTrees:
         """The cheapest trees at ``prices`` of resources."""
         by_link = self.network.link_prices(prices)
-        costs, links = self.pairs.cheapest(by_link)
+        costs, links = self.network.pairs.cheapest(by_link)
         return PricedTrees(self, costs, links, contract(costs), float(by_link.max()))
 
 
@@ -115,15 +111,10 @@ class ShortestPaths:
     network: Network
     sources: Ints
 
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The links by pairs of ranks."""
-        return Pairs.of(self.network)
-
     def priced(self, prices: Floats) -> tuple[Floats, Ints, Ints]:
         """``distance[i, t]`` from source i; ``before[i, t]``: the rank before t on the way; the link of each
         pair."""
-        costs, links = self.pairs.cheapest(self.network.link_prices(prices))
+        costs, links = self.network.pairs.cheapest(self.network.link_prices(prices))
         n = self.network.ranks
         distance = np.full((len(self.sources), n), np.inf)
         distance[np.arange(len(self.sources)), self.sources] = 0.0
@@ -208,13 +199,13 @@ Demands = Copying | Reducing | Exchanging
 
 
 def demands(
-    network: Network, name: CollectiveName, root: int | None, alike: Symmetry, few_roots: int, slack: float,
-    seconds: Floats,
-) -> Demands:  # fmt: skip
+    network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
+) -> Demands:
     """What ``name`` asks for on ``network``: rows for one of the ranks that stand alike, amounts for all of them.
 
-    Amounts are shares of the buffer. With a root, ``alike`` has to be the identity alone.
+    Amounts are shares of the buffer. With a root, ``alike`` has to leave it where it is.
     """
+    seconds, slack = network.latency + policy.slice_bytes / network.link_rate, policy.slack
     n = network.ranks
     roots = alike.representatives
     orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)
@@ -228,14 +219,9 @@ def demands(
         case "allreduce":
             out_trees = Trees(network, roots, 0, seconds)
             in_trees = Trees(network.reversed(), roots, len(roots), seconds)
-            return Reducing(out_trees, in_trees, few_roots, slack)
+            return Reducing(out_trees, in_trees, policy.few_roots, slack)
         case "alltoall":
             return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
         case _:
             targets = np.array([r for r in range(n) if r != root])
             return Exchanging(ShortestPaths(graph, single), np.full(len(targets), 1.0 / n), targets)
-
-
-def reduces(name: CollectiveName) -> bool:
-    """Whether data is added on the way."""
-    return name in REDUCING

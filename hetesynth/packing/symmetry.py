@@ -20,7 +20,8 @@ from itertools import pairwise
 import numpy as np
 
 from hetesynth.model.topology import Rank
-from hetesynth.packing.network import Ints, Network
+from hetesynth.packing.network import Network
+from hetesynth.packing.pairs import Ints
 
 
 @dataclass(frozen=True, eq=False)

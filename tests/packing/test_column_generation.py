@@ -28,9 +28,7 @@ def packed(topology: Topology, name: CollectiveName, *, alike: bool = True) -> F
     network = Network.of(topology)
     root = 0 if name in ROOTED else None
     group = group_of(topology, root) if alike else trivial(network)
-    early = network.latency + POLICY.slice_bytes / network.link_rate
-    asked = demands(network, name, root, group, POLICY.few_roots, POLICY.slack, early)
-    return pack(network, asked, group, POLICY, lambda: False)
+    return pack(network, demands(network, name, root, group, POLICY), group, POLICY, lambda: False)
 
 
 def group_of(topology: Topology, root: int | None = None) -> Symmetry:

@@ -13,11 +13,11 @@ import pytest
 
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
-from hetesynth.packing.column_generation import pack
 from hetesynth.packing.network import Network
+from hetesynth.packing.optimum import optimal_packing
 from hetesynth.packing.rounding import Expansion, WholePacking, whole
 from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import symmetry, trivial
+from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.packing import PackingPolicy
 
@@ -29,13 +29,8 @@ def expansion(cluster: str, name: CollectiveName, policy: PackingPolicy = POLICY
     topology = load_topology(EXAMPLES / cluster / "topo.dsl")
     root = 0 if name == "broadcast" else None
     network = Network.of(topology)
-    alike = symmetry(network, topology.servers, policy.largest_group * topology.ranks, root)
-    early = network.latency + policy.slice_bytes / network.link_rate
-    asked, every = (
-        demands(network, name, root, group, policy.few_roots, policy.slack, early)
-        for group in (alike, trivial(network))
-    )
-    packing = pack(network, asked, alike, policy, lambda: False)
+    alike, packing = optimal_packing(network, name, root, topology.servers, policy)
+    every = demands(network, name, root, trivial(network), policy)
     return Expansion(network, alike, every, packing, name == "allreduce", policy)
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.packing.column_generation import pack
 from hetesynth.packing.network import Network
+from hetesynth.packing.optimum import optimal_packing
 from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
 from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import symmetry, trivial
+from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.synthesis.peers import within_peers, without_peers
@@ -58,12 +58,8 @@ def expansion(question: _Question) -> Expansion:
     network = Network.of_links(
         question.ranks, question.ends, question.resources, tuple(map(Fraction, question.rate)), question.alpha
     )
-    alike = symmetry(network, question.servers, policy.largest_group * question.ranks, question.root)
-    seconds = network.latency + policy.slice_bytes / network.link_rate
-    few, slack = policy.few_roots, policy.slack
-    asked = demands(network, question.name, question.root, alike, few, slack, seconds)
-    packing = pack(network, asked, alike, policy, lambda: False)
-    every = demands(network, question.name, question.root, trivial(network), few, slack, seconds)
+    alike, packing = optimal_packing(network, question.name, question.root, question.servers, policy)
+    every = demands(network, question.name, question.root, trivial(network), policy)
     return Expansion(network, alike, every, packing, question.name == "allreduce", policy)
 
 

@@ -1,0 +1,25 @@
+"""The optimal packing of a collective on a network: alike ranks once, then column generation.
+
+In: a network, a collective, the server of each rank. Out: its symmetry, and the fractional packing found with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.topology import Rank
+from hetesynth.packing.column_generation import FractionalPacking, pack
+from hetesynth.packing.network import Network
+from hetesynth.packing.structures import demands
+from hetesynth.packing.symmetry import Symmetry, symmetry
+from hetesynth.policy.packing import PackingPolicy
+
+
+def optimal_packing(
+    network: Network, name: CollectiveName, root: Rank | None, servers: Sequence[str], policy: PackingPolicy
+) -> tuple[Symmetry, FractionalPacking]:
+    """The packing within the policy's gap. Raises ValueError where some rank cannot be reached."""
+    alike = symmetry(network, servers, policy.largest_group * network.ranks, root)
+    asked = demands(network, name, root, alike, policy)
+    return alike, pack(network, asked, alike, policy, lambda: False)
