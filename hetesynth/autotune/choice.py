@@ -10,6 +10,7 @@ ranked together.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,21 +18,22 @@ from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort, efforts
 from hetesynth.autotune.program_ranking import (
     Ranked,
-    program_deadline,
     ranked_programs,
     schedule_budget,
     timed_target,
 )
 from hetesynth.autotune.ring_candidate import ring_candidate
+from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import NAME, SteadyCandidates
 from hetesynth.autotune.tuning import UNTRIED, Candidate, TuningRun, tune
 from hetesynth.chunking import Chunking
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.model.deadline import now
+from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
@@ -40,6 +42,25 @@ from hetesynth.synthesis.search import Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
+
+
+Keep = Callable[[TuningRun, Ranked], None]
+WAY_OUT = "raise --time-budget"
+
+
+def _keep_nothing(run: TuningRun, best: Ranked) -> None:
+    """For a caller that keeps nothing."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the choice is for, and who is told."""
+
+    topology: Topology
+    request: Request
+    size: int
+    standing: Standing
+    keep: Keep
 
 
 @dataclass(frozen=True)
@@ -52,22 +73,27 @@ class Chosen:
 
 def choose(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress,
-    budget: Budget | None = None, decisions: Decisions | None = None,
+    budget: Budget | None = None, decisions: Decisions | None = None, keep: Keep | None = None,
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request. What effort 1 finds is part of what more effort finds, as what is
+    ``budget``: by default that of the request; the files of the candidates are made in it too. With a strict
+    deadline the caller has a schedule, and nothing is begun that would end too late. ``keep``: is told the best
+    candidate of each stage. What effort 1 finds is part of what more effort finds, as what is
     tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
+    asked = _Question(topology, request, size, Standing(progress), keep or _keep_nothing)
     if spent.effort is None or spent.effort <= 1:
-        return _chosen(topology, request, size, progress, spent, record)
-    first = _chosen(topology, request, size, progress, replace(spent, effort=1.0), record.inside("effort 1"))
+        return _chosen(asked, spent, record)
+    first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
     if first.run.interrupted or first.run.ending == "bound":
         return first
     left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
     try:
-        more = _chosen(topology, request, size, progress, left, record)
+        more = _chosen(asked, replace(left, strict_deadline=True), record)
+    except HetesynthError:  # time is over
+        return first
     except KeyboardInterrupt:
         return Chosen(replace(first.run, interrupted=True, cut_short=True, ending="interrupt"), first.ranked)
     tried, cut_short = first.run.tried + more.run.tried, first.run.cut_short or more.run.cut_short
@@ -75,44 +101,60 @@ def choose(
     return Chosen(run, _merged(first.ranked, more.ranked))
 
 
-def _chosen(
-    topology: Topology, request: Request, size: int, progress: Progress, spent: Budget, record: Decisions
-) -> Chosen:
+def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
-    started = now()
-    steady, run = _steady(topology, request, size, spent, record)
+    request, deadline = asked.request, spent.deadline()
+    steady, run = _steady(asked, spent, record)
+    if steady:
+        asked.keep(run or _steady_run(asked, steady, spent), steady[0])
     if run is not None:
         return Chosen(run, steady)
-    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
-    if steady and left.seconds == 0.0:
+    left = _for_schedules(asked, spent, deadline)
+    if left is None:
         spent.clock_decisions.note(UNTRIED)
-        return Chosen(_steady_run(topology, request, size, steady, spent), steady)
+        if steady:
+            return Chosen(_steady_run(asked, steady, spent), steady)
+        raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
     programs = timed_target(request) is not None
     try:
         run = tune(
-            topology, request, size, progress, programs=programs, budget=schedule_budget(request, left),
-            decisions=record,
+            asked.topology, request, asked.size, asked.standing.progress, programs=programs,
+            budget=schedule_budget(request, left), decisions=record,
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
         if not steady:
             raise
         stopped = isinstance(error, KeyboardInterrupt)
-        return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=stopped), steady)
+        return Chosen(_steady_run(asked, steady, spent, interrupted=stopped), steady)
+    if not steady:
+        asked.keep(run, Ranked(run.candidates[0]))
     with finishing():
-        policy = request.policy.autotune
-        deadline = program_deadline(spent, started, policy)
         if run.interrupted:
-            deadline = replace(deadline, at=min(deadline.at, now() + policy.seconds_after_interrupt))
-        effort = efforts(spent, topology.ranks, request.policy.effort).programs
-        ranked = ranked_programs(topology, request, run.candidates, size, deadline, record, effort)
+            soon = now() + request.policy.autotune.seconds_after_interrupt
+            deadline = replace(deadline, at=min(deadline.at, soon))
+        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
     return Chosen(run, _merged(steady, ranked))
 
 
+def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline) -> Budget | None:
+    """What candidates may take, so that the files of the smallest are made in time; None: nothing."""
+    if spent.seconds is None:
+        return spent
+    ahead = TimeAhead.of(asked.request, asked.topology.ranks)
+    chunks = asked.request.fixed_chunks or 1
+    seconds = max(0.0, deadline.left() - ahead.files(ahead.transfers(chunks)))
+    if spent.strict_deadline and seconds < ahead.schedule(chunks):
+        return None
+    return replace(spent, seconds=seconds)
+
+
 def with_schedule(
-    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking
+    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking,
+    deadline: Deadline,
 ) -> Chosen:  # fmt: skip
     """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
-    schedule alone is quicker than the best program."""
+    schedule alone is quicker than the best program, and where its files can still be made before ``deadline``."""
     size, options = chosen.run.size, CostOptions.of(request)
     predictor = SchedulePredictor(topology, problem, solution.schedule, options)
     chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
@@ -124,7 +166,10 @@ def with_schedule(
         return replace(chosen, ranked=ranked)
     if best.seconds is not None and seconds >= best.seconds:
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    deadline = replace(Budget(), clock_decisions=request.budget.clock_decisions).deadline()
+    ahead, number = TimeAhead.of(request, topology.ranks), len(solution.schedule.transfers)
+    seconds = ahead.variants(number) + ahead.files(number)
+    if chosen.run.interrupted or deadline.expired("programs left untimed", seconds):
+        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
     own = ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))
     return replace(chosen, ranked=_merged(chosen.ranked, own))
 
@@ -135,10 +180,9 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
     return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
 
 
-def _steady(
-    topology: Topology, request: Request, size: int, budget: Budget, record: Decisions
-) -> tuple[list[Ranked], TuningRun | None]:  # fmt: skip
+def _steady(asked: _Question, budget: Budget, record: Decisions) -> tuple[list[Ranked], TuningRun | None]:
     """Steady-state candidates and rings, and a tuning run where nothing else has to be tried."""
+    topology, request, size = asked.topology, asked.request, asked.size
     target, rule = timed_target(request), record.inside("opening")
     reason = None
     if target is None:
@@ -152,11 +196,16 @@ def _steady(
     factory = ProblemFactory(topology, request)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
+    asked.standing.limit = bounds.seconds(size)
     clock = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock).deadline()
+
+    def late(ahead: float) -> bool:
+        return deadline.expired(UNTRIED, ahead)
+
     candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule,
-        efforts(budget, topology.ranks, request.policy.effort).steady,
+        factory, specs, target, bounds.seconds(size), late, rule,
+        efforts(budget, topology.ranks, request.policy.effort).steady, asked.standing.tried,
     )  # fmt: skip
     try:
         ranked = candidates.all()
@@ -164,26 +213,34 @@ def _steady(
         ranked = candidates.quickest_first()
         if not ranked:
             raise
-        return ranked, _steady_run(topology, request, size, ranked, budget, interrupted=True)
+        return ranked, _steady_run(asked, ranked, budget, interrupted=True)
     if request.strategy == NAME:
-        return ranked, _steady_run(topology, request, size, ranked, budget) if ranked else None
-    rings = None if specs.personalized else ring_candidate(factory, specs, target, rule)
+        return ranked, _steady_run(asked, ranked, budget) if ranked else None
+    try:
+        rings = None if specs.personalized else ring_candidate(factory, specs, target, late, rule)
+    except KeyboardInterrupt:
+        if not ranked:
+            raise
+        return ranked, _steady_run(asked, ranked, budget, interrupted=True)
+    if rings is not None and rings.seconds:
+        asked.standing.rings = rings.seconds
+        asked.standing.tried(rings.candidate.label, rings.seconds)
     ranked = _merged(ranked, [] if rings is None else [rings])
     near = request.policy.autotune.steady_near
     met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)
     if ranked and (candidates.near_bound or met):
-        return ranked, _steady_run(topology, request, size, ranked, budget)
+        return ranked, _steady_run(asked, ranked, budget)
     return ranked, None
 
 
 def _steady_run(
-    topology: Topology, request: Request, size: int, ranked: list[Ranked], budget: Budget, *,
-    interrupted: bool = False,
+    asked: _Question, ranked: list[Ranked], budget: Budget, *, interrupted: bool = False
 ) -> TuningRun:  # fmt: skip
     """The tuning run of steady-state candidates alone."""
-    factory = ProblemFactory(topology, request)
-    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
+    request = asked.request
+    root = ProblemFactory(asked.topology, request).root
+    bounds = bounds_of(asked.topology, request.collective, root, CostOptions.of(request))
     tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
     cut_short = interrupted or bool(budget.clock_decisions)
     ending: Ending = "interrupt" if interrupted else "time" if cut_short else "tried"
-    return TuningRun(size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, interrupted, ending)
+    return TuningRun(asked.size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, interrupted, ending)

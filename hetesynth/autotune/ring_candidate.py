@@ -6,6 +6,7 @@ In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hetesynth.autotune.candidates import CandidateSpecs
@@ -15,6 +16,7 @@ from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.steady_programs import Rings, steady_predictor
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.decisions import Decisions
@@ -27,17 +29,24 @@ from hetesynth.verify.schedule.judge import schedule_violations
 
 NAME = "ring"
 LABEL = "NCCL's rings"
+LATE = "its files would be ready after the time budget"
 
 
 def ring_candidate(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, record: Decisions
+    factory: ProblemFactory, specs: CandidateSpecs, target: Target, late: Callable[[float], bool],
+    record: Decisions,
 ) -> Ranked | None:  # fmt: skip
-    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds."""
+    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None where that comes
+    too ``late``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
     most = request.policy.autotune.max_ranks_rings
     if topology.ranks > most:
         record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")
+        return None
+    ahead = TimeAhead.of(request, topology.ranks)
+    if late(ahead.library()):
+        record.note(LABEL, "skipped", LATE)
         return None
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
@@ -45,6 +54,11 @@ def ring_candidate(
         return None
     lowering = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
     fitting = _fitting(factory, specs, baseline, lowering)
+    if fitting is not None:
+        operations = ahead.transfers(fitting[1])
+        if late(ahead.trial(operations) + ahead.files(operations)):
+            record.note(LABEL, "skipped", LATE)
+            return None
     ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
     if ranked is None:
         record.note(LABEL, "refused", f"no program of them fits {target.name}")

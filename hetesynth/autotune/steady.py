@@ -24,6 +24,7 @@ from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
@@ -46,6 +47,7 @@ from hetesynth.synthesis.timed.earliest_arrival import Rates
 from hetesynth.verify.schedule.judge import schedule_violations
 
 NAME = "steady-state"
+LATE = "its files would be ready after the time budget"
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,17 @@ class _Plan:
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. ``late``: whether
-    time is over."""
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. ``late``: whether what
+    takes so many seconds would end too late. ``told``: is told the label and the seconds of each program."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
     target: Target
     limit: float
-    late: Callable[[], bool]
+    late: Callable[[float], bool]
     decisions: Decisions
     effort: Effort
+    told: Callable[[str, float], None]
     ranked: list[Ranked] = field(default_factory=list)
 
     @property
@@ -97,7 +100,10 @@ class SteadyCandidates:
     def all(self) -> list[Ranked]:
         """The quickest program of each packing that was tried, the quickest first."""
         for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
-            if self.near_bound or (self.ranked and (self.late() or self.effort.exhausted)):
+            if self.near_bound or (self.ranked and self.effort.exhausted):
+                break
+            if self._late(self._ahead.packing() + self._to_the_files(min(self._counts()), 1)):
+                self.decisions.note(f"{NAME}, {peers or 'all'} peers", "skipped", LATE)
                 break
             for plan in self._sorted_plans(peers):
                 reason = "the limit is near" if self.near_bound else self._ended(plan)
@@ -122,7 +128,23 @@ class SteadyCandidates:
             self.decisions.note(f"{NAME}, {peers} peers", "refused", str(error))
             return []
 
+    @property
+    def _ahead(self) -> TimeAhead:
+        return TimeAhead.of(self.factory.request, self.factory.topology.ranks)
+
+    def _to_the_files(self, chunks: int, pieces: int) -> float:
+        """Seconds until there are files of a program, if it is tried now."""
+        operations = self._ahead.transfers(chunks) * pieces
+        return self._ahead.trial(operations) + self._ahead.files(operations)
+
+    def _late(self, ahead: float) -> bool:
+        """Whether what takes ``ahead`` seconds would end too late; never where there is nothing else."""
+        alone = self.factory.request.strategy == NAME and not self.ranked
+        return not alone and self.late(ahead)
+
     def _ended(self, plan: _Plan) -> str | None:
+        if self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces)):
+            return LATE
         if not self.ranked:
             return None
         exceeded = self.effort.exceeded_by(self._work(plan))
@@ -131,7 +153,7 @@ class SteadyCandidates:
         best = min(r.seconds or 0.0 for r in self.ranked)
         if plan.seconds > self._policy.steady_hope * best:
             return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
-        return "the time budget is over" if self.late() else None
+        return None
 
     def _work(self, plan: _Plan) -> float:
         request = self.factory.request
@@ -162,7 +184,10 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[_Plan]:
         """Balanced paths, where every chunk is for one rank."""
-        for chunks in self._counts():
+        counts = self._counts()
+        for chunks in counts:
+            if chunks != counts[0] and self._late(self._ahead.packing() + self._to_the_files(chunks, 1)):
+                return
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             _, strategy = timed_strategies(row_of("exchange"), self._rates(chunks), self._policy)[0]
             try:
@@ -199,7 +224,10 @@ class SteadyCandidates:
     def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
         """Packings by numbers of chunks and of trees."""
         policy = self.factory.request.policy
-        for chunks in self._counts():
+        counts = self._counts()
+        for chunks in counts:
+            if chunks != counts[0] and self._late(self._to_the_files(chunks, 1)):
+                return
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             copied = replace(_copied(problem), max_peers=peers)
             reason = refuses(copied, policy)
@@ -261,6 +289,7 @@ class SteadyCandidates:
             return
         seconds = predictor.timeline(self.specs.size).makespan
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        self.told(plan.label, seconds)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
