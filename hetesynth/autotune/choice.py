@@ -143,7 +143,7 @@ def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline) -> Budge
         return spent
     ahead = TimeAhead.of(asked.request, asked.topology.ranks)
     chunks = asked.request.fixed_chunks or 1
-    seconds = max(0.0, deadline.left() - ahead.files(ahead.transfers(chunks)))
+    seconds = max(0.0, deadline.left() - deadline.pace() * ahead.files(ahead.transfers(chunks)))
     if spent.strict_deadline and seconds < ahead.schedule(chunks):
         return None
     return replace(spent, seconds=seconds)

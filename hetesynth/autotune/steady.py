@@ -102,7 +102,7 @@ class SteadyCandidates:
         for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
             if self.near_bound or (self.ranked and self.effort.exhausted):
                 break
-            if self._late(self._ahead.packing() + self._to_the_files(min(self._counts()), 1)):
+            if self._late(self._ahead.packing() + self._to_the_files(min(self._counts(), default=1), 1)):
                 self.decisions.note(f"{NAME}, {peers or 'all'} peers", "skipped", LATE)
                 break
             for plan in self._sorted_plans(peers):

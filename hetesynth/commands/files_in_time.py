@@ -22,7 +22,7 @@ def in_time(
     left = run.deadline.left()
     if interrupted:
         left = min(left, run.request.policy.compile.files_after_interrupt)
-    seconds = [_seconds(entry, run) for entry in ranked]
+    seconds = [_seconds(entry, run) * run.deadline.pace() for entry in ranked]
     early = [entry for entry, s in zip(ranked, seconds, strict=True) if within(s, left)]
     late = [(s, place) for place, s in enumerate(seconds) if not within(s, left)]
     if not within(seconds[0], left) and len(ranked) > 1:
@@ -35,7 +35,7 @@ def in_time(
 
 def soon(entry: Ranked, run: Compilation) -> bool:
     """Whether its files are made soon enough to be finished after Ctrl-C."""
-    return _seconds(entry, run) <= run.request.policy.compile.files_after_interrupt
+    return _seconds(entry, run) * run.deadline.pace() <= run.request.policy.compile.files_after_interrupt
 
 
 def _seconds(entry: Ranked, run: Compilation) -> float:

@@ -159,7 +159,8 @@ def _for_search(run: Compilation, ranks: int, share: float) -> Budget:
     if run.budget.seconds is None:
         return run.budget
     ahead = TimeAhead.of(run.request, ranks)
-    left -= ahead.files(ahead.transfers(run.request.chunks))
+    last = ahead.files(ahead.transfers(run.request.chunks)) + ahead.time_bounds()
+    left -= last * run.deadline.pace()
     return replace(run.budget, seconds=max(0.0, min(share * run.budget.seconds, left)))
 
 

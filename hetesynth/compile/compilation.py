@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
-from hetesynth.model.deadline import ClockDecisions, Deadline, now
+from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.synthesis.search import Progress, no_progress
@@ -20,8 +20,8 @@ from hetesynth.synthesis.search import Progress, no_progress
 class Compilation:
     """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
     all runs of a command. ``every_root``: there are runs for the other roots as well.
-    ``started``: when it began, by the clock of deadlines. ``timer``: seconds by phase. ``decisions``: what was
-    tried and left out, and why."""
+    ``deadline``: when all of it should have ended, files included. ``timer``: seconds by phase. ``decisions``: what
+    was tried and left out, and why."""
 
     request: Request
     budget: Budget
@@ -29,12 +29,10 @@ class Compilation:
     every_root: bool = False
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
-    started: float = field(default_factory=now)
+    deadline: Deadline = field(init=False)
 
-    @property
-    def deadline(self) -> Deadline:
-        """When all of it should have ended, files included."""
-        return self.budget.deadline(self.started)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deadline", self.budget.deadline())
 
 
 def compilation(

@@ -90,11 +90,10 @@ def is_simulated(
 
 
 _Question = tuple[Topology, CollectiveName, "Rank | None", int, CostOptions]
-_REMEMBERED = 64  # answers; only speed depends on it
-_asked: deque[_Question] = deque(maxlen=_REMEMBERED)
+_asked: deque[_Question] = deque(maxlen=64)  # as many as ``_simulated`` remembers
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=64)
 def _simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Baseline | str:

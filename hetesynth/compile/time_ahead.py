@@ -77,6 +77,10 @@ class TimeAhead:
         price = self._prices.balance if personalized else self._prices.pack * self._adding
         return price * self.ranks**2
 
+    def time_bounds(self) -> float:
+        """To bound a collective in seconds, and to recheck the bounds."""
+        return self._prices.time_bounds * self._adding * self.ranks**2
+
     def schedule(self, chunks: int) -> float:
         """To bound a problem and to find one schedule for it."""
         prices, number = self._prices, self.transfers(chunks)

@@ -47,6 +47,12 @@ class CompilePolicy(Record):
     beyond_budget_worth_telling: float = threshold(
         1.0, "seconds", "Spent beyond the budget, from which on the report says so. Not measured."
     )
+    simulated_anyway: float = threshold(
+        0.3,
+        "seconds",
+        "What is written, and the library beside it, are simulated though the budget is over where that takes no "
+        "longer: a verdict without them says little. Not measured.",
+    )
     files_after_interrupt: float = threshold(
         1.5,
         "seconds",

@@ -39,7 +39,8 @@ class LeastTimePolicy(Record):
     variants: float = threshold(
         3.0,
         "trials",
-        "What trying the variants of a lowering takes: two programs or three are lowered, up to four simulated.",
+        "What trying the variants of a lowering takes: two programs or three are lowered, up to four simulated. "
+        "Not measured.",
     )
     loops: float = threshold(
         8.0, "loops", "Of a program that is simulated: 1 GB in chunks of 16 MB. Small buffers have one."
@@ -56,6 +57,9 @@ class LeastTimePolicy(Record):
         3e-4,
         "seconds per pair of ranks",
         "The optimal packing, whole chunks, arrangements: 1.2 s for an allgather on 64 GPUs, twice that for sums.",
+    )
+    time_bounds: float = threshold(
+        1.5e-4, "seconds per pair of ranks", "Bounds in seconds: 0.5 s on 64 GPUs, 1 s for an allreduce."
     )
     balance: float = threshold(
         6e-4, "seconds per pair of ranks", "Balanced paths of an alltoall: 1.5 to 5 s on 64 GPUs."
