@@ -94,10 +94,11 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     if optimality.bound is None:
         return None
     options, root = CostOptions.of(request), synthesis.problem.collective.root
-    late = not is_simulated(synthesis.topology, request.collective, root, optimality.size, options) and (
-        synthesis.ending == "interrupt"
-        or deadline.expired("library not simulated", TimeAhead.of(request, synthesis.topology.ranks).library())
-    )
+    late = False
+    if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
+        seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
+        long = seconds > request.policy.compile.simulated_anyway
+        late = long and (synthesis.ending == "interrupt" or deadline.expired("library not simulated", seconds))
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:

@@ -31,6 +31,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.synthesis.interrupts import abandoned, finishing, interrupted
 from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
@@ -179,8 +180,6 @@ def demand_callable(request: Request, *, every_root: bool = False) -> None:
 def finished(solved: SolvedRequest) -> Synthesis:
     """A schedule that was found becomes judged files. Where Ctrl-C comes a second time, before or meanwhile, it is
     the schedule alone."""
-    from hetesynth.synthesis.interrupts import abandoned, finishing
-
     if not abandoned():
         try:
             return judged_files(solved, protected=True)
@@ -192,8 +191,6 @@ def finished(solved: SolvedRequest) -> Synthesis:
 
 def judged_files(solved: SolvedRequest, *, protected: bool) -> Synthesis:
     """The same, ended by KeyboardInterrupt: by a second Ctrl-C if ``protected``, else by the first."""
-    from hetesynth.synthesis.interrupts import finishing
-
     with finishing() if protected else nullcontext():
         return _files(solved, bare=solved.compilation.request.schedule_only)
 
@@ -204,7 +201,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     abandoned = bare and not request.schedule_only
     rechecked = _verified(solved)
     with timer.phase("predict"):
-        optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned)
+        optimality = solved.time_optimality or _implied_time(solved, simulated=not _hurried(solved))
     solved.compilation.progress("lowering", solution.schedule.makespan)
     programs = {} if bare else _programs(solved, optimality.size)
     files = {suffix: program.data for suffix, program in programs.items()}
@@ -298,9 +295,8 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     number = len(solved.solution.schedule.transfers)
     if not programs or number > policy.max_program_transfers:
         return None
-    if run.deadline.expired(
-        "program not simulated", TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
-    ):
+    seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
+    if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
         return None
     predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan
@@ -341,9 +337,20 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
 
 def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
     """Whether there is time to choose among the variants of lowering, for a ``share`` of all forms."""
-    run, number = solved.compilation, len(solved.solution.schedule.transfers)
-    seconds = share * TimeAhead.of(run.request, solved.problem.ranks).files(number, timed=True)
-    return not run.deadline.expired("variants of lowering", seconds)
+    number = len(solved.solution.schedule.transfers)
+    ahead = TimeAhead.of(solved.compilation.request, solved.problem.ranks)
+    return not _late(solved, share * ahead.files(number, timed=True), "variants of lowering")
+
+
+def _hurried(solved: SolvedRequest) -> bool:
+    """Whether Ctrl-C came, and bounds in seconds take too long to be worked out after it."""
+    seconds = TimeAhead.of(solved.compilation.request, solved.problem.ranks).time_bounds()
+    return interrupted() and seconds > solved.compilation.request.policy.compile.simulated_anyway
+
+
+def _late(solved: SolvedRequest, seconds: float, where: str) -> bool:
+    """Whether there is no time for ``seconds`` of work that can be left out; after Ctrl-C there never is."""
+    return interrupted() or solved.compilation.deadline.expired(where, seconds)
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

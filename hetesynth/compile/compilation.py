@@ -20,8 +20,8 @@ from hetesynth.synthesis.search import Progress, no_progress
 class Compilation:
     """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
     all runs of a command. ``every_root``: there are runs for the other roots as well.
-    ``deadline``: when all of it should have ended, files included. ``timer``: seconds by phase. ``decisions``: what
-    was tried and left out, and why."""
+    ``deadline``: when all of it should have ended, files included. ``timer``: seconds by phase. ``decisions``:
+    what was tried and left out, and why."""
 
     request: Request
     budget: Budget

@@ -71,8 +71,13 @@ def _times(handler: Handler) -> int:
     return handler.times if isinstance(handler, Announcing) else 0
 
 
+def interrupted() -> bool:
+    """Whether Ctrl-C came inside ``announcing``: what can be left out is."""
+    return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 0
+
+
 def abandoned() -> bool:
-    """Whether Ctrl-C came a second time: what is left to do is to write what there is."""
+    """Whether it came a second time: what is left to do is to write what there is."""
     return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 1
 
 
