@@ -30,7 +30,7 @@ from hetesynth.chunking import Chunking
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_ahead import TimeAhead
+from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline, now
@@ -109,7 +109,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         asked.keep(run or _steady_run(asked, steady, spent), steady[0])
     if run is not None:
         return Chosen(run, steady)
-    left = _for_schedules(asked, spent, deadline)
+    left = _for_schedules(asked, spent, deadline, steady)
     if left is None:
         spent.clock_decisions.note(UNTRIED)
         if steady:
@@ -137,16 +137,21 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     return Chosen(run, _merged(steady, ranked))
 
 
-def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline) -> Budget | None:
-    """What candidates may take, so that the files of the smallest are made in time; None: nothing."""
+def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline, steady: list[Ranked]) -> Budget | None:
+    """What candidates may take, so that the files of the best of ``steady``, or else of the smallest, are made in
+    time; None: nothing."""
     if spent.seconds is None:
         return spent
     ahead = TimeAhead.of(asked.request, asked.topology.ranks)
     chunks = asked.request.fixed_chunks or 1
-    seconds = max(0.0, deadline.left() - deadline.pace() * ahead.files(ahead.transfers(chunks)))
-    if spent.strict_deadline and seconds < ahead.schedule(chunks):
+    operations = ahead.transfers(chunks)
+    if steady:
+        operations = operations_of(steady[0].candidate.solution.schedule, steady[0].steady)
+    seconds = max(0.0, deadline.left() - deadline.pace() * ahead.files(operations))
+    strict = spent.strict_deadline or bool(steady)
+    if strict and seconds < deadline.pace() * ahead.schedule(chunks):
         return None
-    return replace(spent, seconds=seconds)
+    return replace(spent, seconds=seconds, strict_deadline=strict)
 
 
 def with_schedule(

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from hetesynth.report.words import microseconds
-from hetesynth.synthesis.search import Progress
+from hetesynth.synthesis.search import BEST, Progress
 
 
 @dataclass
@@ -28,14 +28,14 @@ class Standing:
         self.progress(f"{label}: {microseconds(seconds)}", None)
 
     def progress(self, what: str, steps: int | None) -> None:
-        """Tell ``what`` is being done, and how it stands."""
-        self.listener(what + self.text, steps)
+        """Tell ``what`` is being done, and how it stands: by programs where some were timed."""
+        self.listener(what.split(BEST)[0] + self.text if self.text else what, steps)
 
     @property
     def text(self) -> str:
         """``; best 5,716 us, 84 % of the limit, 1.17 x NCCL's rings``, as far as it is known."""
         if math.isinf(self.best):
             return ""
-        limit = f", {self.limit / self.best:.0%} of the limit".replace("%", " %") if self.limit else ""
+        limit = f", {100 * self.limit / self.best:.0f} % of the limit" if self.limit else ""
         rings = f", {self.rings / self.best:.2f} x NCCL's rings" if self.rings else ""
-        return f"; best {microseconds(self.best)}{limit}{rings}"
+        return f"{BEST}{microseconds(self.best)}{limit}{rings}"

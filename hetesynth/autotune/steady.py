@@ -102,7 +102,11 @@ class SteadyCandidates:
         for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
             if self.near_bound or (self.ranked and self.effort.exhausted):
                 break
-            if self._late(self._ahead.packing() + self._to_the_files(min(self._counts(), default=1), 1)):
+            if self._late(
+                self._ahead.packing()
+                + self._ahead.arranging()
+                + self._to_the_files(min(self._counts(), default=1), 1)
+            ):
                 self.decisions.note(f"{NAME}, {peers or 'all'} peers", "skipped", LATE)
                 break
             for plan in self._sorted_plans(peers):
@@ -178,6 +182,8 @@ class SteadyCandidates:
                 self.limit = max(self.limit, packed.least * self.specs.size)
             elif self.limit < policy.steady_near * packed.least * self.specs.size:
                 return
+            if self._late(self._ahead.arranging() + self._to_the_files(chunks, 1)):
+                return
             solution = self._solved(problem, _along(packed))
             if isinstance(solution, Solution):
                 yield from self._arranged(partial(_Plan, packed, chunks, trees, peers), problem, solution)
@@ -216,7 +222,9 @@ class SteadyCandidates:
             arrangements(problem, solution.schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
-        for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
+        chunks = problem.collective.chunks_per_rank
+        early = [a for a in listed if not self._late(self._to_the_files(chunks, a.pieces))]
+        for place, arrangement in enumerate(early[: policy.steady_arrangements]):
             filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
             expected = plan(problem, solution, arrangement, place, filling)
             yield replace(expected, seconds=expected.packed.seconds * filling * size)

@@ -72,10 +72,14 @@ class TimeAhead:
         return self._prices.simulate_crowded * min(tasks * pairs, float(simulate.max_work))
 
     def packing(self) -> float:
-        """To pack trees or paths, to round them and to list arrangements of their programs, once."""
+        """To pack trees or paths and to round them, once."""
         personalized = self.name in PERSONALIZED
         price = self._prices.balance if personalized else self._prices.pack * self._adding
         return price * self.ranks**2
+
+    def arranging(self) -> float:
+        """To list the arrangements of the programs of one packing."""
+        return self._prices.arrange * self._adding * self.ranks**2
 
     def time_bounds(self) -> float:
         """To bound a collective in seconds, and to recheck the bounds."""

@@ -76,7 +76,7 @@ class Deadline:
 
     def expired(self, where: str, ahead: float = 0.0) -> bool:
         """Whether work that takes ``ahead`` seconds on an idle core ends after it; notes ``where`` if so."""
-        if self.left() > ahead * self.pace():
+        if self.left() > (ahead * self.pace() if ahead > 0.0 else ahead):
             return False
         self.clock_decisions.note(where)
         return True
