@@ -266,8 +266,8 @@ class _TuningRun:
 
     def _late(self) -> bool:
         """Whether time or Ctrl-C ends the tuning run, with a strict deadline or something found. Else, where time
-        is over, fixed routes are tried first, which take the least time to find; without success the others go on for
-        ``last_resort_seconds`` and the least time."""
+        is over, fixed routes are tried first, which take the least time to find; without success the others go on
+        for ``last_resort_seconds`` and the least time."""
         if self.budget.strict_deadline:
             return self.interrupted or self.deadline.expired(UNTRIED)
         if not self.candidates and not self.fallen_back and self.deadline.expired(UNTRIED):

@@ -296,8 +296,7 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     if not programs or number > policy.max_program_transfers:
         return None
     seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
-    long = seconds > policy.simulated_anyway or solved.choice is not None  # a choice knows its own seconds
-    if long and _late(solved, seconds, "program not simulated"):
+    if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
         return None
     predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan

@@ -76,7 +76,7 @@ def test_the_quickest_whose_files_are_in_time_comes_first(ranked: list[Ranked]) 
     numbers = [of(entry) for entry in ranked]
     assert numbers[0] > min(numbers), "the example needs a candidate that is larger than another"
     price = 1.0 / (2 * min(numbers))  # two forms: the smallest takes a second
-    run = compilation(asked(1.5, dear(judge=price, lower=0.0, replay=0.0)))
+    run = compilation(asked(1.5, dear(judge=price, lower=0.0, replay=0.0, start=0.0)))
     record = Decisions()
     queue = in_time(ranked, run, record, interrupted=False)
     early = [n for n in numbers if 2 * price * n <= 1.5]
@@ -126,6 +126,7 @@ def test_the_search_leaves_the_time_of_the_files(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(deadline, "source", lambda: 0.0)
     run = compilation(asked(10.0, dear(judge=0.01)))
     last = TimeAhead.of(run.request, 8).files(56) + TimeAhead.of(run.request, 8).time_bounds()
+    last += DEFAULT.least_time.start
     assert synth._for_search(run, 8, 1.0).seconds == pytest.approx(10.0 - last)
     assert synth._for_search(run, 8, 0.5).seconds == 5.0
     assert synth._for_search(compilation(asked(None)), 8, 0.5).seconds is None
