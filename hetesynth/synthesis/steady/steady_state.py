@@ -7,8 +7,6 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +15,6 @@ import numpy as np
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
-from hetesynth.model.topology import Rank
 from hetesynth.packing.network import Network
 from hetesynth.packing.optimum import optimal_packing
 from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
@@ -25,7 +22,7 @@ from hetesynth.packing.structures import demands
 from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.synthesis.peers import within_peers, without_peers
+from hetesynth.synthesis.peers import reachable, within_peers, without_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.strategy import Strategy
@@ -106,25 +103,7 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
     if tables is None:
         return without_peers(problem, policy)
     ends = [(problem.arcs[a].src, problem.arcs[a].dst) for a in tables.arcs]
-    return None if _join_all(problem.ranks, ends) else "links do not lead from every rank to every other"
-
-
-def _join_all(ranks: int, ends: Sequence[tuple[Rank, Rank]]) -> bool:
-    """Whether every rank reaches every other: rank 0 reaches all, and all reach it."""
-    backwards = [(dst, src) for src, dst in ends]
-    return all(len(_reached(0, pairs)) == ranks for pairs in (ends, backwards))
-
-
-def _reached(start: Rank, pairs: Sequence[tuple[Rank, Rank]]) -> set[Rank]:
-    following: dict[Rank, list[Rank]] = defaultdict(list)
-    for src, dst in pairs:
-        following[src].append(dst)
-    reached, open_ranks = {start}, [start]
-    while open_ranks:
-        new = [rank for rank in following[open_ranks.pop()] if rank not in reached]
-        reached.update(new)
-        open_ranks += new
-    return reached
+    return None if reachable(problem.ranks, ends).all() else "links do not lead from every rank to every other"
 
 
 def steady_state_strategy(rates: Rates) -> Strategy:
