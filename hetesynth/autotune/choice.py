@@ -65,7 +65,7 @@ def choose(
     first = _chosen(topology, request, size, progress, replace(spent, effort=1.0), record.inside("effort 1"))
     if first.run.interrupted or first.run.ending == "bound":
         return first
-    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    left = spent.left_after(now() - started)
     try:
         more = _chosen(topology, request, size, progress, left, record)
     except KeyboardInterrupt:
@@ -83,7 +83,7 @@ def _chosen(
     steady, run = _steady(topology, request, size, spent, record)
     if run is not None:
         return Chosen(run, steady)
-    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    left = spent.left_after(now() - started)
     if steady and left.seconds == 0.0:
         spent.clock_decisions.note(UNTRIED)
         return Chosen(_steady_run(topology, request, size, steady, spent), steady)

@@ -228,9 +228,7 @@ def timed_target(request: Request) -> Target | None:
 
 def schedule_budget(request: Request, budget: Budget) -> Budget:
     """The part of ``budget`` that is for schedules, where their programs are to be timed too."""
-    if budget.seconds is None or timed_target(request) is None:
-        return budget
-    return replace(budget, seconds=request.policy.autotune.share_schedules * budget.seconds)
+    return budget if timed_target(request) is None else budget.part(request.policy.autotune.share_schedules)
 
 
 def ranked_programs(

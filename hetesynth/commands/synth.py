@@ -101,8 +101,7 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     chunking, problem = load_problem(request, timer)
     timer.expect(request, problem.ranks, warn, run.budget)
     strategy = strategy_of(request, chunking.topology)
-    seconds = run.budget.seconds
-    budget = run.budget if seconds is None else replace(run.budget, seconds=share * seconds)
+    budget = run.budget.part(share)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
         oracle = partial(schedule_violations, policy=request.policy.verify)
@@ -133,9 +132,8 @@ def _quickest(run: Compilation, solved: SolvedRequest) -> Synthesis:
     from hetesynth.autotune.choice import choose, with_schedule
 
     request, topology, timer = run.request, solved.chunking.topology, run.timer
-    size, budget = implied_size(solved.problem, solved.chunking.chunk_bytes), run.budget
-    if budget.seconds is not None:
-        budget = replace(budget, seconds=max(0.0, budget.seconds - timer.total))
+    size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+    budget = run.budget.left_after(timer.total)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     try:
         demand_addressable(request, size)
