@@ -2,7 +2,7 @@
 take it.
 
 In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. Steady-state
-candidates and NCCL's rings come first, where chunks are for several ranks; where the best of them is near what
+candidates come first and, where chunks are for several ranks, NCCL's rings; where the best of them is near what
 is possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are
 ranked together.
 """
@@ -29,7 +29,7 @@ from hetesynth.chunking import Chunking
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
@@ -80,13 +80,13 @@ def _chosen(
 ) -> Chosen:
     """The same with one effort."""
     started = now()
-    steady, run = _steady(topology, request, size, spent, record)
-    if run is not None:
-        return Chosen(run, steady)
+    opening = _opening(topology, request, size, spent, record)
+    if opening is not None and opening.settled:
+        return opening.chosen(spent)
     left = spent.left_after(now() - started)
-    if steady and left.seconds == 0.0:
+    if opening is not None and opening.ranked and left.seconds == 0.0:
         spent.clock_decisions.note(UNTRIED)
-        return Chosen(_steady_run(topology, request, size, steady, spent), steady)
+        return opening.chosen(spent)
     programs = timed_target(request) is not None
     try:
         run = tune(
@@ -94,10 +94,9 @@ def _chosen(
             decisions=record,
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
-        if not steady:
+        if opening is None or not opening.ranked:
             raise
-        stopped = isinstance(error, KeyboardInterrupt)
-        return Chosen(_steady_run(topology, request, size, steady, spent, interrupted=stopped), steady)
+        return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
     with finishing():
         policy = request.policy.autotune
         deadline = program_deadline(spent, started, policy)
@@ -105,7 +104,7 @@ def _chosen(
             deadline = replace(deadline, at=min(deadline.at, now() + policy.seconds_after_interrupt))
         effort = efforts(spent, topology.ranks, request.policy.effort).programs
         ranked = ranked_programs(topology, request, run.candidates, size, deadline, record, effort)
-    return Chosen(run, _merged(steady, ranked))
+    return Chosen(run, _merged([] if opening is None else opening.ranked, ranked))
 
 
 def with_schedule(
@@ -135,10 +134,30 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
     return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
 
 
-def _steady(
+@dataclass(frozen=True)
+class _Opening:
+    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried."""
+
+    size: int
+    bounds: Bounds
+    ranked: list[Ranked]
+    settled: bool
+    interrupted: bool = False
+
+    def chosen(self, budget: Budget) -> Chosen:
+        """The choice among these alone."""
+        tried = tuple((r.candidate.label, r.candidate.seconds) for r in self.ranked)
+        cut_short = self.interrupted or bool(budget.clock_decisions)
+        ending: Ending = "interrupt" if self.interrupted else "time" if cut_short else "tried"
+        candidates = tuple(r.candidate for r in self.ranked)
+        run = TuningRun(self.size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
+        return Chosen(run, self.ranked)
+
+
+def _opening(
     topology: Topology, request: Request, size: int, budget: Budget, record: Decisions
-) -> tuple[list[Ranked], TuningRun | None]:  # fmt: skip
-    """Steady-state candidates and rings, and a tuning run where nothing else has to be tried."""
+) -> _Opening | None:  # fmt: skip
+    """What is tried first; None where no such program is asked for."""
     target, rule = timed_target(request), record.inside("opening")
     reason = None
     if target is None:
@@ -147,7 +166,7 @@ def _steady(
         reason = f"strategy {request.strategy} is stated"
     if target is None or reason is not None:
         rule.note("steady state", "skipped", reason or "")
-        return [], None
+        return None
     demand_several_ranks(topology)
     factory = ProblemFactory(topology, request)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
@@ -164,26 +183,11 @@ def _steady(
         ranked = candidates.quickest_first()
         if not ranked:
             raise
-        return ranked, _steady_run(topology, request, size, ranked, budget, interrupted=True)
+        return _Opening(size, bounds, ranked, settled=True, interrupted=True)
     if request.strategy == NAME:
-        return ranked, _steady_run(topology, request, size, ranked, budget) if ranked else None
+        return _Opening(size, bounds, ranked, settled=bool(ranked))
     rings = None if specs.personalized else ring_candidate(factory, specs, target, rule)
     ranked = _merged(ranked, [] if rings is None else [rings])
     near = request.policy.autotune.steady_near
     met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)
-    if ranked and (candidates.near_bound or met):
-        return ranked, _steady_run(topology, request, size, ranked, budget)
-    return ranked, None
-
-
-def _steady_run(
-    topology: Topology, request: Request, size: int, ranked: list[Ranked], budget: Budget, *,
-    interrupted: bool = False,
-) -> TuningRun:  # fmt: skip
-    """The tuning run of steady-state candidates alone."""
-    factory = ProblemFactory(topology, request)
-    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
-    tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
-    cut_short = interrupted or bool(budget.clock_decisions)
-    ending: Ending = "interrupt" if interrupted else "time" if cut_short else "tried"
-    return TuningRun(size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, interrupted, ending)
+    return _Opening(size, bounds, ranked, settled=bool(ranked) and (candidates.near_bound or met))
