@@ -6,8 +6,6 @@ In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and the
 
 from __future__ import annotations
 
-from functools import partial
-
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.autotune.tuning import Candidate, Pipelined
@@ -15,6 +13,7 @@ from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.steady_programs import Rings, steady_predictor
+from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.decisions import Decisions
@@ -22,8 +21,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.baselines.table import ring_strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.synthesis.solve import Solution
 
 NAME = "ring"
 LABEL = "NCCL's rings"
@@ -75,11 +73,9 @@ def _ranked(
     request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
     first = topology.links[0]
-    oracle = partial(schedule_violations, policy=request.policy.verify)
     strategy = ring_strategy(rings.orders, (first.src, first.dst))
-    solver = Solver(strategy, Budget(None, request.budget.seed), oracle, policy=request.policy)
     try:
-        solution = solver.solve(problem)
+        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
     except HetesynthError:  # a schedule may have fewer peers than a program
         return None
     if not isinstance(solution, Solution):

@@ -24,6 +24,7 @@ from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
+from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
@@ -38,12 +39,11 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import row_of, timed_strategies
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.steady.steady_state import refuses, whole_packing
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.verify.schedule.judge import schedule_violations
 
 NAME = "steady-state"
 
@@ -244,8 +244,7 @@ class SteadyCandidates:
     def _solved(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
         request = self.factory.request
-        oracle = partial(schedule_violations, policy=request.policy.verify)
-        return Solver(strategy, Budget(seed=request.budget.seed), oracle, policy=request.policy).solve(problem)
+        return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""

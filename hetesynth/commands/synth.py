@@ -7,7 +7,6 @@ anything is written.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import strategy_of
@@ -37,7 +36,6 @@ from hetesynth.report.words import microseconds
 from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
-from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
     from hetesynth.autotune.choice import Chosen
@@ -95,7 +93,7 @@ def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
 
 def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     """The schedule of the fewest steps, found in ``share`` of the budget."""
-    from hetesynth.synthesis.solve import Solver
+    from hetesynth.compile.verified_solver import verified_solver
 
     request, timer = run.request, run.timer
     chunking, problem = load_problem(request, timer)
@@ -104,10 +102,9 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     budget = run.budget.part(share)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        oracle = partial(schedule_violations, policy=request.policy.verify)
         policy = for_steps(request.policy, run.budget.effort)
-        solver = Solver(strategy, budget, oracle, run.progress, policy, record)
-        outcome = solver.solve(problem)
+        solver = verified_solver(strategy, budget, policy)
+        outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
