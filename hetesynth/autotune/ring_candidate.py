@@ -7,7 +7,7 @@ In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and the
 from __future__ import annotations
 
 from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.program_ranking import Ranked
+from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import Candidate, Pipelined
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
@@ -41,7 +41,7 @@ def ring_candidate(
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)
         return None
-    lowering = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
+    lowering = timed_lowering(request, target, topology)
     fitting = _fitting(factory, specs, baseline, lowering)
     ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
     if ranked is None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
-from hetesynth.autotune.program_ranking import Ranked
+from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import Candidate, Pipelined
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
@@ -269,10 +269,7 @@ class SteadyCandidates:
         return f"{plan.label}: {SteadyState(plan.arrangement, self._costs).label}"
 
     def _options(self) -> LoweringOptions:
-        return LoweringOptions(
-            "timed", target=self.target, servers=self.factory.topology.servers,
-            policy=self.factory.request.policy.lowering,
-        )  # fmt: skip
+        return timed_lowering(self.factory.request, self.target, self.factory.topology)
 
     def _candidate(self, plan: _Plan) -> Candidate:
         """The packing as a verified schedule."""
