@@ -43,7 +43,6 @@ from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.steady.steady_state import refuses, whole_packing
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
 
 NAME = "steady-state"
 
@@ -164,7 +163,7 @@ class SteadyCandidates:
         """Balanced paths, where every chunk is for one rank."""
         for chunks in self._counts():
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            _, strategy = timed_strategies(row_of("exchange"), self._rates(chunks), self._policy)[0]
+            _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
             try:
                 solution = self._solved(problem, strategy)
             except HetesynthError as error:
@@ -207,7 +206,7 @@ class SteadyCandidates:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", reason)
                 return
             for trees in self._trees(copied, chunks):
-                yield whole_packing(copied, self._rates(chunks), policy, trees), chunks, trees, problem
+                yield whole_packing(copied, self.specs.rates(chunks), policy, trees), chunks, trees, problem
 
     def _trees(self, problem: Problem, chunks: int) -> list[int]:
         """Numbers of trees: of each root, or where any root will do, of all chunks or an even part of them."""
@@ -229,13 +228,6 @@ class SteadyCandidates:
         fitting = [c for c in counts if self.specs.chunk_bytes(c) >= policy.steady_chunk_bytes]
         few = [c for c in fitting if transfers(request.collective, ranks, c) <= most]
         return few or fitting[:1]
-
-    def _rates(self, chunks: int) -> Rates:
-        prices = self._costs
-        return Rates(
-            prices.link_alpha, prices.link_resources, prices.resource_rate, self.specs.chunk_bytes(chunks),
-            self.factory.topology.servers,
-        )  # fmt: skip
 
     @cached_property
     def _costs(self) -> Costs:
