@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import numpy as np
-
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
@@ -28,6 +26,7 @@ from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.cost import Costs
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -50,9 +49,10 @@ NAME = "steady-state"
 @dataclass(frozen=True)
 class _Plan:
     """A packing with ``trees`` trees, or as many of each root, over ``peers`` peers of a rank at most, and one
-    arrangement of its program."""
+    arrangement of its program. ``seconds_per_byte``: of the buffer, what the packing takes of the fullest
+    resource."""
 
-    packed: WholePacking
+    seconds_per_byte: float
     chunks: int
     trees: int
     peers: int | None
@@ -90,8 +90,13 @@ class SteadyCandidates:
     @property
     def near_bound(self) -> bool:
         """Whether the best program is as near to the limit as makes others not worth trying."""
-        best = min((r.seconds or 0.0 for r in self.ranked), default=0.0)
+        best = self.best_seconds
         return bool(best) and self.limit >= self._policy.steady_near * best
+
+    @property
+    def best_seconds(self) -> float:
+        """Of the quickest program so far; 0 where none is."""
+        return min((r.seconds or 0.0 for r in self.ranked), default=0.0)
 
     def all(self) -> list[Ranked]:
         """The quickest program of each packing that was tried, the quickest first."""
@@ -157,7 +162,7 @@ class SteadyCandidates:
                 return
             solution = self._solved(problem, _along(packed))
             if isinstance(solution, Solution):
-                yield from self._arranged(partial(_Plan, packed, chunks, trees, peers), problem, solution)
+                yield from self._arranged(partial(_Plan, packed.seconds, chunks, trees, peers), problem, solution)
 
     def _exchanges(self) -> Iterator[_Plan]:
         """Balanced paths, where every chunk is for one rank."""
@@ -170,18 +175,13 @@ class SteadyCandidates:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", error.message)
                 return
             if isinstance(solution, Solution):
-                packed = self._paths(solution.schedule, chunks)
-                yield from self._arranged(partial(_Plan, packed, chunks, chunks, None), problem, solution)
+                seconds = self._of_paths(problem, solution.schedule, chunks)
+                yield from self._arranged(partial(_Plan, seconds, chunks, chunks, None), problem, solution)
 
-    def _paths(self, schedule: Schedule, chunks: int) -> WholePacking:
-        """What the paths of ``schedule`` load."""
-        costs, load = self._costs, [0.0] * len(self._costs.resource_rate)
-        for transfer in schedule.transfers:
-            for r in costs.link_resources[transfer.link]:
-                load[r] += 1.0
-        each = self.specs.chunk_bytes(chunks) / self.specs.size
-        seconds = each * max(number / rate for number, rate in zip(load, costs.resource_rate, strict=True))
-        return WholePacking((), np.array(load), seconds, 0.0)
+    def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
+        """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
+        traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
+        return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
     def _arranged(self, plan: Callable[..., _Plan], problem: Problem, solution: Solution) -> Iterator[_Plan]:
         """A plan for each of the arrangements of the program that look best."""
@@ -193,7 +193,7 @@ class SteadyCandidates:
         for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
             filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
             expected = plan(problem, solution, arrangement, place, filling)
-            yield replace(expected, seconds=expected.packed.seconds * filling * size)
+            yield replace(expected, seconds=expected.seconds_per_byte * filling * size)
 
     def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
         """Packings by numbers of chunks and of trees."""
@@ -270,7 +270,7 @@ class SteadyCandidates:
         predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
         slowest = max(float(link.latency) for link in topology.links)
         latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.packed.seconds)
+        pipelined = Pipelined(latency, plan.seconds_per_byte)
         return Candidate(
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,
