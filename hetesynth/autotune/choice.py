@@ -174,7 +174,7 @@ def _opening(
     clock = budget.clock_decisions.inside()
     deadline = replace(budget, clock_decisions=clock).deadline()
     candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), lambda: deadline.expired(UNTRIED), rule,
+        factory, specs, target, bounds.seconds(size), deadline, rule,
         efforts(budget, topology.ranks, request.policy.effort).steady,
     )  # fmt: skip
     try:

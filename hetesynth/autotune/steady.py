@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
-from hetesynth.autotune.tuning import Candidate, Pipelined
+from hetesynth.autotune.tuning import UNTRIED, Candidate, Pipelined
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
@@ -28,6 +28,7 @@ from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
 from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.cost import Costs
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
@@ -71,14 +72,14 @@ class _Plan:
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. ``late``: whether
-    time is over."""
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. After ``deadline``
+    nothing more is begun."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
     target: Target
     limit: float
-    late: Callable[[], bool]
+    deadline: Deadline
     decisions: Decisions
     effort: Effort
     ranked: list[Ranked] = field(default_factory=list)
@@ -86,6 +87,10 @@ class SteadyCandidates:
     @property
     def _policy(self) -> AutotunePolicy:
         return self.factory.request.policy.autotune
+
+    def late(self) -> bool:
+        """Whether time is over."""
+        return self.deadline.expired(UNTRIED)
 
     @property
     def near_bound(self) -> bool:
@@ -206,7 +211,8 @@ class SteadyCandidates:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", reason)
                 return
             for trees in self._trees(copied, chunks):
-                yield whole_packing(copied, self.specs.rates(chunks), policy, trees), chunks, trees, problem
+                packed = whole_packing(copied, self.specs.rates(chunks), policy, self.deadline, trees)
+                yield packed, chunks, trees, problem
 
     def _trees(self, problem: Problem, chunks: int) -> list[int]:
         """Numbers of trees: of each root, or where any root will do, of all chunks or an even part of them."""

@@ -13,6 +13,7 @@ import pytest
 
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import no_deadline
 from hetesynth.packing.network import Network
 from hetesynth.packing.optimum import optimal_packing
 from hetesynth.packing.rounding import Expansion, WholePacking, whole
@@ -29,7 +30,7 @@ def expansion(cluster: str, name: CollectiveName, policy: PackingPolicy = POLICY
     topology = load_topology(EXAMPLES / cluster / "topo.dsl")
     root = 0 if name == "broadcast" else None
     network = Network.of(topology)
-    alike, packing = optimal_packing(network, name, root, topology.servers, policy)
+    alike, packing = optimal_packing(network, name, root, topology.servers, policy, no_deadline())
     every = demands(network, name, root, trivial(network), policy)
     return Expansion(network, alike, every, packing, name == "allreduce", policy)
 
