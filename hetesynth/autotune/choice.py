@@ -188,6 +188,7 @@ def _opening(
         return _Opening(size, bounds, ranked, settled=bool(ranked))
     rings = None if specs.personalized else ring_candidate(factory, specs, target, rule)
     ranked = _merged(ranked, [] if rings is None else [rings])
-    near = request.policy.autotune.steady_near
-    met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)
-    return _Opening(size, bounds, ranked, settled=bool(ranked) and (candidates.near_bound or met))
+    policy = request.policy.autotune
+    enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
+    settled = bool(ranked) and candidates.limit >= enough * (ranked[0].seconds or 0.0)
+    return _Opening(size, bounds, ranked, settled=settled)

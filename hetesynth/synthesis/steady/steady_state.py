@@ -16,9 +16,10 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
+from hetesynth.packing.exchange import few_trees
 from hetesynth.packing.network import Network
 from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
+from hetesynth.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.packing.structures import demands
 from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import Policy
@@ -107,18 +108,21 @@ def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
 
 
 def whole_packing(
-    problem: Problem, rates: Rates, policy: Policy, deadline: Deadline, trees: int | None = None
+    problem: Problem, rates: Rates, policy: Policy, deadline: Deadline, trees: int | None = None,
+    connections: int | None = None,
 ) -> WholePacking:  # fmt: skip
     """Trees for the chunks of ``problem``, in their order; links are its arcs.
 
-    ``trees``: how many, an even part of the chunks, of each root or in all; by default as many as chunks. At
-    ``deadline`` the fractional packing is taken as far as it is, which is noted.
+    ``trees``: how many, an even part of the chunks, of each root or in all; by default as many as chunks.
+    ``connections``: that a rank may have where every tree has its own; absent: any number. At ``deadline`` the
+    fractional packing is taken as far as it is, which is noted.
     """
     collective = problem.collective
     question = question_of(problem, rates, policy)
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
-    packed = whole(EXPANSIONS.of(question, deadline), trees or chunks)
-    arcs, each = np.array(question.arcs), chunks // (trees or chunks)
+    number = trees or chunks
+    packed = few_trees(EXPANSIONS.of(question, deadline), number, connections)
+    arcs, each = np.array(question.arcs), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))
     return replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each)
