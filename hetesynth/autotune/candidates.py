@@ -21,7 +21,7 @@ from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import PERSONALIZED
-from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology
 from hetesynth.policy.autotune import AutotunePolicy
@@ -80,7 +80,7 @@ class CandidateSpecs:
     @cached_property
     def independent(self) -> bool:
         """Whether no two links share anything."""
-        used = [r for resources in costs(self.topology).link_resources for r in resources]
+        used = [r for resources in self._costs.link_resources for r in resources]
         return len(used) == len(set(used))
 
     def transfers(self, chunks: int) -> int:
@@ -158,7 +158,7 @@ class CandidateSpecs:
         """Every variant of a strategy that counts seconds; in reverse where load counts more than latency."""
         from hetesynth.synthesis.registry import timed_strategies
 
-        variants = timed_strategies(row, self._rates(self.chunk_bytes(chunks)), self.policy)
+        variants = timed_strategies(row, self.rates(chunks), self.policy)
         if self.bandwidth_latency_ratio >= self.policy.ratio_load_counts:
             variants.reverse()
         for variant, strategy in variants:
@@ -200,11 +200,16 @@ class CandidateSpecs:
                 choices.append(near)
         return choices
 
-    def _rates(self, exact: float) -> Rates:
+    @cached_property
+    def _costs(self) -> Costs:
+        return costs(self.topology)
+
+    def rates(self, chunks: int) -> Rates:
+        """What strategies that count seconds know of the links, with ``chunks`` chunks per rank."""
         from hetesynth.synthesis.timed.earliest_arrival import Rates
 
-        prices = costs(self.topology)
-        return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, exact, self.topology.servers)
+        prices, size = self._costs, self.chunk_bytes(chunks)
+        return Rates(prices.link_alpha, prices.link_resources, prices.resource_rate, size, self.topology.servers)
 
     def too_small(self, chunks: int) -> HetesynthError:
         """What to say where a chunk would be less than a byte."""

@@ -2,7 +2,7 @@
 take it.
 
 In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. Steady-state
-candidates and NCCL's rings come first, where chunks are for several ranks; where the best of them is near what
+candidates come first and, where chunks are for several ranks, NCCL's rings; where the best of them is near what
 is possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are
 ranked together.
 """
@@ -31,7 +31,7 @@ from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_ahead import TimeAhead, operations_of
-from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
@@ -89,7 +89,7 @@ def choose(
     first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
     if first.run.interrupted or first.run.ending == "bound":
         return first
-    left = spent if spent.seconds is None else replace(spent, seconds=max(0.0, spent.seconds - (now() - started)))
+    left = spent.left_after(now() - started)
     try:
         more = _chosen(asked, replace(left, strict_deadline=True), record)
     except HetesynthError:  # time is over
@@ -104,16 +104,17 @@ def choose(
 def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
     request, deadline = asked.request, spent.deadline()
-    steady, run = _steady(asked, spent, record)
-    if steady:
-        asked.keep(run or _steady_run(asked, steady, spent), steady[0])
-    if run is not None:
-        return Chosen(run, steady)
+    opening = _opening(asked, spent, deadline, record)
+    steady = [] if opening is None else opening.ranked
+    if opening is not None:
+        asked.keep(opening.chosen(spent).run, steady[0])
+        if opening.settled:
+            return opening.chosen(spent)
     left = _for_schedules(asked, spent, deadline, steady)
     if left is None:
         spent.clock_decisions.note(UNTRIED)
-        if steady:
-            return Chosen(_steady_run(asked, steady, spent), steady)
+        if opening is not None:
+            return opening.chosen(spent)
         raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
     programs = timed_target(request) is not None
     try:
@@ -122,11 +123,10 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             budget=schedule_budget(request, left), decisions=record,
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
-        if not steady:
+        if opening is None:
             raise
-        stopped = isinstance(error, KeyboardInterrupt)
-        return Chosen(_steady_run(asked, steady, spent, interrupted=stopped), steady)
-    if not steady:
+        return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
+    if opening is None:
         asked.keep(run, Ranked(run.candidates[0]))
     with finishing():
         if run.interrupted:
@@ -185,8 +185,28 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
     return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
 
 
-def _steady(asked: _Question, budget: Budget, record: Decisions) -> tuple[list[Ranked], TuningRun | None]:
-    """Steady-state candidates and rings, and a tuning run where nothing else has to be tried."""
+@dataclass(frozen=True)
+class _Opening:
+    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried."""
+
+    size: int
+    bounds: Bounds
+    ranked: list[Ranked]
+    settled: bool
+    interrupted: bool = False
+
+    def chosen(self, budget: Budget) -> Chosen:
+        """The choice among these alone."""
+        tried = tuple((r.candidate.label, r.candidate.seconds) for r in self.ranked)
+        cut_short = self.interrupted or bool(budget.clock_decisions)
+        ending: Ending = "interrupt" if self.interrupted else "time" if cut_short else "tried"
+        candidates = tuple(r.candidate for r in self.ranked)
+        run = TuningRun(self.size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
+        return Chosen(run, self.ranked)
+
+
+def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
+    """What is tried first; None where no such program is asked for, or none was in time or fits."""
     topology, request, size = asked.topology, asked.request, asked.size
     target, rule = timed_target(request), record.inside("opening")
     reason = None
@@ -196,56 +216,32 @@ def _steady(asked: _Question, budget: Budget, record: Decisions) -> tuple[list[R
         reason = f"strategy {request.strategy} is stated"
     if target is None or reason is not None:
         rule.note("steady state", "skipped", reason or "")
-        return [], None
+        return None
     demand_several_ranks(topology)
     factory = ProblemFactory(topology, request)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     asked.standing.limit = bounds.seconds(size)
-    clock = budget.clock_decisions.inside()
-    deadline = replace(budget, clock_decisions=clock).deadline()
-
-    def late(ahead: float) -> bool:
-        return deadline.expired(UNTRIED, ahead)
-
     candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), late, rule,
+        factory, specs, target, bounds.seconds(size), deadline, rule,
         efforts(budget, topology.ranks, request.policy.effort).steady, asked.standing.tried,
     )  # fmt: skip
+    rings = None
     try:
-        ranked = candidates.all()
+        candidates.all()
+        if request.strategy != NAME and not specs.personalized:
+            rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
-        ranked = candidates.quickest_first()
-        if not ranked:
+        if not candidates.ranked:
             raise
-        return ranked, _steady_run(asked, ranked, budget, interrupted=True)
-    if request.strategy == NAME:
-        return ranked, _steady_run(asked, ranked, budget) if ranked else None
-    try:
-        rings = None if specs.personalized else ring_candidate(factory, specs, target, late, rule)
-    except KeyboardInterrupt:
-        if not ranked:
-            raise
-        return ranked, _steady_run(asked, ranked, budget, interrupted=True)
+        return _Opening(size, bounds, candidates.quickest_first(), settled=True, interrupted=True)
     if rings is not None and rings.seconds:
         asked.standing.rings = rings.seconds
         asked.standing.tried(rings.candidate.label, rings.seconds)
-    ranked = _merged(ranked, [] if rings is None else [rings])
-    near = request.policy.autotune.steady_near
-    met = rings is not None and bounds.seconds(size) >= near * (rings.seconds or 0.0)
-    if ranked and (candidates.near_bound or met):
-        return ranked, _steady_run(asked, ranked, budget)
-    return ranked, None
-
-
-def _steady_run(
-    asked: _Question, ranked: list[Ranked], budget: Budget, *, interrupted: bool = False
-) -> TuningRun:  # fmt: skip
-    """The tuning run of steady-state candidates alone."""
-    request = asked.request
-    root = ProblemFactory(asked.topology, request).root
-    bounds = bounds_of(asked.topology, request.collective, root, CostOptions.of(request))
-    tried = tuple((r.candidate.label, r.candidate.seconds) for r in ranked)
-    cut_short = interrupted or bool(budget.clock_decisions)
-    ending: Ending = "interrupt" if interrupted else "time" if cut_short else "tried"
-    return TuningRun(asked.size, bounds, tuple(r.candidate for r in ranked), tried, cut_short, interrupted, ending)
+    ranked = _merged(candidates.quickest_first(), [] if rings is None else [rings])
+    if not ranked:
+        return None
+    policy = request.policy.autotune
+    enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
+    settled = request.strategy == NAME or candidates.limit >= enough * (ranked[0].seconds or 0.0)
+    return _Opening(size, bounds, ranked, settled=settled)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hetesynth.autotune.choice import choose
-from hetesynth.autotune.program_ranking import Ranked, timed_target
+from hetesynth.autotune.program_ranking import Ranked, timed_lowering, timed_target
 from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
@@ -21,7 +21,6 @@ from hetesynth.compile.request import Request
 from hetesynth.compile.steady_programs import Pipeline, steady_predictor
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.deadline import Deadline, now
@@ -240,10 +239,8 @@ class _MemberTiming:
         candidate, policy = member.candidate, self.request.policy
         if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
             return None
-        options = LoweringOptions(
-            "timed", target=self.target, servers=self.topology.servers, throttling=member.throttling,
-            policy=policy.lowering,
-        )  # fmt: skip
+        options = timed_lowering(self.request, self.target, self.topology)
+        options = replace(options, throttling=member.throttling)
         schedule = candidate.solution.schedule
         costs = CostOptions.of(self.request)
         if member.steady is not None:

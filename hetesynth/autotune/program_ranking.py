@@ -228,11 +228,14 @@ def timed_target(request: Request) -> Target | None:
     return None if request.schedule_only else next(targets, None)
 
 
+def timed_lowering(request: Request, target: Target, topology: Topology) -> LoweringOptions:
+    """How programs that are only timed are lowered for ``target``, without throttling."""
+    return LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
+
+
 def schedule_budget(request: Request, budget: Budget) -> Budget:
     """The part of ``budget`` that is for schedules, where their programs are to be timed too."""
-    if budget.seconds is None or timed_target(request) is None:
-        return budget
-    return replace(budget, seconds=request.policy.autotune.share_schedules * budget.seconds)
+    return budget if timed_target(request) is None else budget.part(request.policy.autotune.share_schedules)
 
 
 def ranked_programs(
@@ -243,7 +246,7 @@ def ranked_programs(
     target = timed_target(request)
     if target is None:
         return [Ranked(candidate) for candidate in candidates]
-    options = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
+    options = timed_lowering(request, target, topology)
     record = decisions.inside("programs")
     ranking = ProgramRanking(topology, size, options, deadline, request.policy, record, request.runtime, effort)
     return ranking.of(candidates)

@@ -6,38 +6,34 @@ In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.program_ranking import Ranked
-from hetesynth.autotune.tuning import Candidate, Pipelined
+from hetesynth.autotune.program_ranking import Ranked, timed_lowering
+from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.steady_programs import Rings, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
+from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.baselines.table import ring_strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.synthesis.solve import Solution
 
 NAME = "ring"
 LABEL = "NCCL's rings"
-LATE = "its files would be ready after the time budget"
 
 
 def ring_candidate(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, late: Callable[[float], bool],
-    record: Decisions,
+    factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
 ) -> Ranked | None:  # fmt: skip
-    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None where that comes
-    too ``late``."""
+    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None where its files
+    would come after ``deadline``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
     most = request.policy.autotune.max_ranks_rings
@@ -45,18 +41,18 @@ def ring_candidate(
         record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")
         return None
     ahead = TimeAhead.of(request, topology.ranks)
-    if late(ahead.library()):
+    if deadline.expired(UNTRIED, ahead.library()):
         record.note(LABEL, "skipped", LATE)
         return None
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)
         return None
-    lowering = LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
+    lowering = timed_lowering(request, target, topology)
     fitting = _fitting(factory, specs, baseline, lowering)
     if fitting is not None:
         operations = ahead.transfers(fitting[1])
-        if late(ahead.trial(operations) + ahead.files(operations)):
+        if deadline.expired(UNTRIED, ahead.trial(operations) + ahead.files(operations)):
             record.note(LABEL, "skipped", LATE)
             return None
     ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
@@ -89,11 +85,9 @@ def _ranked(
     request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
     first = topology.links[0]
-    oracle = partial(schedule_violations, policy=request.policy.verify)
     strategy = ring_strategy(rings.orders, (first.src, first.dst))
-    solver = Solver(strategy, Budget(None, request.budget.seed), oracle, policy=request.policy)
     try:
-        solution = solver.solve(problem)
+        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
     except HetesynthError:  # a schedule may have fewer peers than a program
         return None
     if not isinstance(solution, Solution):

@@ -13,22 +13,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import numpy as np
-
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
-from hetesynth.autotune.program_ranking import Ranked
-from hetesynth.autotune.tuning import Candidate, Pipelined
+from hetesynth.autotune.program_ranking import Ranked, timed_lowering
+from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
+from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.cost import Costs
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
@@ -39,49 +40,61 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import row_of, timed_strategies
 from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.steady.steady_state import refuses, whole_packing
 from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.verify.schedule.judge import schedule_violations
 
 NAME = "steady-state"
-LATE = "its files would be ready after the time budget"
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A packing with ``trees`` trees, or as many of each root, over ``peers`` peers of a rank at most, and one
-    arrangement of its program."""
+    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program.
+    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``strategy``: finds
+    ``schedule``."""
 
-    packed: WholePacking
+    seconds_per_byte: float
     chunks: int
     trees: int
-    peers: int | None
+    strategy: Strategy
     problem: Problem
-    solution: Solution
+    schedule: Schedule
     arrangement: Arrangement
-    place: int  # of the arrangement among those of the packing
     seconds: float  # expected
+
+    @property
+    def shared(self) -> bool:
+        """Whether trees share channels: such programs are longer and wait more."""
+        return self.arrangement.division != "own"
 
     @property
     def label(self) -> str:
         """What it is called."""
         trees = f", {self.trees} trees" if self.trees != self.chunks else ""
-        return f"{NAME}, c={self.chunks}{trees}" + (f", {self.peers} peers" if self.peers else "")
+        return f"{NAME}, c={self.chunks}{trees}"
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank."""
+
+    packing: WholePacking
+    chunks: int
+    trees: int
+    problem: Problem
 
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. ``late``: whether what
-    takes so many seconds would end too late. ``told``: is told the label and the seconds of each program."""
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun whose
+    files would come after ``deadline``. ``told``: is told the label and the seconds of each program."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
     target: Target
     limit: float
-    late: Callable[[float], bool]
+    deadline: Deadline
     decisions: Decisions
     effort: Effort
     told: Callable[[str, float], None]
@@ -94,45 +107,29 @@ class SteadyCandidates:
     @property
     def near_bound(self) -> bool:
         """Whether the best program is as near to the limit as makes others not worth trying."""
-        best = min((r.seconds or 0.0 for r in self.ranked), default=0.0)
+        best = self.best_seconds
         return bool(best) and self.limit >= self._policy.steady_near * best
+
+    @property
+    def best_seconds(self) -> float:
+        """Of the quickest program so far; 0 where none is."""
+        return min((r.seconds or 0.0 for r in self.ranked), default=0.0)
 
     def all(self) -> list[Ranked]:
         """The quickest program of each packing that was tried, the quickest first."""
-        for peers in (self.factory.request.max_peers, *self._policy.steady_peers):
-            if self.near_bound or (self.ranked and self.effort.exhausted):
-                break
-            if self._late(
-                self._ahead.packing()
-                + self._ahead.arranging()
-                + self._to_the_files(min(self._counts(), default=1), 1)
-            ):
-                self.decisions.note(f"{NAME}, {peers or 'all'} peers", "skipped", LATE)
-                break
-            for plan in self._sorted_plans(peers):
-                reason = "the limit is near" if self.near_bound else self._ended(plan)
-                if reason is None:
-                    self._try(plan)
-                else:
-                    self.decisions.note(self._name(plan), "skipped", reason)
+        for plan in sorted(self._plans(), key=lambda plan: (plan.shared, plan.seconds)):
+            reason = "the limit is near" if self.near_bound else self._ended(plan)
+            if reason is None:
+                self._try(plan)
+            else:
+                self.decisions.note(self._name(plan), "skipped", reason)
         return self.quickest_first()
 
     def quickest_first(self) -> list[Ranked]:
         """What was tried so far."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
-    def _sorted_plans(self, peers: int | None) -> list[_Plan]:
-        """The best arrangement of each packing first, then the next, the quickest first; none where so few peers
-        do not join all ranks."""
-        try:
-            return sorted(self._plans(peers), key=lambda plan: (plan.place, plan.seconds))
-        except ValueError as error:
-            if peers == self.factory.request.max_peers:
-                raise
-            self.decisions.note(f"{NAME}, {peers} peers", "refused", str(error))
-            return []
-
-    @property
+    @cached_property
     def _ahead(self) -> TimeAhead:
         return TimeAhead.of(self.factory.request, self.factory.topology.ranks)
 
@@ -141,20 +138,25 @@ class SteadyCandidates:
         operations = self._ahead.transfers(chunks) * pieces
         return self._ahead.trial(operations) + self._ahead.files(operations)
 
-    def _late(self, ahead: float) -> bool:
-        """Whether what takes ``ahead`` seconds would end too late; never where there is nothing else."""
-        alone = self.factory.request.strategy == NAME and not self.ranked
-        return not alone and self.late(ahead)
+    def _from_packings(self, chunks: int) -> float:
+        """Seconds until there are files of a program along trees or paths that are there."""
+        return self._ahead.arranging() + self._to_the_files(chunks, 1)
+
+    def _late(self, ahead: float, *, first: bool) -> bool:
+        """Whether what takes ``ahead`` seconds would end too late. The ``first`` never does where nothing but this
+        strategy is asked for."""
+        alone = self.factory.request.strategy == NAME and first
+        return not alone and self.deadline.expired(UNTRIED, ahead)
 
     def _ended(self, plan: _Plan) -> str | None:
-        if self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces)):
+        if self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces), first=not self.ranked):
             return LATE
         if not self.ranked:
             return None
         exceeded = self.effort.exceeded_by(self._work(plan))
         if exceeded is not None:
             return exceeded
-        best = min(r.seconds or 0.0 for r in self.ranked)
+        best = self.best_seconds
         if plan.seconds > self._policy.steady_hope * best:
             return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
         return None
@@ -164,114 +166,135 @@ class SteadyCandidates:
         number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
         return request.policy.effort.operation * plan.arrangement.pieces * number
 
-    def _plans(self, peers: int | None) -> Iterator[_Plan]:
+    def _plans(self) -> Iterator[_Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
         if self.specs.personalized:
-            if peers == self.factory.request.max_peers:
-                yield from self._exchanges()
+            yield from self._exchanges()
             return
-        policy, ranks = self._policy, self.factory.topology.ranks
+        policy = self._policy
 
-        def promise(entry: tuple[WholePacking, int, int, Problem]) -> float:
-            packed, _, trees, problem = entry
-            every = trees * (ranks if problem.collective.name in ("allgather", "reducescatter") else 1)
-            return packed.seconds * (1.0 + policy.steady_tree_cost * every / ranks)
+        def promise(entry: _Packed) -> float:
+            return entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
-        for packed, chunks, trees, problem in sorted(self._packings(peers), key=promise)[: policy.steady_packings]:
-            if peers == self.factory.request.max_peers:
-                self.limit = max(self.limit, packed.least * self.specs.size)
-            elif self.limit < policy.steady_near * packed.least * self.specs.size:
-                return
-            if self._late(self._ahead.arranging() + self._to_the_files(chunks, 1)):
-                return
-            solution = self._solved(problem, _along(packed))
-            if isinstance(solution, Solution):
-                yield from self._arranged(partial(_Plan, packed, chunks, trees, peers), problem, solution)
+        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
+            if self._late(self._from_packings(entry.chunks), first=place == 0):
+                break
+            strategy = _along(entry.packing)
+            plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, strategy)
+            yield from self._arranged(plan, entry.problem, _schedule(entry.problem, entry.packing))
+
+    def _packings(self) -> list[_Packed]:
+        """By numbers of trees, until twice as many as load the fullest resource with its share."""
+        policy, packings, enough = self.factory.request.policy, list[_Packed](), math.inf
+        for chunks, trees in self._counts():
+            if trees > enough or self._unpacked(chunks, first=not packings):
+                break
+            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+            copied = _copied(problem)
+            reason = refuses(copied, policy)
+            if reason is not None:
+                self.decisions.note(NAME, "refused", reason)
+                break
+            packing = whole_packing(
+                copied, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
+            )  # fmt: skip
+            packings.append(_Packed(packing, chunks, trees, problem))
+            self.limit = max(self.limit, packing.least * self.specs.size)
+            if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
+                enough = min(enough, 2 * trees)
+        return packings
+
+    def _unpacked(self, chunks: int, *, first: bool) -> bool:
+        """Whether it is too late for a packing in ``chunks``, which is noted."""
+        late = self._late(self._ahead.packing() + self._from_packings(chunks), first=first)
+        if late:
+            self.decisions.note(f"{NAME}, c={chunks}", "skipped", LATE)
+        return late
+
+    @cached_property
+    def _last_packing(self) -> Deadline:
+        """When the optimal packing is taken as it is, so that programs come of it in time."""
+        fewest = min(chunks for chunks, _ in self._counts())
+        ahead = self._from_packings(fewest) * self.deadline.pace()
+        return replace(self.deadline, at=self.deadline.at - ahead)
+
+    def _connections(self, trees: int) -> int | None:
+        """How many a rank may have for every tree to have its own; None where they are too many in any case."""
+        most, ranks = self.target.thread_blocks - 1, self.factory.topology.ranks
+        ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
+        many = trees * ends.get(self.factory.request.collective, 2) * (ranks - 1) > most * ranks
+        return None if many else most
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """Chunks per rank, and trees of each root, or in all where any root will do."""
+        request, ranks, policy = self.factory.request, self.factory.topology.ranks, self._policy
+        fixed = request.fixed_chunks
+        reduced = request.collective == "allreduce"
+        numbers = policy.steady_counts
+        if reduced:
+            numbers = tuple(sorted({*policy.steady_counts_reduced, ranks}))
+        elif request.collective in ("broadcast", "reduce"):
+            numbers = policy.steady_counts_rooted
+        if fixed is not None:
+            chunks = fixed * ranks if reduced else fixed
+            return [(fixed, trees) for trees in sorted({*numbers, chunks}) if chunks % trees == 0]
+        counts = [(trees // math.gcd(trees, ranks) if reduced else trees, trees) for trees in numbers]
+        return self._fitting(counts)
+
+    def _fitting(self, counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those whose chunks are neither too small nor too many; the first in any case."""
+        request, ranks, policy = self.factory.request, self.factory.topology.ranks, self._policy
+        fitting = [
+            (chunks, trees)
+            for chunks, trees in counts
+            if self.specs.chunk_bytes(chunks) >= policy.steady_chunk_bytes
+            and transfers(request.collective, ranks, chunks) <= policy.steady_transfers
+        ]
+        return fitting or counts[:1]
 
     def _exchanges(self) -> Iterator[_Plan]:
         """Balanced paths, where every chunk is for one rank."""
-        counts = self._counts()
-        for chunks in counts:
-            if chunks != counts[0] and self._late(self._ahead.packing() + self._to_the_files(chunks, 1)):
+        fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
+        choices = self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
+        for place, (chunks, _) in enumerate(choices):
+            if self._unpacked(chunks, first=place == 0):
                 return
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            _, strategy = timed_strategies(row_of("exchange"), self._rates(chunks), self._policy)[0]
+            _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
             try:
                 solution = self._solved(problem, strategy)
             except HetesynthError as error:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", error.message)
                 return
             if isinstance(solution, Solution):
-                packed = self._paths(solution.schedule, chunks)
-                yield from self._arranged(partial(_Plan, packed, chunks, chunks, None), problem, solution)
+                seconds = self._of_paths(problem, solution.schedule, chunks)
+                plan = partial(_Plan, seconds, chunks, chunks, strategy)
+                yield from self._arranged(plan, problem, solution.schedule)
 
-    def _paths(self, schedule: Schedule, chunks: int) -> WholePacking:
-        """What the paths of ``schedule`` load."""
-        costs, load = self._costs, [0.0] * len(self._costs.resource_rate)
-        for transfer in schedule.transfers:
-            for r in costs.link_resources[transfer.link]:
-                load[r] += 1.0
-        each = self.specs.chunk_bytes(chunks) / self.specs.size
-        seconds = each * max(number / rate for number, rate in zip(load, costs.resource_rate, strict=True))
-        return WholePacking((), np.array(load), seconds, 0.0)
+    def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
+        """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
+        traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
+        return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
-    def _arranged(self, plan: Callable[..., _Plan], problem: Problem, solution: Solution) -> Iterator[_Plan]:
+    def _arranged(self, plan: Callable[..., _Plan], problem: Problem, schedule: Schedule) -> Iterator[_Plan]:
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
         listed = sorted(
-            arrangements(problem, solution.schedule, self._costs, self._options(), size),
+            arrangements(problem, schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
         chunks = problem.collective.chunks_per_rank
-        early = [a for a in listed if not self._late(self._to_the_files(chunks, a.pieces))]
-        for place, arrangement in enumerate(early[: policy.steady_arrangements]):
-            filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
-            expected = plan(problem, solution, arrangement, place, filling)
-            yield replace(expected, seconds=expected.packed.seconds * filling * size)
-
-    def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
-        """Packings by numbers of chunks and of trees."""
-        policy = self.factory.request.policy
-        counts = self._counts()
-        for chunks in counts:
-            if chunks != counts[0] and self._late(self._to_the_files(chunks, 1)):
-                return
-            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            copied = replace(_copied(problem), max_peers=peers)
-            reason = refuses(copied, policy)
-            if reason is not None:
-                self.decisions.note(f"{NAME}, c={chunks}", "refused", reason)
-                return
-            for trees in self._trees(copied, chunks):
-                yield whole_packing(copied, self._rates(chunks), policy, trees), chunks, trees, problem
-
-    def _trees(self, problem: Problem, chunks: int) -> list[int]:
-        """Numbers of trees: of each root, or where any root will do, of all chunks or an even part of them."""
-        if problem.collective.name == "allgather":
-            return [chunks]
-        number = len(problem.collective.chunks)
-        return [number // part for part in self._policy.steady_parts if number % part == 0]
-
-    def _counts(self) -> list[int]:
-        request, policy = self.factory.request, self._policy
-        if request.fixed_chunks is not None:
-            return [request.fixed_chunks]
-        counts = policy.steady_counts
-        if request.collective in ("broadcast", "reduce"):
-            counts = policy.steady_counts_rooted
-        elif self.specs.personalized:
-            counts = policy.steady_counts_personalized
-        most, ranks = policy.steady_transfers, self.factory.topology.ranks
-        fitting = [c for c in counts if self.specs.chunk_bytes(c) >= policy.steady_chunk_bytes]
-        few = [c for c in fitting if transfers(request.collective, ranks, c) <= most]
-        return few or fitting[:1]
-
-    def _rates(self, chunks: int) -> Rates:
-        prices = self._costs
-        return Rates(
-            prices.link_alpha, prices.link_resources, prices.resource_rate, self.specs.chunk_bytes(chunks),
-            self.factory.topology.servers,
-        )  # fmt: skip
+        early = [a for a in listed if not self._late(self._to_the_files(chunks, a.pieces), first=not self.ranked)]
+        plans = [plan(problem, schedule, a, a.estimate) for a in early]
+        own = [p for p in plans if not p.shared]
+        shared = [p for p in plans if p.shared and (p.arrangement.pieces > 1 or not own)]
+        fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
+        if own and problem.collective.name == "allreduce":
+            fitting = []
+        elif not own and not fitting:
+            fitting = shared
+        for p in (*own[: policy.steady_arrangements], *fitting[: policy.steady_arrangements]):
+            yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
 
     @cached_property
     def _costs(self) -> Costs:
@@ -280,13 +303,16 @@ class SteadyCandidates:
     def _solved(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
         request = self.factory.request
-        oracle = partial(schedule_violations, policy=request.policy.verify)
-        return Solver(strategy, Budget(seed=request.budget.seed), oracle, policy=request.policy).solve(problem)
+        return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
         topology, request = self.factory.topology, self.factory.request
-        candidate = self._candidate(plan)
+        solution = self._solved(plan.problem, plan.strategy)
+        if not isinstance(solution, Solution):
+            self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
+            return
+        candidate = self._candidate(plan, solution)
         steady = SteadyState(plan.arrangement, self._costs)
         self.effort.spend(self._work(plan))
         predictor = steady_predictor(
@@ -307,19 +333,16 @@ class SteadyCandidates:
         return f"{plan.label}: {SteadyState(plan.arrangement, self._costs).label}"
 
     def _options(self) -> LoweringOptions:
-        return LoweringOptions(
-            "timed", target=self.target, servers=self.factory.topology.servers,
-            policy=self.factory.request.policy.lowering,
-        )  # fmt: skip
+        return timed_lowering(self.factory.request, self.target, self.factory.topology)
 
-    def _candidate(self, plan: _Plan) -> Candidate:
+    def _candidate(self, plan: _Plan, solution: Solution) -> Candidate:
         """The packing as a verified schedule."""
-        request, topology, solution = self.factory.request, self.factory.topology, plan.solution
+        request, topology = self.factory.request, self.factory.topology
         options = CostOptions.of(request)
         predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
         slowest = max(float(link.latency) for link in topology.links)
         latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.packed.seconds)
+        pipelined = Pipelined(latency, plan.seconds_per_byte)
         return Candidate(
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,
@@ -333,6 +356,14 @@ def _along(packed: WholePacking) -> Strategy:
         search.offer(schedule_of(search.problem, packed.carriers), NAME)
 
     return Strategy(NAME, improve, whole=True)
+
+
+def _schedule(problem: Problem, packing: WholePacking) -> Schedule:
+    """The schedule along the trees of ``packing``."""
+    if problem.collective.name not in DUAL:
+        return schedule_of(problem, packing.carriers)
+    dual, recover = invert(problem)
+    return recover(schedule_of(dual, packing.carriers))
 
 
 def _copied(problem: Problem) -> Problem:

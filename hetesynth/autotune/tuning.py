@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -35,12 +34,12 @@ from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.effort import for_size
 from hetesynth.synthesis.search import BEST, Ending, Progress, no_progress
-from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
 
 UNTRIED = "candidates left untried"  # what the clock decided
+LATE = "its files would be ready after the time budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +342,8 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        from hetesynth.synthesis.solve import Solution, Solver
+        from hetesynth.compile.verified_solver import verified_solver
+        from hetesynth.synthesis.solve import Solution
 
         self.seen.add(spec.label)
         self.effort.spend(self._work(spec))
@@ -358,9 +358,8 @@ class _TuningRun:
         )
         problem = self.factory.problem(spec.chunking, spec.chunks)
         policy = for_size(self.factory.request.policy, self.budget.effort)
-        solver = Solver(spec.strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
         try:
-            outcome = solver.solve(problem)
+            outcome = verified_solver(spec.strategy, budget, policy).solve(problem)
         except HetesynthError as error:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)

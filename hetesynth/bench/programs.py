@@ -25,7 +25,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.frontend import load_topology
 from hetesynth.lowering.msccl.assembly import STRAIGHTFORWARD
-from hetesynth.lowering.msccl.lower import LoweringOptions, fits, lower_with_notes, straightforward
+from hetesynth.lowering.msccl.library_programs import fits
+from hetesynth.lowering.msccl.lower import LoweringOptions, lower_with_notes, straightforward
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule

@@ -21,6 +21,7 @@ from math import lcm
 import numpy as np
 
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import no_deadline
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.packing.contraction import contract
@@ -61,7 +62,7 @@ def _whole_prices(
 ) -> Floats:
     """The prices of the optimal packing, rounded to whole numbers."""
     packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
-    prices = optimal_packing(network, name, root, topology.servers, packing)[1].prices
+    prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
     grain = min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
     whole = np.round(prices * (grain / prices.max()))
     smallest: Floats = whole / np.gcd.reduce(whole.astype(np.int64))

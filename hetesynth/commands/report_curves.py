@@ -8,7 +8,6 @@ here for the same problem; those of equal times share a curve.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
@@ -50,11 +49,11 @@ def baseline_curves(
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.collectives.library import collective
+    from hetesynth.compile.verified_solver import verified_solver
     from hetesynth.synthesis.registry import strategy
-    from hetesynth.synthesis.solve import Solution, Solver
-    from hetesynth.verify.schedule.judge import schedule_violations
+    from hetesynth.synthesis.solve import Solution
 
-    policy, oracle = options.policy.compile, partial(schedule_violations, policy=options.policy.verify)
+    policy = options.policy.compile
     by_times: dict[tuple[float, ...], list[str]] = {}
     missing: list[str] = []
     problem = replace(problem, max_peers=None)
@@ -77,7 +76,7 @@ def baseline_curves(
         missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
     for name in BASELINES:
         try:
-            outcome = Solver(strategy(name), Budget(), oracle, policy=options.policy).solve(problem)
+            outcome = verified_solver(strategy(name), Budget(), options.policy).solve(problem)
         except HetesynthError as error:
             reason = error.message.rpartition("this problem: ")[2]
             missing.append(f"Baseline {name} does not apply: {reason}.")

@@ -7,7 +7,6 @@ anything is written.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import strategy_of
@@ -43,7 +42,6 @@ from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.interrupts import abandoned
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
-from hetesynth.verify.schedule.judge import schedule_violations
 
 if TYPE_CHECKING:
     from hetesynth.autotune.choice import Chosen, Keep
@@ -126,7 +124,7 @@ def _by_steps(run: Compilation, shown: Shown, warn: Warn) -> Synthesis:
 
 def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     """The schedule of the fewest steps, found in ``share`` of the budget, its files' time left out."""
-    from hetesynth.synthesis.solve import Solver
+    from hetesynth.compile.verified_solver import verified_solver
 
     request, timer = run.request, run.timer
     chunking, problem = load_problem(request, timer)
@@ -134,10 +132,9 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        oracle = partial(schedule_violations, policy=request.policy.verify)
         policy = for_steps(request.policy, run.budget.effort)
-        solver = Solver(strategy, _for_search(run, problem.ranks, share), oracle, run.progress, policy, record)
-        outcome = solver.solve(problem)
+        solver = verified_solver(strategy, _for_search(run, problem.ranks, share), policy)
+        outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
             raise no_schedule(reason)
@@ -156,13 +153,10 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
 
 def _for_search(run: Compilation, ranks: int, share: float) -> Budget:
     """``share`` of the budget, or what is left of it without the time of the files."""
-    left = run.deadline.left()
-    if run.budget.seconds is None:
-        return run.budget
     ahead = TimeAhead.of(run.request, ranks)
     last = ahead.files(ahead.transfers(run.request.chunks)) + ahead.time_bounds()
-    left -= last * run.deadline.pace()
-    return replace(run.budget, seconds=max(0.0, min(share * run.budget.seconds, left)))
+    part, left = run.budget.part(share), run.budget_left.left_after(last * run.deadline.pace())
+    return min(part, left, key=lambda budget: budget.seconds or 0.0)
 
 
 def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesis:
@@ -174,7 +168,6 @@ def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesi
 
     request, topology, timer = run.request, solved.chunking.topology, run.timer
     size, deadline = implied_size(solved.problem, solved.chunking.chunk_bytes), run.deadline
-    budget = run.budget if run.budget.seconds is None else replace(run.budget, seconds=max(0.0, deadline.left()))
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
     least = TimeAhead.of(request, topology.ranks).files(len(solved.solution.schedule.transfers))
     if deadline.expired("choice by time", least):
@@ -183,7 +176,7 @@ def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesi
         demand_addressable(request, size)
         with timer.phase("choice"):
             record = run.decisions.inside("time")
-            budget = replace(budget, strict_deadline=True)
+            budget = replace(run.budget_left, strict_deadline=True)
             chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown))
             chosen = with_schedule(
                 chosen, topology, sized, solved.problem, solved.solution, solved.chunking, deadline
@@ -222,11 +215,9 @@ def _for_size(run: Compilation, shown: Shown, size: int, warn: Warn) -> Synthesi
     with timer.phase("parse"):
         topology = load_topology(request.topology)
     timer.expect(request, topology.ranks, warn, run.budget)
-    budget = run.budget
-    if budget.seconds is not None:
-        budget = replace(budget, seconds=max(0.0, run.deadline.left()))
     with timer.phase("search"):
-        chosen = choose(topology, request, size, run.progress, budget, run.decisions, _keeping(run, shown))
+        keep = _keeping(run, shown)
+        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep)
     return _written(run, shown, chosen, size)
 
 

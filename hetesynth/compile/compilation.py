@@ -34,6 +34,12 @@ class Compilation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "deadline", self.budget.deadline(now() - self.request.policy.least_time.start))
 
+    @property
+    def budget_left(self) -> Budget:
+        """The part of ``budget`` that is left until ``deadline``."""
+        seconds = self.budget.seconds
+        return self.budget if seconds is None else self.budget.left_after(seconds - self.deadline.left())
+
 
 def compilation(
     request: Request, progress: Progress = no_progress, budget: Budget | None = None,

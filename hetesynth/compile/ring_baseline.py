@@ -8,7 +8,7 @@ rings as chains, and alltoall, gather and scatter by plain sends; there that is 
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -124,10 +124,10 @@ def _simulated(
 
 def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
     """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
-    best: dict[tuple[Rank, Rank], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    best: dict[tuple[Rank, Rank], tuple[float, float]] = {}
     speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
     for ends, speed in zip(prices.link_ends, speeds, strict=True):
-        best[ends] = max(best[ends], speed) if ends in best else speed
+        best[ends] = max(best.get(ends, speed), speed)
     used = [i for i, ends in enumerate(prices.link_ends) if speeds[i] == best[ends]]
     return Wiring(
         ends=tuple(prices.link_ends[i] for i in used),

@@ -96,9 +96,7 @@ def time_verdict(
 ) -> TimeVerdict:  # fmt: skip
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against. ``late``:
     there is no time to simulate the library's program, only for one that was simulated before."""
-    optimality = bounds.optimality(size, seconds)
-    trees = optimality.tree_bound
-    tree_limit = None if trees is None else bounds.launch + float(trees.seconds(size))
+    tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     rings = LATE if late else _library_seconds(topology, bounds.name, root, size, options)
     library = "direct sends" if bounds.name in PERSONALIZED else "NCCL's rings"
     return TimeVerdict(timed, size, seconds, bounds.seconds(size), tree_limit, library, rings)

@@ -8,6 +8,7 @@ ends greedy rounds at a deadline, which is noted as well.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -80,3 +81,8 @@ class Deadline:
             return False
         self.clock_decisions.note(where)
         return True
+
+
+def no_deadline() -> Deadline:
+    """One that never comes."""
+    return Deadline(math.inf, ClockDecisions())

@@ -163,3 +163,11 @@ class Budget:
         """When the seconds are over that began at ``started`` (of ``deadline.now``), or begin now."""
         began = now() if started is None else started
         return Deadline(math.inf if self.seconds is None else began + self.seconds, self.clock_decisions)
+
+    def left_after(self, spent: float) -> Budget:
+        """The same where ``spent`` seconds are over; no less than none are left."""
+        return self if self.seconds is None else replace(self, seconds=max(0.0, self.seconds - spent))
+
+    def part(self, share: float) -> Budget:
+        """The same with ``share`` of the seconds."""
+        return self if self.seconds is None else replace(self, seconds=share * self.seconds)

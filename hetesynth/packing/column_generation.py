@@ -4,7 +4,8 @@ In: a network and what a collective demands of it. Out: a ``FractionalPacking``:
 seconds that their loads take of the fullest resource, and prices by which no packing takes less than the bound.
 All amounts are shares of the buffer, so seconds are for each byte of it.
 
-At every moment there is a feasible packing and a bound, so the loop may end at any. Prices are smoothed (Wentges
+After its first round there is a feasible packing and a bound, so the loop may end at any: at a deadline, which is
+noted, the packing is not the optimum and the bound is lower than need be. Prices are smoothed (Wentges
 1997): structures are asked for at prices between the best so far and those of the master program, which keeps
 them from swinging; and before the first solution come a few rounds of multiplicative weights (Garg and Koenemann
 2007), which give prices and columns to begin with.
@@ -12,17 +13,19 @@ them from swinging; and before the first solution come a few rounds of multiplic
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from hetesynth.model.deadline import Deadline
 from hetesynth.packing.master import Master, MasterSolution
 from hetesynth.packing.network import Network
 from hetesynth.packing.pairs import Floats
 from hetesynth.packing.structures import Demands, Offer, Reducing, Structure
 from hetesynth.packing.symmetry import Symmetry
 from hetesynth.policy.packing import PackingPolicy
+
+PACKING = "packings cut short"  # what the clock decided
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,8 @@ class FractionalPacking:
 
     ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
     rate = 1; by them no packing takes less than ``bound`` seconds a byte, as a floating-point number.
-    ``rounds``: how often structures were asked for.
+    ``rounds``: how often structures were asked for. ``cut_short``: a deadline ended it before the optimum was
+    proved.
     """
 
     structures: tuple[Structure, ...]
@@ -41,6 +45,7 @@ class FractionalPacking:
     bound: float
     prices: Floats
     rounds: int
+    cut_short: bool
 
     @property
     def gap(self) -> float:
@@ -54,12 +59,14 @@ class _Generation:
     demands: Demands
     alike: Symmetry
     policy: PackingPolicy
+    deadline: Deadline
     master: Master = field(init=False)
     structures: list[Structure] = field(default_factory=list)
     keys: set[tuple[int, bytes, bytes]] = field(default_factory=set)
     bound: float = 0.0
     prices: Floats = field(init=False)  # of orbits, those of the bound
     rounds: int = 0
+    cut_short: bool = False
 
     def __post_init__(self) -> None:
         orbit = self.alike.resource_orbit
@@ -96,7 +103,7 @@ class _Generation:
         return len(self.structures) - before
 
     def warm_up(self) -> None:
-        """Rounds of multiplicative weights."""
+        """Rounds of multiplicative weights, one at least."""
         length = 1.0 / self.rate
         total = np.zeros(len(self.rate))
         for _ in range(self.policy.warm_up_rounds):
@@ -107,6 +114,13 @@ class _Generation:
                 sum((a * self.loads(s) for a, s in zip(amounts, offer.structures, strict=True)), 0.0) / self.rate
             )
             length = np.exp(self.policy.warm_up_sharpness * total / max(total.max(), 1e-300)) / self.rate
+            if self.late():
+                break
+
+    def late(self) -> bool:
+        """Whether the deadline ends it, which is noted once."""
+        self.cut_short = self.cut_short or self.deadline.expired(PACKING)
+        return self.cut_short
 
     def _spread(self, offer: Offer) -> Floats:
         """The amounts of what is offered; of an allreduce spread over all roots."""
@@ -124,18 +138,20 @@ class _Generation:
 
 
 def pack(
-    network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, ended: Callable[[], bool]
+    network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, deadline: Deadline
 ) -> FractionalPacking:  # fmt: skip
-    """The optimal packing within the policy's gap; the best so far where it is ``ended`` or rounds run out.
+    """The optimal packing within the policy's gap; the best so far at ``deadline`` or where rounds run out.
 
     Raises ValueError where some rank cannot be reached.
     """
-    generation = _Generation(network, demands, alike, policy)
+    generation = _Generation(network, demands, alike, policy, deadline)
     generation.warm_up()
     while True:
         solution = generation.master.solve()
         optimal = solution.seconds * (1.0 - policy.gap) <= generation.bound
-        if optimal or generation.rounds >= policy.most_rounds or ended() or not generation.round(solution):
+        if optimal or generation.rounds >= policy.most_rounds or generation.late():
+            break
+        if not generation.round(solution):
             break
     return FractionalPacking(
         structures=tuple(generation.structures),
@@ -144,4 +160,5 @@ def pack(
         bound=generation.bound,
         prices=generation.prices[alike.resource_orbit],
         rounds=generation.rounds,
+        cut_short=generation.cut_short,
     )

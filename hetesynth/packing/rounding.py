@@ -177,13 +177,18 @@ class _SteepSum:
 
     def sum(self, load: Floats) -> float:
         """For ``load``; infinite where it is far above ``top``."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.sharpness * (load / self.top - 1.0)).sum())
+        return float(_steep_terms(load, self.top, self.sharpness).sum())
 
     def best(self, load: Floats, of: Ints) -> int:
         """The candidate among ``of`` with which the sum grows least."""
-        terms = np.exp(self.sharpness * (load / self.top - 1.0))
-        return int(of[(self.factors[of] @ terms).argmin()])
+        return int(of[(self.factors[of] @ _steep_terms(load, self.top, self.sharpness)).argmin()])
+
+
+def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
+    """The terms of the steep sum for ``load``, by resource; infinite where that is far above ``top``."""
+    with np.errstate(over="ignore"):
+        terms: Floats = np.exp(sharpness * (load / top - 1.0))
+    return terms
 
 
 class _Search:
@@ -247,9 +252,7 @@ class _Search:
 
     def pressure(self) -> Floats:
         """How much each resource is worth to relieve."""
-        top = max(1.0, float(self.load.max()))
-        pressure: Floats = np.exp(self.policy.rounding_sharpness * (self.load / top - 1.0))
-        return pressure
+        return _steep_terms(self.load, max(1.0, float(self.load.max())), self.policy.rounding_sharpness)
 
     def _steep(self, top: float) -> _SteepSum:
         if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):

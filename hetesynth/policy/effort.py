@@ -12,12 +12,13 @@ class EffortPolicy(Record):
     """How much work is tried, in seconds of a machine that nobody has to own: the same units everywhere."""
 
     base: float = threshold(
-        1.0, "work units", "What effort 1 allots to the choice for a size, whatever the cluster. Not measured."
+        0.5, "work units", "What effort 1 allots to the choice for a size, whatever the cluster. Not measured."
     )
     per_rank: float = threshold(
-        0.2,
+        0.08,
         "work units for each rank",
-        "What effort 1 allots to the choice for a size beside it: about 3 s at 12 GPUs, 14 s at 64. Not measured.",
+        "What effort 1 allots to the choice for a size beside it: about 1.5 s at 12 GPUs, 6 s at 64. Not "
+        "measured.",
     )
     share_steady: float = threshold(
         0.6, "share of the effort", "For the programs of steady-state candidates, after the first. Not measured."

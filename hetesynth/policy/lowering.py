@@ -107,6 +107,20 @@ class LoweringPolicy(Record):
         "Programs in steady state cut chunks into pieces of no less. 2 MiB take 5 % more time than 0.5 MiB on "
         "MI250, H20 and DGX-2 (1 GB, 16 to 32 GPUs).",
     )
+    steady_filling: float = threshold(
+        0.4,
+        "share",
+        "Programs in steady state: of the time that filling the pipe takes where all that cross a resource share "
+        "it. 0.2 to 0.6 of programs with a channel for each tree, on four clusters.",
+    )
+    steady_least_own_piece: int = threshold(
+        1 << 16,
+        "bytes",
+        "The same where every tree has channels of its own, tried by halves of a chunk. Not measured.",
+    )
+    steady_pieces_save: float = threshold(
+        0.98, "share of the time", "What twice as many pieces must save at least to be tried. Not measured."
+    )
     steady_piece_shares: tuple[float, ...] = threshold(
         (1.0, 0.9, 0.75, 0.5),
         "share of the most pieces",

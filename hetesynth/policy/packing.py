@@ -58,3 +58,17 @@ class PackingPolicy(Record):
     rounding_repricings: int = threshold(
         20, "rounds", "In which chunks are offered trees that avoid what is full. Not measured."
     )
+    exchange_sharpness: tuple[float, ...] = threshold(
+        (8.0, 20.0),
+        "exponent",
+        "The same when links of few trees are exchanged, one after the other. 3 to 40 end alike on six clusters.",
+    )
+    exchange_from: float = threshold(
+        0.85,
+        "share of the highest load",
+        "Links on resources that are so full may be exchanged. Not measured.",
+    )
+    exchange_rounds: int = threshold(
+        2, "rounds", "In which each of few trees is laid anew. h20_4x2p8 allreduce, 3 trees: 100 instead of 50 %."
+    )
+    exchange_tries: int = threshold(1_500, "moves", "That are tried at most: about 1 s on 64 ranks. Not measured.")

@@ -5,13 +5,9 @@ In: a policy, an effort. Out: a policy whose searches end sooner or later; witho
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TypeVar
+from dataclasses import replace
 
 from hetesynth.policy import Policy
-from hetesynth.policy.threshold import Record
-
-R = TypeVar("R", bound=Record)
 
 
 def for_steps(policy: Policy, effort: float | None) -> Policy:
@@ -20,16 +16,16 @@ def for_steps(policy: Policy, effort: float | None) -> Policy:
         return policy
     rounds, solver = policy.effort.greedy_rounds * effort, policy.effort.solver * effort
     greedy, steps = policy.greedy, policy.steps
-    return _with(
+    return replace(
         policy,
-        greedy=_with(
+        greedy=replace(
             greedy,
             max_rounds=_scaled(greedy.max_rounds, rounds),
             round_work=_scaled(greedy.round_work, rounds),
             max_patience=_scaled(greedy.max_patience, rounds),
             patience_work=_scaled(greedy.patience_work, rounds),
         ),
-        steps=_with(
+        steps=replace(
             steps,
             cegis_rlimit=_scaled(steps.cegis_rlimit, solver),
             cegis_rlimit_small=_scaled(steps.cegis_rlimit_small, solver),
@@ -44,20 +40,15 @@ def for_size(policy: Policy, effort: float | None) -> Policy:
         return policy
     greedy = policy.greedy
     rounds = _scaled(policy.effort.greedy_rounds_sized, effort)
-    limited = _with(
+    limited = replace(
         greedy,
         max_rounds=min(greedy.max_rounds, rounds),
         min_rounds=min(greedy.min_rounds, rounds),
         max_patience=min(greedy.max_patience, rounds),
         min_patience=min(greedy.min_patience, rounds),
     )
-    return _with(policy, greedy=limited)
+    return replace(policy, greedy=limited)
 
 
 def _scaled(limit: int, factor: float) -> int:
     return max(1, int(limit * factor))
-
-
-def _with(record: R, **values: object) -> R:
-    kept = {f.name: getattr(record, f.name) for f in fields(record)}  # type: ignore[arg-type]
-    return type(record)(**(kept | values))

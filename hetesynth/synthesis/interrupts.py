@@ -84,15 +84,8 @@ def abandoned() -> bool:
 @contextmanager
 def announcing(say: Callable[[], None]) -> Iterator[None]:
     """``say`` at the first Ctrl-C, at once, wherever it arrives."""
-    if _unreachable():
+    with _handled(lambda before: Announcing(say, before)):
         yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, Announcing(say, before))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -100,32 +93,32 @@ def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
     """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same, be
     the first inside or, where ``announcing`` counts them, before. ``however_often``: none ends it."""
     interrupted = threading.Event()
-    if _unreachable():
+    with _handled(lambda before: _Flag(interrupted, before, once=not however_often)):
         yield interrupted
-        return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, _Flag(interrupted, before, once=not however_often))
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
     interrupted = threading.Event()
-    if _unreachable():
+    with _handled(lambda before: _Flag(interrupted, before)):
         yield interrupted
-        return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, _Flag(interrupted, before))
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
     if interrupted.is_set():
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _handled(handler: Callable[[Handler], Announcing | _Flag]) -> Iterator[None]:
+    """Ctrl-C goes to what ``handler`` makes of the handler before, which comes back at the end."""
+    if _unreachable():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, handler(before))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _unreachable() -> bool:

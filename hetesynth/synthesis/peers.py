@@ -52,6 +52,16 @@ def without_peers(problem: Problem, policy: Policy) -> str | None:
     return stranded(problem, policy.bounds)
 
 
+def reachable(ranks: int, pairs: Iterable[Pair]) -> NDArray[np.bool_]:
+    """``[u, v]``: whether a path over ``pairs`` leads from rank u to rank v, or they are one."""
+    reached: NDArray[np.bool_] = np.eye(ranks, dtype=np.bool_)
+    for u, v in pairs:
+        reached[u, v] = True
+    for _ in range(ranks.bit_length()):
+        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
+    return reached
+
+
 def _useful_pairs(
     problem: Problem, limit: int, policy: BoundsPolicy, first: Iterable[Pair] = ()
 ) -> set[Pair]:  # fmt: skip
@@ -118,11 +128,7 @@ def _across(groups: Sequence[Sequence[Rank]], distance: int) -> Iterator[Pair]:
 
 def _reaches(problem: Problem, pairs: Iterable[Pair]) -> bool:
     """Whether every chunk can reach all its targets over ``pairs``."""
-    reached: NDArray[np.bool_] = np.eye(problem.ranks, dtype=np.bool_)
-    for u, v in pairs:
-        reached[u, v] = True
-    for _ in range(problem.ranks.bit_length()):
-        reached = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
+    reached = reachable(problem.ranks, pairs)
     if reached.all():
         return True
     ends = zip(problem.collective.pre, problem.collective.post, strict=True)

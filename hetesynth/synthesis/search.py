@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
-from hetesynth.model.deadline import ClockDecisions, now
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
@@ -117,6 +117,11 @@ class Search:
     def elapsed(self) -> float:
         """Seconds since the search began."""
         return now() - self.started
+
+    @property
+    def deadline(self) -> Deadline:
+        """The end of the budget; what it decides is noted as of this search."""
+        return replace(self.budget.deadline(self.started), clock_decisions=self.clock_decisions)
 
     def remaining(self) -> float | None:
         """Seconds left, or None without a limit."""

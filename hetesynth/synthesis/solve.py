@@ -95,11 +95,11 @@ class Solver:
     def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         first, second, join = split(problem)
         started = now()
-        half = self._phase("reduce-scatter", _share(self.budget, self.policy.steps.first_phase_share, 0.0))
+        half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter
-        rest = self._phase("allgather", _share(self.budget, 1.0, now() - started))
+        rest = self._phase("allgather", self.budget.left_after(now() - started))
         interrupted = False
         try:
             gather = rest.solve(second)
@@ -169,9 +169,3 @@ class Solver:
         search.target = max(search.target, bound.steps)
         first = search.first_seconds or 0.0
         return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
-
-
-def _share(budget: Budget, share: float, spent: float) -> Budget:
-    if budget.seconds is None:
-        return budget
-    return replace(budget, seconds=max(0.0, budget.seconds - spent) * share)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hetesynth.frontend import load_topology
+from hetesynth.model import deadline
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
+from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
-from hetesynth.packing.column_generation import FractionalPacking, pack
+from hetesynth.packing.column_generation import PACKING, FractionalPacking, pack
 from hetesynth.packing.network import Network
 from hetesynth.packing.structures import demands
 from hetesynth.packing.symmetry import Symmetry, symmetry, trivial
@@ -24,11 +28,13 @@ def example(name: str) -> Topology:
     return load_topology(EXAMPLES / name / "topo.dsl")
 
 
-def packed(topology: Topology, name: CollectiveName, *, alike: bool = True) -> FractionalPacking:
+def packed(
+    topology: Topology, name: CollectiveName, *, alike: bool = True, deadline: Deadline | None = None
+) -> FractionalPacking:  # fmt: skip
     network = Network.of(topology)
     root = 0 if name in ROOTED else None
     group = group_of(topology, root) if alike else trivial(network)
-    return pack(network, demands(network, name, root, group, POLICY), group, POLICY, lambda: False)
+    return pack(network, demands(network, name, root, group, POLICY), group, POLICY, deadline or no_deadline())
 
 
 def group_of(topology: Topology, root: int | None = None) -> Symmetry:
@@ -68,11 +74,50 @@ def test_the_fullest_resource_takes_the_seconds_of_the_packing(name: CollectiveN
     """Without symmetry the loads of all structures are those of the packing; prices are of one unit."""
     topology = example("h20_4p8")
     network, packing = Network.of(topology), packed(topology, name, alike=False)
+    assert seconds_of(packing, network) == pytest.approx(packing.seconds, rel=1e-6)
+    assert packing.prices @ network.rate == pytest.approx(1.0) and (packing.prices >= 0).all()
+
+
+def seconds_of(packing: FractionalPacking, network: Network) -> float:
     crossings = np.zeros(len(network.src))
     for structure, weight in zip(packing.structures, packing.weights, strict=True):
         crossings[structure.links] += weight * structure.crossings
-    assert (network.loads(crossings) / network.rate).max() == pytest.approx(packing.seconds, rel=1e-6)
-    assert packing.prices @ network.rate == pytest.approx(1.0) and (packing.prices >= 0).all()
+    return float((network.loads(crossings) / network.rate).max())
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast", "alltoall", "scatter"])
+@pytest.mark.parametrize("cluster", ["v100_fail_one4", "h20_4p8"])
+def test_a_deadline_leaves_a_packing_and_a_bound(
+    cluster: str, name: CollectiveName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline comes when it is asked for the first time, the second, ...; the optimum has no deadline."""
+    topology = example(cluster)
+    network, optimum = Network.of(topology), packed(topology, name, alike=False)
+    group = trivial(network)
+    asked = demands(network, name, 0 if name in ROOTED else None, group, POLICY)
+    seconds = []
+    for asks in (1, 2, 5, 11):
+        ticks = count(1)
+        monkeypatch.setattr(deadline, "source", lambda ticks=ticks: float(next(ticks)))
+        record = ClockDecisions()
+        packing = packed(topology, name, alike=False, deadline=Deadline(asks, record))
+        assert packing.cut_short and record.places == {PACKING: 1} and packing.rounds == asks
+        assert packing.bound <= optimum.seconds * (1 + 1e-9) and optimum.bound <= packing.seconds * (1 + 1e-9)
+        assert seconds_of(packing, network) == pytest.approx(packing.seconds, rel=1e-6)
+        rows = np.bincount([s.row for s in packing.structures], packing.weights)
+        if name == "allreduce":
+            assert rows.sum() == pytest.approx(2.0)
+        else:
+            assert rows.sum() == pytest.approx(1.0 if name == "broadcast" else sum(asked.amounts))
+        assert packing.bound == pytest.approx(asked.offer(packing.prices, all_roots=True).least)
+        seconds.append(packing.seconds)
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(seconds))
+
+
+def test_an_optimum_before_the_deadline_is_not_cut_short() -> None:
+    record = ClockDecisions()
+    packing = packed(example("h20_4p8"), "allgather", deadline=Deadline(math.inf, record))
+    assert not packing.cut_short and not record and packing.gap <= POLICY.gap
 
 
 @pytest.mark.parametrize(

@@ -5,33 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
+from support.packings import POLICY, expansion, worst
 
-from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
-from hetesynth.packing.network import Network
-from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.rounding import Expansion, WholePacking, whole
-from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import trivial
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.packing import PackingPolicy
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-POLICY = DEFAULT.packing
-
-
-def expansion(cluster: str, name: CollectiveName, policy: PackingPolicy = POLICY) -> Expansion:
-    topology = load_topology(EXAMPLES / cluster / "topo.dsl")
-    root = 0 if name == "broadcast" else None
-    network = Network.of(topology)
-    alike, packing = optimal_packing(network, name, root, topology.servers, policy)
-    every = demands(network, name, root, trivial(network), policy)
-    return Expansion(network, alike, every, packing, name == "allreduce", policy)
+from hetesynth.packing.rounding import whole
 
 
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
@@ -56,19 +37,6 @@ def test_nothing_is_below_what_is_proved(cluster: str, name: CollectiveName) -> 
         assert packed.least == fractional.packing.bound
         assert packed.seconds >= packed.least * (1 - 1e-9)
         assert packed.seconds == pytest.approx(worst(fractional, packed))
-
-
-def worst(fractional: Expansion, packed: WholePacking) -> float:
-    """Seconds of the fullest resource for each byte, counted from the trees."""
-    network = fractional.network
-    crossings = Counter(int(i) for c in packed.carriers for i in (*c.outward, *c.inward))
-    load = [0.0] * len(network.rates)
-    for link, many in crossings.items():
-        for r in network.uses[network.uses_start[link] : network.uses_start[link + 1]]:
-            load[r] += many
-    assert packed.chunks_on == pytest.approx(np.array(load))
-    rates = (float(rate) for rate in network.rates)
-    return max(x / rate for x, rate in zip(load, rates, strict=True)) / len(packed.carriers)
 
 
 @pytest.mark.parametrize(("chunks", "on_a_link"), [(1, 4), (2, 7), (4, 14)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.copy_problem import CopyProblem, excess, most_peers
-from hetesynth.synthesis.peers import within_peers
+from hetesynth.synthesis.peers import reachable, within_peers
 from hetesynth.synthesis.registry import ROWS, names, strategy, timed_strategies
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
@@ -144,6 +145,13 @@ def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
     )
     assert all(hops < wanted.ranks for row in tables.hops for hops in row)
     assert within_peers(replace(wanted, max_peers=9), DEFAULT.bounds) == CopyProblem(replace(wanted, max_peers=9))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 8, 9])
+def test_a_one_way_chain_is_reachable_in_its_direction_only(ranks: int) -> None:
+    chain = [(rank, rank + 1) for rank in range(ranks - 1)]
+    assert (reachable(ranks, chain) == np.triu(np.ones((ranks, ranks), dtype=np.bool_))).all()
+    assert reachable(ranks, [*chain, (ranks - 1, 0)]).all()
 
 
 def test_peers_that_join_nobody_are_no_choice() -> None:

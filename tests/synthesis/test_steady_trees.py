@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,15 @@ from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.steady.steady_state import (
+    EXPANSIONS,
     PACKED,
-    expansion,
     question_of,
     refuses,
     steady_state_strategy,
@@ -64,7 +66,7 @@ def solver(rates: Rates) -> Solver:
 @pytest.mark.parametrize("name", PACKED)
 def test_every_chunk_is_carried_by_spanning_trees(cluster: str, name: CollectiveName) -> None:
     _, goal, rates = case(cluster, name, 2)
-    packed = whole_packing(goal, rates, DEFAULT)
+    packed = whole_packing(goal, rates, DEFAULT, no_deadline())
     assert len(packed.carriers) == len(goal.collective.chunks)
     for carrier, pre in zip(packed.carriers, goal.collective.pre, strict=True):
         assert name == "allreduce" or {carrier.root} == set(pre)
@@ -93,12 +95,12 @@ def test_schedules_verify(cluster: str, name: CollectiveName) -> None:
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_loads_are_those_that_are_stated(cluster: str, name: CollectiveName, chunks: int) -> None:
     _, goal, rates = case(cluster, name, chunks)
-    packed = whole_packing(goal, rates, DEFAULT)
+    packed = whole_packing(goal, rates, DEFAULT, no_deadline())
     load: Counter[int] = Counter()
     for carrier in packed.carriers:
         for a in (*carrier.outward, *carrier.inward):
             load.update(rates.resources[a])
-    limits = expansion(question_of(goal, rates, DEFAULT)).network.limits
+    limits = EXPANSIONS.of(question_of(goal, rates, DEFAULT), no_deadline()).network.limits
     stated = dict(zip((place for _, place in limits), packed.chunks_on, strict=True))
     assert {r: load[r] for r in stated} == pytest.approx(stated)
     seconds = max(load[r] / rates.rate[r] for r in load) / len(goal.collective.chunks)
@@ -109,10 +111,10 @@ def test_loads_are_those_that_are_stated(cluster: str, name: CollectiveName, chu
 def test_free_roots_are_quicker_than_any_reduction_at_the_owner() -> None:
     """HeteCCL eq. 7 reduces chunk k at rank k mod n, which takes a reduce-scatter and an allgather."""
     _, goal, rates = case("h20_4p8", "allgather", 1)
-    each_way = whole_packing(goal, rates, DEFAULT).least
+    each_way = whole_packing(goal, rates, DEFAULT, no_deadline()).least
     assert each_way * 1e15 == pytest.approx(3333.3, rel=2e-3)
     _, goal, rates = case("h20_4p8", "allreduce", 4)
-    packed = whole_packing(goal, rates, DEFAULT)
+    packed = whole_packing(goal, rates, DEFAULT, no_deadline())
     assert packed.seconds < 0.8 * 2 * each_way
     assert packed.seconds * 1e15 < 5150
 
@@ -120,7 +122,7 @@ def test_free_roots_are_quicker_than_any_reduction_at_the_owner() -> None:
 def test_more_than_eq_7_allows_is_where_chunks_are_reduced() -> None:
     """The roots are not those of eq. 7, where every rank is the root of 4 chunks."""
     _, goal, rates = case("h20_4p8", "allreduce", 4)
-    roots = Counter(carrier.root for carrier in whole_packing(goal, rates, DEFAULT).carriers)
+    roots = Counter(carrier.root for carrier in whole_packing(goal, rates, DEFAULT, no_deadline()).carriers)
     assert sum(roots.values()) == 4 * goal.ranks and len({roots[r] for r in range(goal.ranks)}) > 1
 
 
@@ -128,7 +130,7 @@ def test_more_than_eq_7_allows_is_where_chunks_are_reduced() -> None:
 def test_the_same_schedule_again(name: CollectiveName) -> None:
     schedules = []
     for _ in range(2):
-        expansion.cache_clear()
+        EXPANSIONS.clear()
         _, goal, rates = case("v100_fail_one4", name, 2)
         outcome = solver(rates).solve(goal)
         assert isinstance(outcome, Solution)
@@ -169,3 +171,21 @@ def test_peers_that_join_nobody_are_declined_in_words() -> None:
 
 def test_chunks_for_one_rank_are_declined() -> None:
     assert refuses(problem(full(3), "alltoall"), DEFAULT) == "every chunk is for one rank"
+
+
+def test_what_a_deadline_cut_short_is_not_used_again_without_it() -> None:
+    _, goal, rates = case("v100_fail_one4", "allreduce", 3)
+    question, over = question_of(goal, rates, DEFAULT), Deadline(-math.inf, ClockDecisions())
+    short = EXPANSIONS.of(question, over)
+    assert short.packing.cut_short and EXPANSIONS.of(question, over) is short
+    whole = EXPANSIONS.of(question, no_deadline())
+    assert not whole.packing.cut_short and whole.packing.seconds <= short.packing.seconds
+    assert EXPANSIONS.of(question, Deadline(-math.inf, over.clock_decisions)) is whole
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_search_without_time_has_a_schedule_and_says_so(name: CollectiveName) -> None:
+    _, goal, rates = case("v100_fail_one8", name, 2)
+    outcome = Solver(steady_state_strategy(rates), Budget(seconds=0.0), schedule_violations).solve(goal)
+    assert isinstance(outcome, Solution) and outcome.cut_short and outcome.ending == "time"
+    assert complaint(goal, outcome.schedule) is None

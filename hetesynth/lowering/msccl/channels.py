@@ -73,9 +73,11 @@ class ChannelPlan:
     time; the others into runs no longer than those. ``merge``: neighbouring chunks that share a channel in a tick
     become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
     adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
-    transfers of a pair are dealt out evenly. ``spread_peers_evenly``: the peers of a rank are spread evenly over
-    channels, not put on the lowest with room. ``min_channels``: over how many channels what a pair carries is
-    spread, as far as it is in so many transfers and ``max_channels`` allows, where fewer would not fill its link.
+    transfers of a pair are dealt out evenly. ``streams``: instead of all that, the stream of each transfer, by its
+    chunk and whether it adds; streams of a pair have channels of their own. ``spread_peers_evenly``: the peers of
+    a rank are spread evenly over channels, not put on the lowest with room. ``min_channels``: over how many
+    channels what a pair carries is spread, as far as it is in so many transfers and ``max_channels`` allows, where
+    fewer would not fill its link.
     """
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class ChannelPlan:
     unmerged: frozenset[tuple[Pair, int]] = frozenset()
     adjacent_only: bool = False
     dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
+    streams: Mapping[tuple[int, bool], int] = field(default_factory=dict)
     spread_peers_evenly: bool = False
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
@@ -96,7 +99,9 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
     runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
     sum_steps = 1 if "rrc" in target.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
-        if pair in plan.dealt_evenly:
+        if plan.streams:
+            runs_of_pair = _by_stream(transfers, plan.streams)
+        elif pair in plan.dealt_evenly:
             runs_of_pair = _dealt_evenly(transfers, plan.dealt_evenly[pair], sum_steps)
         else:
             channels = min(plan.max_channels.get(pair, target.channels), target.channels)
@@ -191,6 +196,16 @@ def _dealt_evenly(transfers: list[Transfer], number: int, sum_steps: int) -> dic
         tracks[track].append(t)
         heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), track))
     return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
+
+
+def _by_stream(
+    transfers: list[Transfer], streams: Mapping[tuple[int, bool], int]
+) -> dict[_TrackRun, list[Transfer]]:  # fmt: skip
+    """The transfers of a pair on a track for each stream, of one run each."""
+    tracks: dict[int, list[Transfer]] = defaultdict(list)
+    for t in sorted(transfers, key=_transfer_key):
+        tracks[streams[t.chunk, t.reduce]].append(t)
+    return {(track, 0): tracks[stream] for track, stream in enumerate(sorted(tracks))}
 
 
 def _split(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:

@@ -110,7 +110,7 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
 
 
 def fits(program: Program, target: Target) -> bool:
-    """Whether ``program`` keeps the limits of ``target``."""
+    """Whether channels, thread blocks, steps and elements of ``program`` are within the limits of ``target``."""
     lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
     return program.channels <= target.channels and within(lengths, target)
 

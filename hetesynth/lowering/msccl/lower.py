@@ -28,7 +28,6 @@ from hetesynth.lowering.msccl.fitting import (
     refined,
     too_many_blocks,
     with_throttling,
-    within,
 )
 from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.problem import Problem
@@ -206,11 +205,6 @@ def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptio
         max_nodes=BOUNDLESS,
     )  # fmt: skip
     return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
-
-
-def fits(program: Program, target: Target) -> bool:
-    """Whether thread blocks, steps and elements are within the limits of ``target``."""
-    return within([[len(tb.instructions) for tb in gpu.thread_blocks] for gpu in program.gpus], target)
 
 
 def written_program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:

@@ -4,6 +4,8 @@ In: the traffic of a piece, thread blocks and steps that a rank may use. Out: ch
 shared max-min fairly by the connections that use it, whatever they have to carry. One that carries more than the
 others is late, and what it feeds waits for it; so pairs with more messages get more channels.
 
+``own``: every stream has a channel, so a thread block serves one edge of one tree: nothing waits behind what is
+ready later, however often the program loops.
 ``even``: every pair starts with as few channels as its steps allow. Then, while thread blocks are left, another
 one goes to the pair that exceeds the mean of a scarce resource most (a divisor method, as for seats of a
 parliament).
@@ -21,8 +23,10 @@ from hetesynth.lowering.steady_state.traffic import Pair, Traffic
 from hetesynth.model.topology import Rank
 from hetesynth.policy.lowering import LoweringPolicy
 
-Division = Literal["even", "proportional"]
+Division = Literal["own", "even", "proportional"]
 DIVISIONS: tuple[Division, ...] = get_args(Division)
+SHARED: tuple[Division, ...] = ("even", "proportional")
+"""Where trees share connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ def channels_of_pairs(
     traffic: Traffic, pieces: int, piece_bytes: float, division: Division, room: Room, policy: LoweringPolicy
 ) -> dict[Pair, int] | None:
     """The channels of each pair; None where thread blocks or channels do not suffice."""
+    if division == "own":
+        own = dict(traffic.streams)
+        longest = traffic.steps_of_message * traffic.chunks_of_stream * pieces
+        return own if longest <= room.steps and _fits(own, room) else None
     fewest = fewest_channels(traffic, pieces, room.steps)
     if not _fits(fewest, room):
         return None

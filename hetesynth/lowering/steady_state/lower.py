@@ -13,6 +13,7 @@ its argument against deadlock holds, as the ticks are one order of all instructi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_optio
 from hetesynth.lowering.msccl.placement import place
 from hetesynth.lowering.msccl.thread_blocks import BlockPlan
 from hetesynth.lowering.steady_state.connections import (
-    DIVISIONS,
+    SHARED,
     Division,
     Room,
     blocks_by_rank,
@@ -67,12 +68,12 @@ def arrangements(
     message = options.target.fifo(options.protocol, collective.name).slice_bytes
     traffic = _traffic(problem, schedule, costs, options.target)
     room = Room(_blocks(options.target), _step_limits(options.target, policy)[0], options.target.channels)
-    listed: list[Arrangement] = []
+    listed = list(_own_arrangements(traffic, whole, message, room, options))
     for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
         piece_bytes = min(whole / pieces, message)
         longest = traffic.longest(piece_bytes)
         seen: list[dict[Pair, int]] = []
-        for division in DIVISIONS:
+        for division in SHARED:
             channels = channels_of_pairs(traffic, pieces, piece_bytes, division, room, policy)
             if channels is None or channels in seen:
                 continue
@@ -80,11 +81,31 @@ def arrangements(
             shared = any(number > channels[pair] for pair, number in traffic.messages.items())
             rounds = whole / piece_bytes
             fills = rounds / pieces if shared else 1.0
-            estimate = slowdown(traffic, piece_bytes, channels) + max(1.0, fills) * longest / rounds
+            filling = policy.steady_filling * max(1.0, fills) * longest / rounds
+            estimate = slowdown(traffic, piece_bytes, channels) + filling
             turns = policy.steady_turns if shared else policy.steady_turns[:1]
             listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
     order = {turn: place for place, turn in enumerate(policy.steady_turns)}
     return sorted(listed, key=lambda arrangement: (order[arrangement.turn], arrangement.estimate))
+
+
+def _own_arrangements(
+    traffic: Traffic, whole: float, message: int, room: Room, options: LoweringOptions
+) -> Iterator[Arrangement]:
+    """Those with a channel for every stream: whole chunks, and smaller pieces as far as they save time."""
+    pieces, policy, least = 1, options.policy, math.inf
+    while pieces == 1 or whole / pieces >= policy.steady_least_own_piece:
+        piece_bytes = min(whole / pieces, message)
+        channels = channels_of_pairs(traffic, pieces, piece_bytes, "own", room, policy)
+        if channels is None:
+            return
+        if pieces == 1 or whole / pieces < message:
+            filling = policy.steady_filling * traffic.longest(piece_bytes) * piece_bytes / whole
+            estimate = slowdown(traffic, piece_bytes, channels) + filling
+            if estimate <= policy.steady_pieces_save * least:
+                yield Arrangement(pieces, piece_bytes, "own", policy.steady_turns[0], estimate)
+            least = min(least, estimate)
+        pieces *= 2
 
 
 def lower_steady_state(
@@ -108,7 +129,10 @@ def lower_steady_state(
         )
         if channels is None:
             break
-        lowered = _draft(whole, order, layout, channels, options)
+        plan = ChannelPlan(merge=False, dealt_evenly=channels)
+        if arrangement.division == "own":
+            plan = ChannelPlan(merge=False, streams=_streams(traffic, arrangement.pieces))
+        lowered = _draft(whole, order, layout, plan, options)
         if lowered is not None:
             return lowered
     raise HetesynthError(
@@ -120,11 +144,11 @@ def lower_steady_state(
 
 
 def _draft(
-    problem: Problem, schedule: Schedule, layout: Layout, channels: dict[Pair, int], options: LoweringOptions
+    problem: Problem, schedule: Schedule, layout: Layout, plan: ChannelPlan, options: LoweringOptions
 ) -> Lowered | None:
-    """The program with these channels, or None where it exceeds a limit."""
+    """The program with the channels of ``plan``, or None where it exceeds a limit."""
     target, slots = options.target, options.target.slots(options.protocol)
-    carried = messages(problem, schedule, ChannelPlan(merge=False, dealt_evenly=channels), target, slots)
+    carried = messages(problem, schedule, plan, target, slots)
     placement = place(layout, carried, target)
     assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
     grouped = assembly.grouped([BlockPlan(sharing="none") for _ in range(problem.ranks)])
@@ -136,6 +160,16 @@ def _draft(
     assembled = assembly.assembled(ordered)
     program = written_program(layout, assembled, options)
     return Lowered(program, (), assembled.savings, assembled.critical_path)
+
+
+def _streams(traffic: Traffic, pieces: int) -> dict[tuple[int, bool], int]:
+    """The stream of each piece, by whether it is added."""
+    return {
+        (chunk * pieces + piece, adds): 2 * stream + adds
+        for chunk, stream in traffic.stream_of.items()
+        for piece in range(pieces)
+        for adds in (False, True)
+    }
 
 
 def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target) -> Traffic:

@@ -7,6 +7,7 @@ nothing of programs.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +25,12 @@ class Traffic:
     """The transfers of one piece of every chunk, in the order of the schedule.
 
     ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's
-    thread blocks. ``crossing``: the pairs that draw from each resource. ``seconds``: of each resource, for one
-    byte a transfer. ``alpha``: the longest of the links that cross each resource. ``copy_of``: of the chunks that
-    go along the same tree, the how manieth a chunk is, and how many there are.
+    thread blocks; ``steps_of_message``: what one of them takes at most. ``crossing``: the pairs that draw from
+    each resource. ``seconds``: of each resource, for one byte a transfer. ``alpha``: the longest of the links that
+    cross each resource. ``copy_of``: of the chunks that go along the same tree, the how manieth a chunk is, and
+    how many
+    there are. ``stream_of``: a number for each chunk, the same for ``chunks_of_stream`` chunks that go along the
+    same tree. ``streams``: of each pair, those of additions told apart.
     """
 
     transfers: tuple[Transfer, ...]
@@ -34,10 +38,14 @@ class Traffic:
     costs: Costs
     messages: Mapping[Pair, int]
     steps: Mapping[Pair, int]
+    steps_of_message: int
     crossing: Mapping[int, tuple[Pair, ...]]
     seconds: Mapping[int, float]
     alpha: Mapping[int, float]
     copy_of: Mapping[int, tuple[int, int]]
+    stream_of: Mapping[int, int]
+    chunks_of_stream: int
+    streams: Mapping[Pair, int]
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> Traffic:
@@ -48,8 +56,12 @@ class Traffic:
         crossing: dict[int, dict[Pair, None]] = defaultdict(dict)
         carried: dict[int, int] = defaultdict(int)
         alpha: dict[int, float] = defaultdict(float)
+        alike = _alike(schedule)
+        stream_of, chunks_of_stream = _streams(alike)
+        streams: dict[Pair, set[tuple[int, bool]]] = defaultdict(set)
         for t, pair in zip(schedule.transfers, pairs, strict=True):
             messages[pair] += 1
+            streams[pair].add((stream_of[t.chunk], t.reduce))
             steps[pair] += steps_of_addition if t.reduce else 1
             for r in costs.link_resources[t.link]:
                 crossing[r][pair] = None
@@ -61,10 +73,14 @@ class Traffic:
             costs=costs,
             messages=dict(sorted(messages.items())),
             steps=dict(steps),
+            steps_of_message=max((steps_of_addition for t in schedule.transfers if t.reduce), default=1),
             crossing={r: tuple(sorted(of)) for r, of in sorted(crossing.items())},
             seconds={r: carried[r] / costs.resource_rate[r] for r in sorted(carried)},
             alpha=alpha,
-            copy_of=_copies(schedule),
+            copy_of={k: (place, len(chunks)) for chunks in alike for place, k in enumerate(chunks)},
+            stream_of=stream_of,
+            chunks_of_stream=chunks_of_stream,
+            streams={pair: len(of) for pair, of in sorted(streams.items())},
         )
 
     @property
@@ -111,12 +127,19 @@ class Traffic:
         return begins, ends
 
 
-def _copies(schedule: Schedule) -> dict[int, tuple[int, int]]:
-    """For each chunk its place among those that go along the same tree, and their number."""
+def _streams(alike: list[list[int]]) -> tuple[dict[int, int], int]:
+    """The stream of each chunk, and how many chunks each has: as many as divide all numbers of chunks alike."""
+    size = math.gcd(*map(len, alike))
+    groups = [chunks[first : first + size] for chunks in alike for first in range(0, len(chunks), size)]
+    return {chunk: stream for stream, chunks in enumerate(groups) for chunk in chunks}, size
+
+
+def _alike(schedule: Schedule) -> list[list[int]]:
+    """The chunks that go along the same tree, for each tree."""
     trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for t in schedule.transfers:
         trees[t.chunk].append((t.link, t.reduce))
     alike: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
     for chunk in sorted(trees):
         alike[tuple(sorted(trees[chunk]))].append(chunk)
-    return {chunk: (place, len(chunks)) for chunks in alike.values() for place, chunk in enumerate(chunks)}
+    return list(alike.values())

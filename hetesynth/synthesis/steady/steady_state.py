@@ -7,25 +7,24 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
-from hetesynth.model.topology import Rank
+from hetesynth.packing.exchange import few_trees
 from hetesynth.packing.network import Network
 from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.rounding import Carrier, Expansion, WholePacking, whole
+from hetesynth.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.packing.structures import demands
 from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.synthesis.peers import within_peers, without_peers
+from hetesynth.synthesis.peers import reachable, within_peers, without_peers
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.strategy import Strategy
@@ -51,14 +50,39 @@ class _Question:
     policy: PackingPolicy
 
 
-@lru_cache(maxsize=4)
-def expansion(question: _Question) -> Expansion:
-    """The fractional packing of ``question``, ready to be rounded."""
+class Expansions:
+    """The last few expansions by what was asked; what a deadline cut short is not used under another one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[_Question, tuple[Expansion, Deadline]] = OrderedDict()
+
+    def of(self, question: _Question, deadline: Deadline) -> Expansion:
+        """The fractional packing of ``question``, or what there is of it at ``deadline``, ready to be rounded."""
+        entry = self._entries.pop(question, None)
+        if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
+            entry = _expanded(question, deadline), deadline
+        self._entries[question] = entry
+        while len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+        return entry[0]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+
+
+EXPANSIONS = Expansions(4)
+
+
+def _expanded(question: _Question, deadline: Deadline) -> Expansion:
     policy = question.policy
     network = Network.of_links(
         question.ranks, question.ends, question.resources, tuple(map(Fraction, question.rate)), question.alpha
     )
-    alike, packing = optimal_packing(network, question.name, question.root, question.servers, policy)
+    alike, packing = optimal_packing(
+        network, question.name, question.root, question.servers, policy, deadline
+    )  # fmt: skip
     every = demands(network, question.name, question.root, trivial(network), policy)
     return Expansion(network, alike, every, packing, question.name == "allreduce", policy)
 
@@ -83,16 +107,22 @@ def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
     )
 
 
-def whole_packing(problem: Problem, rates: Rates, policy: Policy, trees: int | None = None) -> WholePacking:
+def whole_packing(
+    problem: Problem, rates: Rates, policy: Policy, deadline: Deadline, trees: int | None = None,
+    connections: int | None = None,
+) -> WholePacking:  # fmt: skip
     """Trees for the chunks of ``problem``, in their order; links are its arcs.
 
     ``trees``: how many, an even part of the chunks, of each root or in all; by default as many as chunks.
+    ``connections``: that a rank may have where every tree has its own; absent: any number. At ``deadline`` the
+    fractional packing is taken as far as it is, which is noted.
     """
     collective = problem.collective
     question = question_of(problem, rates, policy)
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
-    packed = whole(expansion(question), trees or chunks)
-    arcs, each = np.array(question.arcs), chunks // (trees or chunks)
+    number = trees or chunks
+    packed = few_trees(EXPANSIONS.of(question, deadline), number, connections)
+    arcs, each = np.array(question.arcs), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))
     return replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each)
@@ -106,32 +136,14 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
     if tables is None:
         return without_peers(problem, policy)
     ends = [(problem.arcs[a].src, problem.arcs[a].dst) for a in tables.arcs]
-    return None if _join_all(problem.ranks, ends) else "links do not lead from every rank to every other"
-
-
-def _join_all(ranks: int, ends: Sequence[tuple[Rank, Rank]]) -> bool:
-    """Whether every rank reaches every other: rank 0 reaches all, and all reach it."""
-    backwards = [(dst, src) for src, dst in ends]
-    return all(len(_reached(0, pairs)) == ranks for pairs in (ends, backwards))
-
-
-def _reached(start: Rank, pairs: Sequence[tuple[Rank, Rank]]) -> set[Rank]:
-    following: dict[Rank, list[Rank]] = defaultdict(list)
-    for src, dst in pairs:
-        following[src].append(dst)
-    reached, open_ranks = {start}, [start]
-    while open_ranks:
-        new = [rank for rank in following[open_ranks.pop()] if rank not in reached]
-        reached.update(new)
-        open_ranks += new
-    return reached
+    return None if reachable(problem.ranks, ends).all() else "links do not lead from every rank to every other"
 
 
 def steady_state_strategy(rates: Rates) -> Strategy:
     """A strategy that offers one schedule, along the optimal packing in whole chunks."""
 
     def improve(search: Search) -> None:
-        packed = whole_packing(search.problem, rates, search.policy)
+        packed = whole_packing(search.problem, rates, search.policy, search.deadline)
         search.offer(schedule_of(search.problem, packed.carriers), "steady-state")
 
     return Strategy("steady-state", improve, refuses, whole=True)
