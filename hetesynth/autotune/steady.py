@@ -247,7 +247,7 @@ class SteadyCandidates:
         )
         plans = [plan(problem, schedule, a, a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
-        shared = [p for p in plans if p.shared]
+        shared = [p for p in plans if p.shared and (p.arrangement.pieces > 1 or not own)]
         fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
         if own and problem.collective.name == "allreduce":
             fitting = []
