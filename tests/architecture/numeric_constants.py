@@ -79,6 +79,7 @@ ALLOWED = {
         hetesynth/bounds/packing.py: EXACT
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
+        hetesynth/packing/exchange.py: LARGEST
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN

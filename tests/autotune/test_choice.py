@@ -33,9 +33,8 @@ NEAR, NEVER = 0.5, 2.0  # shares of the limit: any steady-state program is near,
 def asked(
     name: CollectiveName = "allgather", strategy: str = "auto", near: float = NEVER, cluster: str = "ring8"
 ) -> Request:
-    policy = replace(
-        DEFAULT, autotune=replace(DEFAULT.autotune, steady_near=near, steady_counts=(1, 2), chunk_counts=(1,))
-    )
+    few = replace(DEFAULT.autotune, steady_near=near, steady_counts=(1, 2), chunk_counts=(1,), steady_hope=9.0)
+    policy = replace(DEFAULT, autotune=few)
     return Request(
         EXAMPLES / cluster / "topo.dsl", name, strategy=strategy, budget=Budget(), policy=policy,
         targets=(TARGETS["portable"],),

@@ -133,6 +133,46 @@ def test_the_proposition_bounds_simulated_time(seed: int) -> None:
     assert took >= fullest * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
+@pytest.mark.parametrize("seed", range(8))
+def test_loops_do_not_drain_where_every_tree_has_channels(seed: int, name: CollectiveName) -> None:
+    """The same bound for loops of 1 to 40, and each thread block serves one edge of one tree."""
+    problem, schedule, prices = case(seed, name, 1)
+    options = LoweringOptions("x")
+    listed = arrangements(problem, schedule, prices, options, 10**9)
+    own = next(arrangement for arrangement in listed if arrangement.division == "own")
+    assert own.pieces == 1
+    program = lower_steady_state(problem, schedule, prices, own, options).program
+    ends = Counter(
+        rank for t in schedule.transfers for rank in (problem.arcs[t.link].src, problem.arcs[t.link].dst)
+    )
+    for gpu in program.gpus:
+        joined = [b for b in gpu.thread_blocks if b.send_peer is not None or b.recv_peer is not None]
+        assert len(joined) == ends[gpu.rank]
+        moves = [Counter(i.op for i in b.instructions if i.op in ("s", "r")) for b in joined]
+        assert all(sum(of_block.values()) == 1 for of_block in moves)
+    crossing = Counter(r for t in schedule.transfers for r in prices.link_resources[t.link])
+    rho = min(prices.resource_rate[r] / number for r, number in crossing.items())
+    alpha = max(prices.link_alpha[t.link] for t in schedule.transfers)
+    for loops in (1, 7, 40):
+        took = seconds(program, prices, loops * 2.0 * MIB, options.target)
+        assert took <= (loops - 1 + schedule.makespan) * (alpha + 2 * MIB / rho) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_chunks_of_one_tree_share_a_channel(number: int) -> None:
+    """As many of each tree as divide the chunks of all trees alike."""
+    problem, schedule, prices = case(3, "broadcast", 1)
+    two = problem_on(random_cluster(random.Random(3), problem.ranks), "broadcast", 2 * number)
+    tree = sorted(schedule.transfers)
+    copied = Schedule.of(
+        [Transfer(t.start + k, t.end + k, k, t.link, t.reduce) for k in range(2 * number) for t in tree]
+    )
+    traffic = Traffic.of(two, copied, prices, 1)
+    assert traffic.chunks_of_stream == 2 * number and set(traffic.stream_of.values()) == {0}
+    assert set(traffic.streams.values()) == {1}
+
+
 @pytest.mark.parametrize("pieces", [1, 4, 16])
 @pytest.mark.parametrize("seed", range(5))
 def test_every_message_ends_by_its_planned_end(seed: int, pieces: int) -> None:
