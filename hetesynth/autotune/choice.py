@@ -228,7 +228,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     )  # fmt: skip
     rings = None
     try:
-        candidates.all()
+        candidates.try_all()
         if request.strategy != NAME and not specs.personalized:
             rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
@@ -115,18 +116,17 @@ class SteadyCandidates:
         """Of the quickest program so far; 0 where none is."""
         return min((r.seconds or 0.0 for r in self.ranked), default=0.0)
 
-    def all(self) -> list[Ranked]:
-        """The quickest program of each packing that was tried, the quickest first."""
+    def try_all(self) -> None:
+        """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
         for plan in sorted(self._plans(), key=lambda plan: (plan.shared, plan.seconds)):
             reason = "the limit is near" if self.near_bound else self._ended(plan)
             if reason is None:
                 self._try(plan)
             else:
                 self.decisions.note(self._name(plan), "skipped", reason)
-        return self.quickest_first()
 
     def quickest_first(self) -> list[Ranked]:
-        """What was tried so far."""
+        """The quickest program of each packing that was tried so far, the quickest first."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
     @cached_property
@@ -148,18 +148,18 @@ class SteadyCandidates:
         alone = self.factory.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED, ahead)
 
+    def _early(self, plan: _Plan) -> bool:
+        return not self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces), first=not self.ranked)
+
     def _ended(self, plan: _Plan) -> str | None:
-        if self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces), first=not self.ranked):
-            return LATE
-        if not self.ranked:
-            return None
-        exceeded = self.effort.exceeded_by(self._work(plan))
-        if exceeded is not None:
-            return exceeded
-        best = self.best_seconds
-        if plan.seconds > self._policy.steady_hope * best:
-            return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
-        return None
+        if self.ranked:
+            exceeded = self.effort.exceeded_by(self._work(plan))
+            if exceeded is not None:
+                return exceeded
+            best = self.best_seconds
+            if plan.seconds > self._policy.steady_hope * best:
+                return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
+        return None if self._early(plan) else LATE
 
     def _work(self, plan: _Plan) -> float:
         request = self.factory.request
@@ -176,9 +176,9 @@ class SteadyCandidates:
         def promise(entry: _Packed) -> float:
             return entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
-        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
-            if self._late(self._from_packings(entry.chunks), first=place == 0):
-                break
+        promising = sorted(self._packings(), key=promise)
+        early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
+        for entry in islice(early, policy.steady_packings):
             strategy = _along(entry.packing)
             plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, strategy)
             yield from self._arranged(plan, entry.problem, _schedule(entry.problem, entry.packing))
@@ -187,8 +187,10 @@ class SteadyCandidates:
         """By numbers of trees, until twice as many as load the fullest resource with its share."""
         policy, packings, enough = self.factory.request.policy, list[_Packed](), math.inf
         for chunks, trees in self._counts():
-            if trees > enough or self._unpacked(chunks, first=not packings):
+            if trees > enough:
                 break
+            if self._unpacked(chunks, first=not packings):
+                continue
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             copied = _copied(problem)
             reason = refuses(copied, policy)
@@ -283,9 +285,7 @@ class SteadyCandidates:
             arrangements(problem, schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
-        chunks = problem.collective.chunks_per_rank
-        early = [a for a in listed if not self._late(self._to_the_files(chunks, a.pieces), first=not self.ranked)]
-        plans = [plan(problem, schedule, a, a.estimate) for a in early]
+        plans = [plan(problem, schedule, a, a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
         shared = [p for p in plans if p.shared and (p.arrangement.pieces > 1 or not own)]
         fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
@@ -293,8 +293,9 @@ class SteadyCandidates:
             fitting = []
         elif not own and not fitting:
             fitting = shared
-        for p in (*own[: policy.steady_arrangements], *fitting[: policy.steady_arrangements]):
-            yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
+        for kind in (own, fitting):
+            for p in islice(filter(self._early, kind), policy.steady_arrangements):
+                yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
 
     @cached_property
     def _costs(self) -> Costs:
