@@ -10,6 +10,7 @@ ranked together.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,21 +18,22 @@ from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort, efforts
 from hetesynth.autotune.program_ranking import (
     Ranked,
-    program_deadline,
     ranked_programs,
     schedule_budget,
     timed_target,
 )
 from hetesynth.autotune.ring_candidate import ring_candidate
+from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import NAME, SteadyCandidates
 from hetesynth.autotune.tuning import UNTRIED, Candidate, TuningRun, tune
 from hetesynth.chunking import Chunking
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
+from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.model.deadline import now
+from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
@@ -40,6 +42,25 @@ from hetesynth.synthesis.search import Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
+
+
+Keep = Callable[[TuningRun, Ranked], None]
+WAY_OUT = "raise --time-budget"
+
+
+def _keep_nothing(run: TuningRun, best: Ranked) -> None:
+    """For a caller that keeps nothing."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the choice is for, and who is told."""
+
+    topology: Topology
+    request: Request
+    size: int
+    standing: Standing
+    keep: Keep
 
 
 @dataclass(frozen=True)
@@ -52,22 +73,27 @@ class Chosen:
 
 def choose(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress,
-    budget: Budget | None = None, decisions: Decisions | None = None,
+    budget: Budget | None = None, decisions: Decisions | None = None, keep: Keep | None = None,
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request. What effort 1 finds is part of what more effort finds, as what is
+    ``budget``: by default that of the request; the files of the candidates are made in it too. With a strict
+    deadline the caller has a schedule, and nothing is begun that would end too late. ``keep``: is told the best
+    candidate of each stage. What effort 1 finds is part of what more effort finds, as what is
     tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
+    asked = _Question(topology, request, size, Standing(progress), keep or _keep_nothing)
     if spent.effort is None or spent.effort <= 1:
-        return _chosen(topology, request, size, progress, spent, record)
-    first = _chosen(topology, request, size, progress, replace(spent, effort=1.0), record.inside("effort 1"))
+        return _chosen(asked, spent, record)
+    first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
     if first.run.interrupted or first.run.ending == "bound":
         return first
     left = spent.left_after(now() - started)
     try:
-        more = _chosen(topology, request, size, progress, left, record)
+        more = _chosen(asked, replace(left, strict_deadline=True), record)
+    except HetesynthError:  # time is over
+        return first
     except KeyboardInterrupt:
         return Chosen(replace(first.run, interrupted=True, cut_short=True, ending="interrupt"), first.ranked)
     tried, cut_short = first.run.tried + more.run.tried, first.run.cut_short or more.run.cut_short
@@ -75,43 +101,65 @@ def choose(
     return Chosen(run, _merged(first.ranked, more.ranked))
 
 
-def _chosen(
-    topology: Topology, request: Request, size: int, progress: Progress, spent: Budget, record: Decisions
-) -> Chosen:
+def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
-    started = now()
-    opening = _opening(topology, request, size, spent, record)
-    if opening is not None and opening.settled:
-        return opening.chosen(spent)
-    left = spent.left_after(now() - started)
-    if opening is not None and opening.ranked and left.seconds == 0.0:
+    request, deadline = asked.request, spent.deadline()
+    opening = _opening(asked, spent, deadline, record)
+    steady = [] if opening is None else opening.ranked
+    if opening is not None:
+        asked.keep(opening.chosen(spent).run, steady[0])
+        if opening.settled:
+            return opening.chosen(spent)
+    left = _for_schedules(asked, spent, deadline, steady)
+    if left is None:
         spent.clock_decisions.note(UNTRIED)
-        return opening.chosen(spent)
+        if opening is not None:
+            return opening.chosen(spent)
+        raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
     programs = timed_target(request) is not None
     try:
         run = tune(
-            topology, request, size, progress, programs=programs, budget=schedule_budget(request, left),
-            decisions=record,
+            asked.topology, request, asked.size, asked.standing.progress, programs=programs,
+            budget=schedule_budget(request, left), decisions=record,
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
-        if opening is None or not opening.ranked:
+        if opening is None:
             raise
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
+    if opening is None:
+        asked.keep(run, Ranked(run.candidates[0]))
     with finishing():
-        policy = request.policy.autotune
-        deadline = program_deadline(spent, started, policy)
         if run.interrupted:
-            deadline = replace(deadline, at=min(deadline.at, now() + policy.seconds_after_interrupt))
-        effort = efforts(spent, topology.ranks, request.policy.effort).programs
-        ranked = ranked_programs(topology, request, run.candidates, size, deadline, record, effort)
-    return Chosen(run, _merged([] if opening is None else opening.ranked, ranked))
+            soon = now() + request.policy.autotune.seconds_after_interrupt
+            deadline = replace(deadline, at=min(deadline.at, soon))
+        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
+    return Chosen(run, _merged(steady, ranked))
+
+
+def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline, steady: list[Ranked]) -> Budget | None:
+    """What candidates may take, so that the files of the best of ``steady``, or else of the smallest, are made in
+    time; None: nothing."""
+    if spent.seconds is None:
+        return spent
+    ahead = TimeAhead.of(asked.request, asked.topology.ranks)
+    chunks = asked.request.fixed_chunks or 1
+    operations = ahead.transfers(chunks)
+    if steady:
+        operations = operations_of(steady[0].candidate.solution.schedule, steady[0].steady)
+    seconds = max(0.0, deadline.left() - deadline.pace() * ahead.files(operations))
+    strict = spent.strict_deadline or bool(steady)
+    if strict and seconds < deadline.pace() * ahead.schedule(chunks):
+        return None
+    return replace(spent, seconds=seconds, strict_deadline=strict)
 
 
 def with_schedule(
-    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking
+    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking,
+    deadline: Deadline,
 ) -> Chosen:  # fmt: skip
     """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
-    schedule alone is quicker than the best program."""
+    schedule alone is quicker than the best program, and where its files can still be made before ``deadline``."""
     size, options = chosen.run.size, CostOptions.of(request)
     predictor = SchedulePredictor(topology, problem, solution.schedule, options)
     chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
@@ -123,7 +171,10 @@ def with_schedule(
         return replace(chosen, ranked=ranked)
     if best.seconds is not None and seconds >= best.seconds:
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    deadline = replace(Budget(), clock_decisions=request.budget.clock_decisions).deadline()
+    ahead, number = TimeAhead.of(request, topology.ranks), len(solution.schedule.transfers)
+    seconds = ahead.variants(number) + ahead.files(number)
+    if chosen.run.interrupted or deadline.expired("programs left untimed", seconds):
+        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
     own = ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))
     return replace(chosen, ranked=_merged(chosen.ranked, own))
 
@@ -154,10 +205,9 @@ class _Opening:
         return Chosen(run, self.ranked)
 
 
-def _opening(
-    topology: Topology, request: Request, size: int, budget: Budget, record: Decisions
-) -> _Opening | None:  # fmt: skip
-    """What is tried first; None where no such program is asked for."""
+def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
+    """What is tried first; None where no such program is asked for, or none was in time or fits."""
+    topology, request, size = asked.topology, asked.request, asked.size
     target, rule = timed_target(request), record.inside("opening")
     reason = None
     if target is None:
@@ -171,24 +221,27 @@ def _opening(
     factory = ProblemFactory(topology, request)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
-    clock = budget.clock_decisions.inside()
-    deadline = replace(budget, clock_decisions=clock).deadline()
+    asked.standing.limit = bounds.seconds(size)
     candidates = SteadyCandidates(
         factory, specs, target, bounds.seconds(size), deadline, rule,
-        efforts(budget, topology.ranks, request.policy.effort).steady,
+        efforts(budget, topology.ranks, request.policy.effort).steady, asked.standing.tried,
     )  # fmt: skip
+    rings = None
     try:
-        ranked = candidates.all()
+        candidates.all()
+        if request.strategy != NAME and not specs.personalized:
+            rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
-        ranked = candidates.quickest_first()
-        if not ranked:
+        if not candidates.ranked:
             raise
-        return _Opening(size, bounds, ranked, settled=True, interrupted=True)
-    if request.strategy == NAME:
-        return _Opening(size, bounds, ranked, settled=bool(ranked))
-    rings = None if specs.personalized else ring_candidate(factory, specs, target, rule)
-    ranked = _merged(ranked, [] if rings is None else [rings])
+        return _Opening(size, bounds, candidates.quickest_first(), settled=True, interrupted=True)
+    if rings is not None and rings.seconds:
+        asked.standing.rings = rings.seconds
+        asked.standing.tried(rings.candidate.label, rings.seconds)
+    ranked = _merged(candidates.quickest_first(), [] if rings is None else [rings])
+    if not ranked:
+        return None
     policy = request.policy.autotune
     enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
-    settled = bool(ranked) and candidates.limit >= enough * (ranked[0].seconds or 0.0)
+    settled = request.strategy == NAME or candidates.limit >= enough * (ranked[0].seconds or 0.0)
     return _Opening(size, bounds, ranked, settled=settled)

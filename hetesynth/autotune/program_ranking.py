@@ -17,12 +17,14 @@ from dataclasses import dataclass, field, replace
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
+from hetesynth.compile.formats import variants
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.steady_programs import Pipeline
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
-from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import RuntimeCosts
@@ -100,7 +102,7 @@ class ProgramRanking:
         for place in _promising(candidates):
             c = candidates[place]
             transfers = len(c.solution.schedule.transfers)
-            reason = self._untimed(transfers, transfers_timed, first=not (timed or untimed))
+            reason = self._untimed(c, transfers_timed, first=not (timed or untimed))
             if reason is not None:
                 self.decisions.note(c.label, "skipped", reason)
                 untimed.append(place)
@@ -116,9 +118,9 @@ class ProgramRanking:
         timed.sort(key=lambda entry: entry[:2])
         return timed, untimed
 
-    def _untimed(self, transfers: int, transfers_timed: int, *, first: bool) -> str | None:
+    def _untimed(self, candidate: Candidate, transfers_timed: int, *, first: bool) -> str | None:
         """Why a program is not timed, or None."""
-        limits = self._limits
+        limits, transfers = self._limits, len(candidate.solution.schedule.transfers)
         if transfers > limits.max_program_transfers:
             return f"{transfers:,} transfers are more than {limits.max_program_transfers:,}"
         if transfers_timed + transfers > limits.max_programs_transfers:
@@ -126,8 +128,8 @@ class ProgramRanking:
         exceeded = self.effort.exceeded_by(self._work(transfers))
         if exceeded is not None:
             return exceeded
-        needed = not first or transfers > limits.timed_anyway
-        return LATE if needed and self._past(transfers) else None
+        needed = not first or self._ahead(candidate).variants(transfers) > limits.timed_anyway
+        return LATE if needed and self._past(candidate) else None
 
     def _throttled(self, candidates: Sequence[Candidate], timed: list[_Timed]) -> list[_Timed]:
         """The same with the best throttling where a schedule is quicker than the best program; sorted."""
@@ -162,14 +164,21 @@ class ProgramRanking:
         if spent + transfers > most:
             return f"with those before, {spent + transfers:,} transfers are more than {most:,}"
         exceeded = self.effort.exceeded_by(len(AFTERS) * self._work(transfers))
-        return exceeded or (LATE if self._past(transfers) else None)
+        return exceeded or (LATE if self._past(candidate) else None)
 
     def _work(self, transfers: int) -> float:
         return self.policy.effort.program * transfers
 
-    def _past(self, transfers: int) -> bool:
-        ahead = transfers / self._limits.program_rate
-        return self.deadline is not None and self.deadline.expired("programs left untimed", ahead)
+    def _ahead(self, candidate: Candidate) -> TimeAhead:
+        collective, target = candidate.problem.collective, self.options.target
+        forms = len([*variants((target,), collective.name)])
+        return TimeAhead(collective.name, collective.ranks, forms, self.policy)
+
+    def _past(self, candidate: Candidate) -> bool:
+        """Whether its files would be ready after the deadline, if its program were timed now."""
+        ahead, transfers = self._ahead(candidate), len(candidate.solution.schedule.transfers)
+        seconds = ahead.variants(transfers) + ahead.files(transfers)
+        return self.deadline is not None and self.deadline.expired("programs left untimed", seconds)
 
     def quickest(self, candidate: Candidate, plain: float) -> tuple[Throttling | None, float]:
         """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its
@@ -211,13 +220,6 @@ def _promising(candidates: Sequence[Candidate]) -> list[int]:
     """In which order to time: the quickest schedule, then what keeps its time as a program, then the others."""
     keeping = {row.name for row in registry.keeping_time()}
     return sorted(range(len(candidates)), key=lambda i: (i > 0, candidates[i].name not in keeping, i))
-
-
-def program_deadline(budget: Budget, started: float, policy: AutotunePolicy) -> Deadline:
-    """When no other program is timed: at the end of ``budget``, but its last part is there in any case."""
-    whole = budget.deadline(started)
-    last = now() + (1 - policy.share_schedules) * (budget.seconds or 0.0)
-    return replace(whole, at=max(whole.at, last))
 
 
 def timed_target(request: Request) -> Target | None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
-from hetesynth.autotune.tuning import Candidate, Pipelined
+from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.steady_programs import Rings, steady_predictor
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
@@ -28,14 +30,19 @@ LABEL = "NCCL's rings"
 
 
 def ring_candidate(
-    factory: ProblemFactory, specs: CandidateSpecs, target: Target, record: Decisions
+    factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
 ) -> Ranked | None:  # fmt: skip
-    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds."""
+    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None where its files
+    would come after ``deadline``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
     most = request.policy.autotune.max_ranks_rings
     if topology.ranks > most:
         record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")
+        return None
+    ahead = TimeAhead.of(request, topology.ranks)
+    if deadline.expired(UNTRIED, ahead.library()):
+        record.note(LABEL, "skipped", LATE)
         return None
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
@@ -43,6 +50,11 @@ def ring_candidate(
         return None
     lowering = timed_lowering(request, target, topology)
     fitting = _fitting(factory, specs, baseline, lowering)
+    if fitting is not None:
+        operations = ahead.transfers(fitting[1])
+        if deadline.expired(UNTRIED, ahead.trial(operations) + ahead.files(operations)):
+            record.note(LABEL, "skipped", LATE)
+            return None
     ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
     if ranked is None:
         record.note(LABEL, "refused", f"no program of them fits {target.name}")

@@ -16,12 +16,13 @@ from functools import cached_property, partial
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
-from hetesynth.autotune.tuning import UNTRIED, Candidate, Pipelined
+from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -86,8 +87,8 @@ class _Packed:
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. After ``deadline``
-    nothing more is begun."""
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun whose
+    files would come after ``deadline``. ``told``: is told the label and the seconds of each program."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
@@ -96,15 +97,12 @@ class SteadyCandidates:
     deadline: Deadline
     decisions: Decisions
     effort: Effort
+    told: Callable[[str, float], None]
     ranked: list[Ranked] = field(default_factory=list)
 
     @property
     def _policy(self) -> AutotunePolicy:
         return self.factory.request.policy.autotune
-
-    def late(self) -> bool:
-        """Whether time is over."""
-        return self.deadline.expired(UNTRIED)
 
     @property
     def near_bound(self) -> bool:
@@ -131,7 +129,28 @@ class SteadyCandidates:
         """What was tried so far."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
 
+    @cached_property
+    def _ahead(self) -> TimeAhead:
+        return TimeAhead.of(self.factory.request, self.factory.topology.ranks)
+
+    def _to_the_files(self, chunks: int, pieces: int) -> float:
+        """Seconds until there are files of a program, if it is tried now."""
+        operations = self._ahead.transfers(chunks) * pieces
+        return self._ahead.trial(operations) + self._ahead.files(operations)
+
+    def _from_packings(self, chunks: int) -> float:
+        """Seconds until there are files of a program along trees or paths that are there."""
+        return self._ahead.arranging() + self._to_the_files(chunks, 1)
+
+    def _late(self, ahead: float, *, first: bool) -> bool:
+        """Whether what takes ``ahead`` seconds would end too late. The ``first`` never does where nothing but this
+        strategy is asked for."""
+        alone = self.factory.request.strategy == NAME and first
+        return not alone and self.deadline.expired(UNTRIED, ahead)
+
     def _ended(self, plan: _Plan) -> str | None:
+        if self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces), first=not self.ranked):
+            return LATE
         if not self.ranked:
             return None
         exceeded = self.effort.exceeded_by(self._work(plan))
@@ -140,7 +159,7 @@ class SteadyCandidates:
         best = self.best_seconds
         if plan.seconds > self._policy.steady_hope * best:
             return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
-        return "the time budget is over" if self.late() else None
+        return None
 
     def _work(self, plan: _Plan) -> float:
         request = self.factory.request
@@ -157,7 +176,9 @@ class SteadyCandidates:
         def promise(entry: _Packed) -> float:
             return entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
-        for entry in sorted(self._packings(), key=promise)[: policy.steady_packings]:
+        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
+            if self._late(self._from_packings(entry.chunks), first=place == 0):
+                break
             strategy = _along(entry.packing)
             plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, strategy)
             yield from self._arranged(plan, entry.problem, _schedule(entry.problem, entry.packing))
@@ -166,7 +187,7 @@ class SteadyCandidates:
         """By numbers of trees, until twice as many as load the fullest resource with its share."""
         policy, packings, enough = self.factory.request.policy, list[_Packed](), math.inf
         for chunks, trees in self._counts():
-            if trees > enough or (packings and self.late()):
+            if trees > enough or self._unpacked(chunks, first=not packings):
                 break
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             copied = _copied(problem)
@@ -175,13 +196,27 @@ class SteadyCandidates:
                 self.decisions.note(NAME, "refused", reason)
                 break
             packing = whole_packing(
-                copied, self.specs.rates(chunks), policy, self.deadline, trees, self._connections(trees)
+                copied, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
             )  # fmt: skip
             packings.append(_Packed(packing, chunks, trees, problem))
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
                 enough = min(enough, 2 * trees)
         return packings
+
+    def _unpacked(self, chunks: int, *, first: bool) -> bool:
+        """Whether it is too late for a packing in ``chunks``, which is noted."""
+        late = self._late(self._ahead.packing() + self._from_packings(chunks), first=first)
+        if late:
+            self.decisions.note(f"{NAME}, c={chunks}", "skipped", LATE)
+        return late
+
+    @cached_property
+    def _last_packing(self) -> Deadline:
+        """When the optimal packing is taken as it is, so that programs come of it in time."""
+        fewest = min(chunks for chunks, _ in self._counts())
+        ahead = self._from_packings(fewest) * self.deadline.pace()
+        return replace(self.deadline, at=self.deadline.at - ahead)
 
     def _connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
@@ -220,7 +255,10 @@ class SteadyCandidates:
     def _exchanges(self) -> Iterator[_Plan]:
         """Balanced paths, where every chunk is for one rank."""
         fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
-        for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))]):
+        choices = self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
+        for place, (chunks, _) in enumerate(choices):
+            if self._unpacked(chunks, first=place == 0):
+                return
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
             try:
@@ -245,7 +283,9 @@ class SteadyCandidates:
             arrangements(problem, schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
-        plans = [plan(problem, schedule, a, a.estimate) for a in listed]
+        chunks = problem.collective.chunks_per_rank
+        early = [a for a in listed if not self._late(self._to_the_files(chunks, a.pieces), first=not self.ranked)]
+        plans = [plan(problem, schedule, a, a.estimate) for a in early]
         own = [p for p in plans if not p.shared]
         shared = [p for p in plans if p.shared and (p.arrangement.pieces > 1 or not own)]
         fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
@@ -283,6 +323,7 @@ class SteadyCandidates:
             return
         seconds = predictor.timeline(self.specs.size).makespan
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        self.told(plan.label, seconds)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]

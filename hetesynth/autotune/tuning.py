@@ -33,12 +33,13 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.effort import for_size
-from hetesynth.synthesis.search import Ending, Progress, no_progress
+from hetesynth.synthesis.search import BEST, Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
 
 UNTRIED = "candidates left untried"  # what the clock decided
+LATE = "its files would be ready after the time budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +264,11 @@ class _TuningRun:
         return "time" if cut_short else "tried"
 
     def _late(self) -> bool:
-        """Whether time or Ctrl-C ends the tuning run, now that something was found. Where time is over and nothing
-        was, fixed routes are tried first, which take the least time to find; without success the others go on for
-        ``last_resort_seconds`` and the least time."""
+        """Whether time or Ctrl-C ends the tuning run, with a strict deadline or something found. Else, where time
+        is over, fixed routes are tried first, which take the least time to find; without success the others go on
+        for ``last_resort_seconds`` and the least time."""
+        if self.budget.strict_deadline:
+            return self.interrupted or self.deadline.expired(UNTRIED)
         if not self.candidates and not self.fallen_back and self.deadline.expired(UNTRIED):
             self.fallen_back = True
             record = self.decisions.inside("out of time")
@@ -348,7 +351,10 @@ class _TuningRun:
         seconds = None if math.isinf(left) else spec.share * max(left, self._policy.least_seconds)
         clock_decisions = self.clock_decisions.inside(spec.label)
         budget = replace(
-            self.budget, seconds=seconds, strict_deadline=bool(self.candidates), clock_decisions=clock_decisions
+            self.budget,
+            seconds=seconds,
+            clock_decisions=clock_decisions,
+            strict_deadline=self.budget.strict_deadline or bool(self.candidates),
         )
         problem = self.factory.problem(spec.chunking, spec.chunks)
         policy = for_size(self.factory.request.policy, self.budget.effort)
@@ -385,9 +391,9 @@ class _TuningRun:
         for left in (c for c in ordered if c not in self.candidates):
             why = f"not among the {self._policy.kept} quickest so far"
             self.decisions.inside("candidates").note(left.label, "dropped", why)
-        limit = self.bounds.least_predicted(self.specs.size) / self._best()
-        best = f"best {self._best() * 1e6:.4g} us, {limit:.0%} of the limit"
-        self.progress(f"{label}: {seconds * 1e6:.4g} us, {best}", None)
+        limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
+        best = f"schedule {microseconds(self._best())}, {limit:.0f} % of the limit"
+        self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
 
 
 def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:

@@ -6,10 +6,11 @@ anything is written.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import strategy_of
+from hetesynth.commands.files_in_time import in_time, soon
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -19,6 +20,7 @@ from hetesynth.compile.artifacts import (
     Synthesis,
     demand_callable,
     finished,
+    judged_files,
     step_model,
 )
 from hetesynth.compile.compilation import Compilation, compilation
@@ -26,20 +28,25 @@ from hetesynth.compile.phases import Warn, no_warning
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
+from hetesynth.compile.ring_baseline import is_simulated
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
+from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.effort import for_steps
+from hetesynth.synthesis.interrupts import abandoned
 from hetesynth.synthesis.registry import demand_strategy
 from hetesynth.synthesis.search import Progress, no_progress
 
 if TYPE_CHECKING:
-    from hetesynth.autotune.choice import Chosen
+    from hetesynth.autotune.choice import Chosen, Keep
     from hetesynth.autotune.program_ranking import Ranked
+    from hetesynth.autotune.tuning import TuningRun
     from hetesynth.compile.time_verdict import TimeVerdict
 
 
@@ -55,55 +62,78 @@ def synthesize(
     """
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_callable(request, every_root=every_root)
-    run = compilation(request, progress, budget, decisions, every_root=every_root)
-    synthesis = _by_steps(run, warn) if request.size is None else _for_size(run, request.size, warn)
-    return replace(synthesis, verdict=verdict_of(synthesis))
+    run, shown = compilation(request, progress, budget, decisions, every_root=every_root), Shown()
+    try:
+        synthesis = (
+            _by_steps(run, shown, warn) if request.size is None else _for_size(run, shown, request.size, warn)
+        )
+    except KeyboardInterrupt:
+        if shown.best is None:
+            raise
+        synthesis = replace(finished(shown.best), cut_short=True, ending="interrupt")
+    try:
+        return replace(synthesis, verdict=verdict_of(synthesis, run.deadline))
+    except KeyboardInterrupt:
+        return replace(synthesis, cut_short=True, ending="interrupt")
 
 
-def verdict_of(synthesis: Synthesis) -> TimeVerdict | None:
+@dataclass
+class Shown:
+    """``best``: what was shown as the best so far, which no Ctrl-C loses."""
+
+    best: SolvedRequest | None = None
+
+
+def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     """The time of what is written beside the limit and the library; None where no time is simulated."""
     from hetesynth.compile.time_verdict import time_verdict
 
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
+    options, root = CostOptions.of(request), synthesis.problem.collective.root
+    late = False
+    if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
+        seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
+        long = seconds > request.policy.compile.simulated_anyway
+        late = long and (synthesis.ending == "interrupt" or deadline.expired("library not simulated", seconds))
     with synthesis.timer.phase("predict"):
-        options, root = CostOptions.of(request), synthesis.problem.collective.root
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
             return time_verdict(
-                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule"
+                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
+                late=late,
             )  # fmt: skip
         plan = synthesis.targets[0].format == "mscclpp-json"
         return time_verdict(
             synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
-            "plan" if plan else "program",
+            "plan" if plan else "program", late=late,
         )  # fmt: skip
 
 
-def _by_steps(run: Compilation, warn: Warn) -> Synthesis:
+def _by_steps(run: Compilation, shown: Shown, warn: Warn) -> Synthesis:
     """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
     request = run.request
     by_time = request.objective == "time" and request.strategy == "auto" and not request.schedule_only
     solved = _step_search(run, warn, request.policy.compile.step_share if by_time else 1.0)
+    shown.best = solved
     if not by_time or solved.solution.ending == "interrupt":
         return finished(solved)
-    return _quickest(run, solved)
+    return _quickest(run, shown, solved)
 
 
 def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
-    """The schedule of the fewest steps, found in ``share`` of the budget."""
+    """The schedule of the fewest steps, found in ``share`` of the budget, its files' time left out."""
     from hetesynth.compile.verified_solver import verified_solver
 
     request, timer = run.request, run.timer
     chunking, problem = load_problem(request, timer)
     timer.expect(request, problem.ranks, warn, run.budget)
     strategy = strategy_of(request, chunking.topology)
-    budget = run.budget.part(share)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
         policy = for_steps(request.policy, run.budget.effort)
-        solver = verified_solver(strategy, budget, policy)
+        solver = verified_solver(strategy, _for_search(run, problem.ranks, share), policy)
         outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
@@ -121,36 +151,62 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     return SolvedRequest(run, request.strategy, chunking, problem, outcome, programs)
 
 
-def _quickest(run: Compilation, solved: SolvedRequest) -> Synthesis:
+def _for_search(run: Compilation, ranks: int, share: float) -> Budget:
+    """``share`` of the budget, or what is left of it without the time of the files."""
+    ahead = TimeAhead.of(run.request, ranks)
+    last = ahead.files(ahead.transfers(run.request.chunks)) + ahead.time_bounds()
+    part, left = run.budget.part(share), run.budget_left.left_after(last * run.deadline.pace())
+    return min(part, left, key=lambda budget: budget.seconds or 0.0)
+
+
+def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesis:
     """The quickest program for the size that the chunks of ``solved`` make, be it of ``solved`` or not.
 
-    Where the choice for that size fails or is interrupted it is the program of ``solved``.
+    Where the choice for that size fails, is interrupted or comes too late it is the program of ``solved``.
     """
     from hetesynth.autotune.choice import choose, with_schedule
 
     request, topology, timer = run.request, solved.chunking.topology, run.timer
-    size = implied_size(solved.problem, solved.chunking.chunk_bytes)
-    budget = run.budget.left_after(timer.total)
+    size, deadline = implied_size(solved.problem, solved.chunking.chunk_bytes), run.deadline
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
+    least = TimeAhead.of(request, topology.ranks).files(len(solved.solution.schedule.transfers))
+    if deadline.expired("choice by time", least):
+        return finished(solved)
     try:
         demand_addressable(request, size)
         with timer.phase("choice"):
             record = run.decisions.inside("time")
-            chosen = choose(topology, sized, size, run.progress, budget, record)
-            chosen = with_schedule(chosen, topology, sized, solved.problem, solved.solution, solved.chunking)
+            budget = replace(run.budget_left, strict_deadline=True)
+            chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown))
+            chosen = with_schedule(
+                chosen, topology, sized, solved.problem, solved.solution, solved.chunking, deadline
+            )
     except HetesynthError:
         return finished(solved)
-    except KeyboardInterrupt:
-        return replace(finished(solved), cut_short=True, ending="interrupt")
-    synthesis = _written(run, chosen, size)
-    ending = "interrupt" if chosen.run.interrupted else solved.solution.ending
+    synthesis = _written(run, shown, chosen, size)
+    ending = "interrupt" if "interrupt" in (chosen.run.ending, synthesis.ending) else solved.solution.ending
     synthesis = replace(synthesis, ending=ending)
     if synthesis.solution is solved.solution:
         return synthesis
     return replace(synthesis, step_model=step_model(solved), ending=ending)
 
 
-def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
+def _keeping(run: Compilation, shown: Shown) -> Keep:
+    """What keeps the best candidate of a tuning run as what was shown."""
+
+    def keep(tuning: TuningRun, best: Ranked) -> None:
+        choice = Choice(best.candidate.label, len(tuning.tried), True, (), "interrupt")
+        shown.best = _solved(run, tuning, best, choice)
+
+    return keep
+
+
+def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
+    spec = ProgramSpec(run.request.targets, entry.throttling, steady=entry.steady)
+    return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)
+
+
+def _for_size(run: Compilation, shown: Shown, size: int, warn: Warn) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
     from hetesynth.autotune.choice import choose
 
@@ -160,27 +216,35 @@ def _for_size(run: Compilation, size: int, warn: Warn) -> Synthesis:
         topology = load_topology(request.topology)
     timer.expect(request, topology.ranks, warn, run.budget)
     with timer.phase("search"):
-        chosen = choose(topology, request, size, run.progress, run.budget, run.decisions)
-    return _written(run, chosen, size)
+        keep = _keeping(run, shown)
+        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep)
+    return _written(run, shown, chosen, size)
 
 
-def _written(run: Compilation, chosen: Chosen, size: int) -> Synthesis:
-    """The files of the first that fits every target."""
-    tuning, ranked, request = chosen.run, chosen.ranked, run.request
+def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
+    """The files of the first that fits every target, of those whose files are made in time."""
+    tuning, interrupted = chosen.run, chosen.run.interrupted
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")
-    for place, entry in enumerate(ranked):
+    queue = in_time(chosen.ranked, run, record, interrupted=interrupted)
+    shown.best = _solved(run, tuning, chosen.ranked[0], Choice(chosen.ranked[0].candidate.label, 1, True))
+    while queue:
+        entry = queue.pop(0)
         candidate = entry.candidate
-        short = tuning.interrupted or bool(run.budget.clock_decisions)
-        ending = "time" if short and not tuning.cut_short else tuning.ending
+        short = interrupted or bool(run.budget.clock_decisions)
+        ending = "interrupt" if interrupted else "time" if short and not tuning.cut_short else tuning.ending
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending)
-        record.note(candidate.label, "chosen", _why_chosen(entry, place))
+        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is chosen.ranked[0]))
         try:
-            spec = ProgramSpec(request.targets, entry.throttling, steady=entry.steady)
-            synthesis = finished(candidate.solved(run, spec, tuning.time_optimality(candidate), choice))
+            solved = _solved(run, tuning, entry, choice)
+            synthesis = judged_files(solved, protected=interrupted or soon(entry, run) or not queue)
             demand_carried(synthesis, size)
             return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=entry.seconds)
+        except KeyboardInterrupt:
+            if interrupted or abandoned():
+                raise
+            interrupted, queue = True, in_time([entry, *queue], run, record, interrupted=True)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
@@ -190,7 +254,7 @@ def _written(run: Compilation, chosen: Chosen, size: int) -> Synthesis:
     raise refusal or InternalError("a tuning run without candidates")
 
 
-def _why_chosen(entry: Ranked, place: int) -> str:
+def _why_chosen(entry: Ranked, *, first: bool) -> str:
     kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
-    next_best = "the quickest" if place == 0 else "the quickest that fits the targets so far"
+    next_best = "the quickest" if first else "the quickest that fits the targets and the time"
     return f"{next_best}, its {kind} takes {microseconds(seconds)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +24,14 @@ from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import recheck_bound
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
+from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.errors import InternalError
 from hetesynth.model.decisions import Decision
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.synthesis.interrupts import abandoned, finishing, interrupted
 from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
 
+ABANDONED = "abandoned by a second Ctrl-C: the schedule is written, its programs are not"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
@@ -103,7 +107,8 @@ class StepModel:
 class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
-    other roots as well. ``step_model``: the result of the step search, where it is not what is written."""
+    other roots as well. ``step_model``: the result of the step search, where it is not what is written.
+    ``abandoned``: a second Ctrl-C came before there were programs, so that the schedule is alone."""
 
     request: Request
     strategy: str
@@ -127,6 +132,7 @@ class Synthesis:
     every_root: bool = False
     verdict: TimeVerdict | None = None
     step_model: StepModel | None = None
+    abandoned: bool = False
 
     @property
     def chunks(self) -> int:
@@ -141,6 +147,8 @@ class Synthesis:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """Which calls run the programs that should not, where they hang, and where a library is quicker."""
+        if self.abandoned:
+            return (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
         if not self.programs:
             return slower
@@ -170,51 +178,68 @@ def demand_callable(request: Request, *, every_root: bool = False) -> None:
 
 
 def finished(solved: SolvedRequest) -> Synthesis:
-    """A schedule that was found becomes judged files."""
-    from hetesynth.synthesis.interrupts import finishing
+    """A schedule that was found becomes judged files. Where Ctrl-C comes a second time, before or meanwhile, it is
+    the schedule alone."""
+    if not abandoned():
+        try:
+            return judged_files(solved, protected=True)
+        except KeyboardInterrupt:
+            pass
+    with finishing(however_often=True):
+        return _files(solved, bare=True)
 
+
+def judged_files(solved: SolvedRequest, *, protected: bool) -> Synthesis:
+    """The same, ended by KeyboardInterrupt: by a second Ctrl-C if ``protected``, else by the first."""
+    with finishing() if protected else nullcontext():
+        return _files(solved, bare=solved.compilation.request.schedule_only)
+
+
+def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
+    """The files, judged. ``bare``: the schedule and no programs."""
     timer, request, problem, solution = _parts(solved)
-    with finishing():  # the schedule is found: a first Ctrl-C no longer loses it
-        rechecked = _verified(solved)
-        with timer.phase("predict"):
-            optimality = solved.time_optimality or _implied_time(solved)
-        solved.compilation.progress("lowering", solution.schedule.makespan)
-        programs = {} if request.schedule_only else _programs(solved, optimality.size)
-        files = {suffix: program.data for suffix, program in programs.items()}
-        with timer.phase("lower"):
-            files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, solved.chunking)
-        with timer.phase("predict"):
-            program_seconds = _program_seconds(solved, programs, optimality.size)
-        cut_short, ending, decided_by_clock = _ended(solved)
-        return Synthesis(
-            request=request,
-            strategy=solved.strategy,
-            targets=solved.programs.targets,
-            budget=solved.compilation.budget,
-            topology=solved.chunking.topology,
-            chunking=solved.chunking,
-            problem=problem,
-            solution=solution,
-            programs=programs,
-            files=files,
-            timer=timer,
-            recheck=rechecked,
-            time_optimality=optimality,
-            choice=solved.choice,
-            program_seconds=program_seconds,
-            cut_short=cut_short,
-            ending=ending,
-            decided_by_clock=decided_by_clock,
-            decisions=tuple(solved.compilation.decisions.entries),
-            every_root=solved.compilation.every_root,
-        )
+    abandoned = bare and not request.schedule_only
+    rechecked = _verified(solved)
+    with timer.phase("predict"):
+        optimality = solved.time_optimality or _implied_time(solved, simulated=not _hurried(solved))
+    solved.compilation.progress("lowering", solution.schedule.makespan)
+    programs = {} if bare else _programs(solved, optimality.size)
+    files = {suffix: program.data for suffix, program in programs.items()}
+    with timer.phase("lower"):
+        files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, solved.chunking)
+    with timer.phase("predict"):
+        program_seconds = _program_seconds(solved, programs, optimality.size)
+    cut_short, ending, decided_by_clock = _ended(solved)
+    return Synthesis(
+        request=request,
+        strategy=solved.strategy,
+        targets=solved.programs.targets,
+        budget=solved.compilation.budget,
+        topology=solved.chunking.topology,
+        chunking=solved.chunking,
+        problem=problem,
+        solution=solution,
+        programs=programs,
+        files=files,
+        timer=timer,
+        recheck=rechecked,
+        time_optimality=optimality,
+        choice=solved.choice,
+        program_seconds=program_seconds,
+        cut_short=cut_short or abandoned,
+        ending="interrupt" if abandoned else ending,
+        decided_by_clock=decided_by_clock,
+        decisions=tuple(solved.compilation.decisions.entries),
+        every_root=solved.compilation.every_root,
+        abandoned=abandoned,
+    )
 
 
 def step_model(solved: SolvedRequest) -> StepModel:
     """The result of the step search, judged like what is written."""
     rechecked = _verified(solved)
     with solved.compilation.timer.phase("predict"):
-        optimality = _implied_time(solved)
+        optimality = _implied_time(solved, simulated=True)
     return StepModel(
         solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality
     )  # fmt: skip
@@ -238,15 +263,16 @@ def _verified(solved: SolvedRequest) -> Recheck:
     return rechecked
 
 
-def _implied_time(solved: SolvedRequest) -> TimeOptimality:
-    """The time for the size that the chunks make, where simulating it takes no longer than the search may."""
+def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
+    """The time for the size that the chunks make, where it is to be ``simulated`` and that takes no longer than
+    the search may."""
     from hetesynth.compile.least_time import predicted_unasked
     from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.time_optimality import implied_size, time_optimality
 
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
-    most = predicted_unasked(solved.compilation.budget.seconds, request.policy)
+    most = predicted_unasked(solved.compilation.budget.seconds, request.policy) if simulated else -1
     options = CostOptions.of(request)
     return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
 
@@ -264,8 +290,13 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     from hetesynth.compile.plan_predictor import first_predictor
     from hetesynth.compile.predictors import CostOptions
 
-    policy = solved.compilation.request.policy.compile
-    if len(solved.solution.schedule.transfers) > policy.max_program_transfers:
+    run = solved.compilation
+    policy = run.request.policy.compile
+    number = len(solved.solution.schedule.transfers)
+    if not programs or number > policy.max_program_transfers:
+        return None
+    seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
+    if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
         return None
     predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan
@@ -281,7 +312,8 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     timer, request, problem, solution = _parts(solved)
     spec, topology = solved.programs, solved.chunking.topology
     programs: dict[str, Emitted] = {}
-    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
+    forms = [*variants(spec.targets, problem.collective.name)]
+    for place, (target, in_place, suffix) in enumerate(forms):
         name = _program_name(topology.name, problem, "inplace" if in_place else "")
         with timer.phase("lower"):
             options = LoweringOptions(
@@ -291,8 +323,9 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             )  # fmt: skip
             costs = CostOptions.of(request)
             programs[suffix] = steady_emitted(problem, solution.schedule, spec.steady, options) or emitted(
-                topology, problem, solution.schedule, size, options, costs
-            )
+                topology, problem, solution.schedule, size, options, costs,
+                timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
+            )  # fmt: skip
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):
@@ -300,6 +333,24 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             violations = judge(programs[suffix].data, name, problem, target, topology.servers)
             _demand_clean(violations, f"program {name}{suffix}")
     return programs
+
+
+def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
+    """Whether there is time to choose among the variants of lowering, for a ``share`` of all forms."""
+    number = len(solved.solution.schedule.transfers)
+    ahead = TimeAhead.of(solved.compilation.request, solved.problem.ranks)
+    return not _late(solved, share * ahead.files(number, timed=True), "variants of lowering")
+
+
+def _hurried(solved: SolvedRequest) -> bool:
+    """Whether Ctrl-C came, and bounds in seconds take too long to be worked out after it."""
+    seconds = TimeAhead.of(solved.compilation.request, solved.problem.ranks).time_bounds()
+    return interrupted() and seconds > solved.compilation.request.policy.compile.simulated_anyway
+
+
+def _late(solved: SolvedRequest, seconds: float, where: str) -> bool:
+    """Whether there is no time for ``seconds`` of work that can be left out; after Ctrl-C there never is."""
+    return interrupted() or solved.compilation.deadline.expired(where, seconds)
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
-from hetesynth.model.deadline import ClockDecisions
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.synthesis.search import Progress, no_progress
@@ -20,7 +20,8 @@ from hetesynth.synthesis.search import Progress, no_progress
 class Compilation:
     """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
     all runs of a command. ``every_root``: there are runs for the other roots as well.
-    ``timer``: seconds by phase. ``decisions``: what was tried and left out, and why."""
+    ``deadline``: when all of it should have ended, from the imports to the files. ``timer``: seconds by
+    phase. ``decisions``: what was tried and left out, and why."""
 
     request: Request
     budget: Budget
@@ -28,6 +29,16 @@ class Compilation:
     every_root: bool = False
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
+    deadline: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deadline", self.budget.deadline(now() - self.request.policy.least_time.start))
+
+    @property
+    def budget_left(self) -> Budget:
+        """The part of ``budget`` that is left until ``deadline``."""
+        seconds = self.budget.seconds
+        return self.budget if seconds is None else self.budget.left_after(seconds - self.deadline.left())
 
 
 def compilation(

@@ -22,6 +22,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
 
+UNTIMED = "the time budget leaves no time to choose"
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
 
@@ -75,14 +76,12 @@ def _receiving(
     that they come first: which is quicker varies there, and they are a third fewer instructions where data is
     added.
     """
+    most = costs.policy.compile.max_both_receives
+    if len(schedule.transfers) > most:
+        return _untimed(options, f"past {most:,} transfers programs are not timed to choose")
     if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
-    most = costs.policy.compile.max_both_receives
-    if len(schedule.transfers) > most:
-        untimed = f"fused receives: past {most:,} transfers programs are not timed to choose"
-        misfit = "no fused receives: with them the program does not fit"
-        return [LoweringVariant(options, None, untimed), LoweringVariant(plain, None, misfit)]
     fusing, separating = _program(problem, schedule, options), _program(problem, schedule, plain)
     if fusing is None or separating is None:
         if fusing is None and separating is not None:
@@ -99,18 +98,31 @@ def _receiving(
     return [LoweringVariant(options, fused, f"fused receives: {times}"), LoweringVariant(plain, separate)]
 
 
+def _untimed(options: LoweringOptions, why: str) -> list[LoweringVariant]:
+    """Fused receives, and without them where they do not fit."""
+    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
+        return [LoweringVariant(options)]
+    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
+    misfit = "no fused receives: with them the program does not fit"
+    return [LoweringVariant(options, None, f"fused receives: {why}"), LoweringVariant(plain, None, misfit)]
+
+
 def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    costs: CostOptions,
+    costs: CostOptions, *, timed: bool = True,
 ) -> Emitted:  # fmt: skip
-    """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
+    """The file for ``options.target`` with whichever receives are better for ``size`` bytes. Without ``timed``
+    programs are not simulated to choose: fused receives where they fit, as few channels as the schedule needs.
 
     Raises HetesynthError as lowering does, where no variant fits.
     """
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
+    if timed:
+        *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
+    else:
+        *others, last = _untimed(options, UNTIMED)
     for variant in others:
         try:
             return _noting(backend.emit(problem, schedule, variant.options), variant.note)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hetesynth.model.topology import Rank, Topology
 
 Timed = Literal["program", "plan", "schedule"]
+LATE = "the time budget is over"
 EXACT = 6  # digits of a size that is one's own
 _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 
@@ -91,11 +92,12 @@ class TimeVerdict:
 
 def time_verdict(
     topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
-    timed: Timed = "program",
+    timed: Timed = "program", *, late: bool = False,
 ) -> TimeVerdict:  # fmt: skip
-    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against."""
+    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against. ``late``:
+    there is no time to simulate the library's program, only for one that was simulated before."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    rings = _library_seconds(topology, bounds.name, root, size, options)
+    rings = LATE if late else _library_seconds(topology, bounds.name, root, size, options)
     library = "direct sends" if bounds.name in PERSONALIZED else "NCCL's rings"
     return TimeVerdict(timed, size, seconds, bounds.seconds(size), tree_limit, library, rings)
 

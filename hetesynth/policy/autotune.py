@@ -212,16 +212,11 @@ class AutotunePolicy(Record):
         "transfers",
         "The schedules that are lowered with every kind of throttling too have no more together. Not measured.",
     )
-    timed_anyway: int = threshold(
-        5_000,
-        "transfers",
-        "The first program of a tuning run is timed even after the deadline if its schedule has no more. Not "
-        "measured.",
-    )
-    program_rate: float = threshold(
-        5_000,
-        "transfers per second",
-        "What is lowered and simulated, about, on one core. Not measured anew.",
+    timed_anyway: float = threshold(
+        0.3,
+        "seconds",
+        "The first program of a tuning run is timed even after the deadline if that takes no longer: what is "
+        "ranked by its schedule alone may be slower than rings. Not measured.",
     )
     untimed_loss: float = threshold(
         1.5,
@@ -244,7 +239,7 @@ class AutotunePolicy(Record):
         "Up to here a member's program is timed at both ends of its sizes, however late it is: what is lost at "
         "small sizes says nothing of large ones. Not measured.",
     )
-    seconds_after_interrupt: float = threshold(1.0, "seconds", "For predictions after Ctrl-C. Not measured.")
+    seconds_after_interrupt: float = threshold(0.5, "seconds", "For predictions after Ctrl-C. Not measured.")
     atlas_tolerance: float = threshold(
         0.01, "share of the time", "What a range may lose before another schedule takes over. Not measured."
     )

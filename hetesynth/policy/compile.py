@@ -47,6 +47,18 @@ class CompilePolicy(Record):
     beyond_budget_worth_telling: float = threshold(
         1.0, "seconds", "Spent beyond the budget, from which on the report says so. Not measured."
     )
+    simulated_anyway: float = threshold(
+        0.3,
+        "seconds",
+        "What is written, and the library beside it, are simulated though the budget is over where that takes no "
+        "longer: a verdict without them says little. Not measured.",
+    )
+    files_after_interrupt: float = threshold(
+        1.5,
+        "seconds",
+        "What the files of a candidate may take after Ctrl-C; else those of another are made. With the rest of "
+        "the command 2 s.",
+    )
     large_rounding_error: float = threshold(
         0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."
     )

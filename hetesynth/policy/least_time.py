@@ -36,3 +36,37 @@ class LeastTimePolicy(Record):
     composed: float = threshold(
         2.5, "factor", "The bound of allreduce, which is that of three problems. Fitted within a factor of 1.5."
     )
+    variants: float = threshold(
+        3.0,
+        "trials",
+        "What trying the variants of a lowering takes: two programs or three are lowered, up to four simulated. "
+        "Not measured.",
+    )
+    loops: float = threshold(
+        8.0, "loops", "Of a program that is simulated: 1 GB in chunks of 16 MB. Small buffers have one."
+    )
+    simulate: float = threshold(
+        4e-6, "seconds per task", "Simulating a program on 64 GPUs: 2.5 to 7e-6, with few flows at once."
+    )
+    simulate_crowded: float = threshold(
+        1.4e-8,
+        "seconds per task and connection",
+        "The same where all ranks send to all at once: 3.6 s for 66,000 tasks of an alltoall on 64 GPUs.",
+    )
+    pack: float = threshold(
+        1e-4,
+        "seconds per pair of ranks",
+        "The optimal packing in whole chunks: 0.2 to 0.5 s for an allgather on 64 GPUs, 1 s for sums.",
+    )
+    arrange: float = threshold(
+        2.5e-4, "seconds per pair of ranks", "Arrangements of one packing: 0.6 to 1.2 s on 64 GPUs, 0.3 s on 24."
+    )
+    time_bounds: float = threshold(
+        1.5e-4, "seconds per pair of ranks", "Bounds in seconds: 0.5 s on 64 GPUs, 1 s for an allreduce."
+    )
+    balance: float = threshold(
+        6e-4, "seconds per pair of ranks", "Balanced paths of an alltoall: 1.5 to 5 s on 64 GPUs."
+    )
+    rings: float = threshold(
+        1.7e-4, "seconds per pair of ranks", "NCCL's rings: 0.7 s on 64 GPUs, 1.5 s with sums."
+    )

@@ -33,11 +33,11 @@ class MachineCodePolicy(Record):
     """When a kernel is compiled and when it is interpreted."""
 
     greedy_work: WorkLimits = threshold(
-        WorkLimits.by_disk(absent=1_499_999, on_disk=199_999),
+        WorkLimits.by_disk(absent=1_499_999, on_disk=149_999),
         "(deliveries + 8 x chunks) x ranks of a greedy round",
-        "Rounds of more work are compiled from the first. With 200,000 a round takes about as long interpreted as "
-        "loading numba and the machine code; without machine code on disk compiling takes about 5 s more "
-        "(docs/decisions/0001).",
+        "Rounds of more work are compiled from the first. With 130,000 to 200,000 a round takes 0.4 to 2 s "
+        "interpreted, 0.8 s where numba and the machine code have to be loaded; without machine code on disk "
+        "compiling takes about 5 s more (docs/decisions/0001).",
     )
     greedy_seconds: WorkLimits = threshold(
         WorkLimits.by_disk(absent=4.0, on_disk=0.3),

@@ -132,7 +132,7 @@ RULES: tuple[StepRule, ...] = (
     Rule("greedy", (_bound_met,), greedy.improve),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
-    Rule("trees", (_bound_met, _trees_refuse), balanced_trees.improve),
+    Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
     Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )

@@ -14,16 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import cast
 
 Handler = Callable[[int, "FrameType | None"], object] | int | None
 
 
 class Announcing:
-    """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does."""
+    """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does. ``times``: how
+    often Ctrl-C came."""
 
     def __init__(self, say: Callable[[], None], before: Handler) -> None:
         self.say, self.before = say, before
-        self.said = False
+        self.times = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C arrived."""
@@ -32,31 +34,51 @@ class Announcing:
             self.before(number, frame)
 
     def announce(self) -> None:
-        """Say it, unless it was said."""
-        if not self.said:
-            self.said = True
+        """Count it; say what happens now, unless it was said."""
+        self.times += 1
+        if self.times == 1:
             self.say()
 
 
 @dataclass
 class _Flag:
-    """A handler that only sets ``interrupted``, and announces what ``before`` would announce. With ``once`` the
-    next Ctrl-C is for ``before``."""
+    """A handler that only sets ``interrupted``, and announces what ``before`` would announce. With ``once`` a
+    second Ctrl-C is for ``before``, though the first came earlier."""
 
     interrupted: threading.Event
     before: Handler
     once: bool = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.once and (self.interrupted.is_set() or _times(self.before)):
+            signal.signal(signal.SIGINT, self.before)
+            if callable(self.before):
+                self.before(number, frame)
+            return
         self.announce()
         self.interrupted.set()
-        if self.once:
-            signal.signal(signal.SIGINT, self.before)
 
     def announce(self) -> None:
         """What was there before says it."""
         if isinstance(self.before, (Announcing, _Flag)):
             self.before.announce()
+
+
+def _times(handler: Handler) -> int:
+    """How often Ctrl-C came, as far as ``handler`` or what it stands for counts it."""
+    while isinstance(handler, _Flag):
+        handler = handler.before
+    return handler.times if isinstance(handler, Announcing) else 0
+
+
+def interrupted() -> bool:
+    """Whether Ctrl-C came inside ``announcing``: what can be left out is."""
+    return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 0
+
+
+def abandoned() -> bool:
+    """Whether it came a second time: what is left to do is to write what there is."""
+    return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 1
 
 
 @contextmanager
@@ -67,10 +89,11 @@ def announcing(say: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def finishing() -> Iterator[threading.Event]:
-    """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same."""
+def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
+    """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same, be
+    the first inside or, where ``announcing`` counts them, before. ``however_often``: none ends it."""
     interrupted = threading.Event()
-    with _handled(lambda before: _Flag(interrupted, before, once=True)):
+    with _handled(lambda before: _Flag(interrupted, before, once=not however_often)):
         yield interrupted
 
 

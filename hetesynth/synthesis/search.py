@@ -24,6 +24,7 @@ from hetesynth.synthesis.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
+BEST = "; best "  # in a progress line: what follows is how the best so far stands, by time
 
 
 # what ended a search: the bound was met, nothing was left to try, the solver's resource units, time, Ctrl-C

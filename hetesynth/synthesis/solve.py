@@ -105,7 +105,7 @@ class Solver:
             gather = rest.solve(second)
         except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
             interrupted = True
-            with finishing():
+            with finishing(however_often=True):
                 moment = self.policy.steps.first_schedule_seconds
                 gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
         if not isinstance(gather, Solution):
@@ -115,7 +115,7 @@ class Solver:
         if crowded is not None:  # a limit of one peer is too little for two phases that use different links
             return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
-        with finishing() as interrupt:
+        with finishing(however_often=True) as interrupt:
             bound = _known_bound(problem, self.policy.bounds)
         interrupted |= interrupt.is_set()
         return Solution(

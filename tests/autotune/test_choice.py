@@ -107,12 +107,15 @@ def test_it_is_skipped_where_it_is_of_no_use(request_: Request, why: str, monkey
     assert [d.why for d in record.entries if (d.what, d.verdict) == ("steady state", "skipped")] == [why]
 
 
-def test_a_choice_without_time_has_a_program_and_says_what_was_cut_short() -> None:
+@pytest.mark.parametrize("strategy", ["auto", steady.NAME])
+def test_a_choice_without_time_has_a_program_and_says_what_was_cut_short(strategy: str) -> None:
+    """Trees are packed only where nothing else is asked for, and as far as one round goes."""
     EXPANSIONS.clear()
     budget = Budget(seconds=0.0)
-    answer = chosen(replace(asked("allreduce", cluster="v100_fail_one4"), budget=budget))
+    answer = chosen(replace(asked("allreduce", strategy, cluster="v100_fail_one4"), budget=budget))
     assert answer.ranked[0].seconds is not None and answer.run.cut_short and answer.run.ending == "time"
-    assert budget.clock_decisions.places[PACKING] == 1
+    assert (steady.NAME in names(answer)) == (strategy == steady.NAME)
+    assert budget.clock_decisions.places.get(PACKING, 0) == (strategy == steady.NAME)
 
 
 def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:

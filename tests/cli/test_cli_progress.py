@@ -1,0 +1,41 @@
+"""The words of the progress line."""
+
+import math
+
+import pytest
+
+from hetesynth.autotune.standing import Standing
+from hetesynth.cli.progress import ProgressLine
+from hetesynth.model import deadline
+
+
+def test_it_shows_seconds_gone_and_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline, "source", lambda: 13.4)
+    assert ProgressLine(10.0, 20.0).text("bound", None) == "3 of 20 s: bound"
+    assert ProgressLine(10.0, None).text("bound", None) == "3 s: bound"
+
+
+def test_it_keeps_how_the_best_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline, "source", lambda: 2.0)
+    line = ProgressLine(0.0, 9.0)
+    assert line.text("greedy", 16) == "2 of 9 s: greedy, best so far 16 steps (Ctrl-C keeps it)"
+    assert line.text("bound", None).endswith("bound, best so far 16 steps (Ctrl-C keeps it)")
+    told = "; best 80 us, 50 % of the limit"
+    assert line.text(f"rings: 90 us{told}", None) == f"2 of 9 s: rings: 90 us{told} (Ctrl-C keeps it)"
+    assert line.text("lowering", 20) == f"2 of 9 s: lowering{told} (Ctrl-C keeps it)"
+
+
+def test_the_standing_is_of_programs_beside_limit_and_rings() -> None:
+    said: list[str] = []
+    standing = Standing(lambda what, steps: said.append(what))
+    standing.progress("a", None)
+    standing.progress("b; best schedule 1 us", None)
+    assert math.isinf(standing.best) and said == ["a", "b; best schedule 1 us"]
+    standing.tried("x, c=2", 100e-6)
+    assert said[-1] == "x, c=2: 100 us; best 100 us"
+    standing.limit = 80e-6
+    standing.tried("y", 120e-6)
+    assert said[-1] == "y: 120 us; best 100 us, 80 % of the limit"
+    standing.rings = 125e-6
+    standing.progress("c; best schedule 90 us", None)
+    assert said[-1] == "c; best 100 us, 80 % of the limit, 1.25 x NCCL's rings"

@@ -1,0 +1,104 @@
+"""Ctrl-C, and Ctrl-C again: what was shown as best is written, with its programs or alone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile import artifacts
+from hetesynth.compile.artifacts import Synthesis
+from hetesynth.compile.request import Request
+from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.interrupts import abandoned, announcing, interrupted
+
+FIG10 = Path(__file__).parents[2] / "examples" / "fig10" / "topo.dsl"
+SIZE = 64 << 20
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def pressing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Ctrl-C ``times`` times when the first program is about to be judged."""
+    left = [times]
+    real = artifacts._program_name
+
+    def name(*arguments: Any) -> str:
+        while left[0]:
+            left[0] -= 1
+            press()
+        return real(*arguments)
+
+    monkeypatch.setattr(artifacts, "_program_name", name)
+
+
+def made(request: Request) -> Synthesis:
+    with announcing(lambda: None):
+        return synthesize(request)
+
+
+def asked(size: int | None = SIZE, soon: float = 1e9) -> Request:
+    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, files_after_interrupt=soon))
+    return Request(FIG10, "allgather", budget=Budget(), size=size, policy=policy)
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_a_first_one_keeps_the_programs(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pressing(monkeypatch, 1)
+    kept = made(asked(size))
+    assert kept.programs and not kept.abandoned
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_a_second_one_keeps_the_schedule_of_the_best(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = made(asked(size))
+    pressing(monkeypatch, 2)
+    kept = made(asked(size))
+    assert kept.abandoned and not kept.programs and set(kept.files) == {".schedule.json"}
+    assert kept.solution.schedule == best.solution.schedule
+    assert kept.ending == "interrupt" and kept.cut_short
+    assert "programs are not" in kept.warnings[0].message
+
+
+def test_files_that_take_long_give_way_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no time after Ctrl-C the candidate of the fewest operations is written, with its programs."""
+    best = made(asked())
+    pressing(monkeypatch, 1)
+    kept = made(asked(soon=0.0))
+    assert kept.programs and kept.ending == "interrupt"
+    assert kept.choice is not None and best.choice is not None and kept.choice.label != best.choice.label
+    assert len(b"".join(kept.files.values())) < len(b"".join(best.files.values()))
+
+
+def test_a_second_one_after_that_keeps_the_best_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = made(asked())
+    pressing(monkeypatch, 2)
+    kept = made(asked(soon=0.0))
+    assert kept.abandoned and kept.solution.schedule == best.solution.schedule
+
+
+def test_how_often_it_came_is_counted_in_announcing_alone() -> None:
+    assert not interrupted() and not abandoned()
+    with announcing(lambda: None):
+        seen: list[tuple[bool, bool]] = []
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                press()
+            seen.append((interrupted(), abandoned()))
+    assert seen == [(True, False), (True, True)]
+    assert not interrupted()
