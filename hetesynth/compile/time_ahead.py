@@ -78,8 +78,8 @@ class TimeAhead:
         return price * self.ranks**2
 
     def arranging(self) -> float:
-        """To list the arrangements of the programs of one packing."""
-        return self._prices.arrange * self._adding * self.ranks**2
+        """To list the arrangements of the programs of one packing, and to verify its schedule."""
+        return self._prices.arrange * self.ranks**2
 
     def time_bounds(self) -> float:
         """To bound a collective in seconds, and to recheck the bounds."""
