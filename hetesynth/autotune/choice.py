@@ -30,13 +30,14 @@ from hetesynth.chunking import Chunking
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
+from hetesynth.compile.ring_baseline import is_simulated, ring_baseline
 from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Ending, Progress, no_progress
 
@@ -243,5 +244,13 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return None
     policy = request.policy.autotune
     enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
-    settled = request.strategy == NAME or candidates.limit >= enough * (ranked[0].seconds or 0.0)
-    return _Opening(size, bounds, ranked, settled=settled)
+    best = ranked[0].seconds or 0.0
+    near = candidates.limit >= enough * best and best <= _rings_seconds(asked, factory.root)
+    return _Opening(size, bounds, ranked, settled=near or request.strategy == NAME)
+
+
+def _rings_seconds(asked: _Question, root: Rank | None) -> float:
+    """What NCCL's rings take, whether or not the target holds them; infinite where that was not simulated."""
+    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
+    baseline = ring_baseline(*question) if is_simulated(*question) else ""
+    return math.inf if isinstance(baseline, str) else baseline.seconds

@@ -1,0 +1,51 @@
+"""Schedules of steps: their programs keep their time, and the plain one is written where nothing else fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.artifacts import Synthesis
+from hetesynth.compile.request import Request
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.policy import DEFAULT
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def asked(cluster: str, name: CollectiveName) -> Request:
+    return Request(EXAMPLES / cluster / "topo.dsl", name, budget=Budget(effort=1.0), objective="steps")
+
+
+def noted(synthesis: Synthesis) -> dict[str, str]:
+    """What became of programs in steady state, by what they are called."""
+    return {d.what: d.verdict for d in synthesis.decisions if d.stage == "files"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "name"), [("h20_4p8", "allreduce"), ("h20_4p8", "allgather"), ("v100_4p8", "allreduce")]
+)
+def test_programs_keep_the_time_of_their_schedules(cluster: str, name: CollectiveName) -> None:
+    synthesis = synthesize(asked(cluster, name))
+    assert "chosen" in noted(synthesis).values()
+    assert synthesis.program_seconds is not None and synthesis.time_optimality.seconds is not None
+    assert synthesis.program_seconds <= synthesis.time_optimality.seconds * 1.02
+
+
+def test_the_plain_program_is_written_without_effort() -> None:
+    request = asked("h20_4p8", "allreduce")
+    none = replace(DEFAULT, effort=replace(DEFAULT.effort, share_steady=0.0))
+    plain, chosen = synthesize(replace(request, policy=none)), synthesize(request)
+    assert noted(plain) == {"steady state": "skipped"}
+    assert plain.solution.schedule == chosen.solution.schedule
+    assert plain.program_seconds is not None and chosen.program_seconds is not None
+    assert plain.program_seconds > 1.2 * chosen.program_seconds
+
+
+def test_schedules_alone_have_no_program() -> None:
+    synthesis = synthesize(replace(asked("h20_4p8", "allreduce"), schedule_only=True))
+    assert noted(synthesis) == {} and not synthesis.programs
