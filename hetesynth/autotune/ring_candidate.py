@@ -35,6 +35,9 @@ def ring_candidate(
     """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
+    if target.format != "msccl-xml":
+        record.note(LABEL, "skipped", f"{target.name} has no program of them")
+        return None
     most = request.policy.autotune.max_ranks_rings
     if topology.ranks > most:
         record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")

@@ -23,10 +23,11 @@ from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
+from hetesynth.compile.steady_plans import SteadyPlan, quick_plan, steady_plans
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.lowering.steady_state.lower import arrangements
 from hetesynth.model.cost import Costs
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -51,7 +52,7 @@ NAME = "steady-state"
 @dataclass(frozen=True)
 class _Plan:
     """A packing with ``trees`` trees, or as many of each root, over ``peers`` peers of a rank at most, and one
-    arrangement of its program."""
+    arrangement of its program or plan."""
 
     packed: WholePacking
     chunks: int
@@ -59,7 +60,7 @@ class _Plan:
     peers: int | None
     problem: Problem
     solution: Solution
-    arrangement: Arrangement
+    pipeline: SteadyState | SteadyPlan
     place: int  # of the arrangement among those of the packing
     seconds: float  # expected
 
@@ -136,7 +137,9 @@ class SteadyCandidates:
     def _work(self, plan: _Plan) -> float:
         request = self.factory.request
         number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
-        return request.policy.effort.operation * plan.arrangement.pieces * number
+        policy = request.policy.effort
+        each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
+        return each * plan.pipeline.arrangement.pieces * number
 
     def _plans(self, peers: int | None) -> Iterator[_Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
@@ -187,13 +190,18 @@ class SteadyCandidates:
     def _arranged(self, plan: Callable[..., _Plan], problem: Problem, solution: Solution) -> Iterator[_Plan]:
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
+        if self.target.format == "mscclpp-json":
+            for steady in steady_plans(problem, solution.schedule, self._options(), self._costs, size):
+                expected = plan(problem, solution, steady, 0, 1.0)
+                yield replace(expected, seconds=expected.packed.seconds * size)
+            return
         listed = sorted(
             arrangements(problem, solution.schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
         for place, arrangement in enumerate(listed[: policy.steady_arrangements]):
             filling = 1.0 + policy.steady_filling * (arrangement.estimate - 1.0)
-            expected = plan(problem, solution, arrangement, place, filling)
+            expected = plan(problem, solution, SteadyState(arrangement, self._costs), place, filling)
             yield replace(expected, seconds=expected.packed.seconds * filling * size)
 
     def _packings(self, peers: int | None) -> Iterator[tuple[WholePacking, int, int, Problem]]:
@@ -249,25 +257,30 @@ class SteadyCandidates:
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
-        topology, request = self.factory.topology, self.factory.request
         candidate = self._candidate(plan)
-        steady = SteadyState(plan.arrangement, self._costs)
         self.effort.spend(self._work(plan))
-        predictor = steady_predictor(
-            topology, plan.problem, candidate.solution.schedule, steady, self._options(), CostOptions.of(request)
-        )
-        if predictor is None:
+        seconds = self._seconds(plan)
+        if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
-        seconds = predictor.timeline(self.specs.size).makespan
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
-            self.ranked.append(Ranked(candidate, None, seconds, steady))
+            self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
+
+    def _seconds(self, plan: _Plan) -> float | None:
+        """What the program or plan takes; None where the target cannot hold it."""
+        topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
+        schedule, options, pipeline = plan.solution.schedule, self._options(), plan.pipeline
+        if isinstance(pipeline, SteadyPlan):
+            quick = quick_plan(topology, plan.problem, schedule, pipeline, size, options, costs)
+            return None if quick is None else quick.seconds
+        predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
+        return None if predictor is None else predictor.timeline(size).makespan
 
     def _name(self, plan: _Plan) -> str:
-        return f"{plan.label}: {SteadyState(plan.arrangement, self._costs).label}"
+        return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
         return LoweringOptions(
