@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hetesynth.compile.formats import Emitted, plan_of, plan_options, servers_of
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.steady_programs import Pipeline
+from hetesynth.compile.steady_programs import Pipeline, no_collections
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
 from hetesynth.lowering.mscclpp.lower import lower_plan
@@ -22,22 +22,23 @@ from hetesynth.lowering.steady_state.plan import finest_steady_plan, plan_arrang
 from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule
+from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyPlan:
-    """``arrangement`` of the trees of a schedule in a plan, on links of ``costs``."""
+    """``arrangement`` of the trees of a schedule in a plan, with up to ``most`` pieces, on links of ``costs``."""
 
     arrangement: PlanArrangement
+    most: int
     costs: Costs
 
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
         a = self.arrangement
-        return f"plan in steady state, {a.pieces} pieces, {a.width} x {a.turns} thread blocks for each tree"
+        return f"plan in steady state, about {a.pieces} pieces, {a.width} x {a.shifts} thread blocks for each tree"
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It is no program: raises HetesynthError HS505."""
@@ -45,8 +46,10 @@ class SteadyPlan:
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """As ``finest_steady_plan``."""
-        servers = servers_of(problem, options)
-        return finest_steady_plan(problem, schedule, self.costs, self.arrangement, plan_options(options), servers)
+        return finest_steady_plan(
+            problem, schedule, self.costs, self.arrangement, self.most, plan_options(options),
+            servers_of(problem, options),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,13 @@ def steady_plans(
     collective = problem.collective
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     policy = options.policy
-    most = max(1, min(policy.steady_plan_pieces, int(whole // policy.steady_least_piece)))
+    enough = policy.steady_plan_pieces * hops(schedule, problem.arcs)
+    most = max(1, min(enough, int(whole // policy.steady_least_piece)))
     try:
-        listed = plan_arrangements(
-            problem, schedule, costs, plan_options(options), servers_of(problem, options), most
-        )  # fmt: skip
+        listed = plan_arrangements(problem, schedule, costs, policy, most)
     except HetesynthError:
         return []
-    return [SteadyPlan(arrangement, costs) for arrangement in listed]
+    return [SteadyPlan(arrangement, most, costs) for arrangement in listed]
 
 
 def quick_plan(
@@ -81,7 +83,8 @@ def quick_plan(
 ) -> QuickPlan | None:  # fmt: skip
     """The plan of ``steady``; None where the runtime cannot hold it, or not for ``size`` bytes."""
     try:
-        return _timed(topology, steady.plan(problem, schedule, options), steady, size, costs)
+        with no_collections():
+            return _timed(topology, steady.plan(problem, schedule, options), steady, size, costs)
     except HetesynthError:
         return None
 
@@ -114,7 +117,8 @@ def plan_emitted(
         return None
     if isinstance(steady, SteadyPlan):
         try:
-            return plan_of(steady.plan(problem, schedule, options), options)
+            with no_collections():
+                return plan_of(steady.plan(problem, schedule, options), options)
         except HetesynthError:  # in place the collective may have none
             pass
     if len(schedule.transfers) > costs.policy.compile.max_program_transfers:

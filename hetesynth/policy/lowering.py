@@ -121,10 +121,10 @@ class LoweringPolicy(Record):
         "blocks copy as fast as any link, else all are tried. Not measured.",
     )
     steady_plan_pieces: int = threshold(
-        64,
-        "pieces",
-        "Of a chunk in an MSCCL++ plan in steady state, at most: a broadcast on h20_4p8 takes 5144 us with 56 "
-        "pieces and 5182 with 112.",
+        16,
+        "pieces for each hop of the deepest tree",
+        "Of a chunk in an MSCCL++ plan in steady state, at most: a broadcast on h20_4p8 along 4 hops takes 5144 "
+        "us with 56 pieces and 5182 with 112.",
     )
     peers_per_block: tuple[tuple[int, int], ...] = threshold(
         ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),

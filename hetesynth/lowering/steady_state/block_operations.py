@@ -1,7 +1,7 @@
 """The operations of one thread block of a plan in steady state.
 
 In: its wiring, the channels and remote buffers that it can name. Out: operations in order: the handshake; for each
-arrival a wait, the sum, puts and signals; waits for what ends here; own chunks copied home; flushes.
+station a wait, the sum, puts and signals; waits for what ends here; own chunks copied home; flushes.
 
 Sums go to peers in the same server by ``res``, which adds and puts at once; over ports a ``pws`` follows the sum.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hetesynth.lowering.layout import CopySlice, Layout
-from hetesynth.lowering.steady_state.arrivals import Arrival
 from hetesynth.lowering.steady_state.block_shares import Place
+from hetesynth.lowering.steady_state.stations import Station
 from hetesynth.lowering.steady_state.wiring import Wiring
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
@@ -46,7 +46,7 @@ class BlockEnds:
 @dataclass
 class BlockOperations:
     """Writes those of ``place``. ``copies``: from where the rank's own chunks stand to where they must.
-    ``acquired``, ``released``: the semaphores by which thread blocks take turns."""
+    ``acquired``, ``released``: the semaphores by which shifts follow each other."""
 
     wiring: Wiring
     layout: Layout
@@ -71,8 +71,8 @@ class BlockOperations:
         if self.acquired is not None:
             self._do(PlanOperation("sem_acquire", semaphores=(self.acquired,)))
             self._meet()
-        for arrival in self.wiring.sequences[self.place]:
-            self._arrival(arrival)
+        for station in self.wiring.sequences[self.place]:
+            self._station(station)
         ports = [far for far in outgoing if self.ends.channels[far][0] == "port"]
         if self.released is not None:
             self._flush(ports)
@@ -86,9 +86,9 @@ class BlockOperations:
             self._flush(ports)
         return tuple(self.operations) or (NOP,)
 
-    # -- one arrival
+    # -- one station
 
-    def _arrival(self, a: Arrival) -> None:
+    def _station(self, a: Station) -> None:
         if a.senders:
             awaited: dict[Place, int] = {}
             for sender in a.senders:
@@ -113,7 +113,7 @@ class BlockOperations:
             self._meet()
             self._on("signal", "memory", [self._channel(a, r) for r in signalled])
 
-    def _value(self, a: Arrival) -> BufferSlice:
+    def _value(self, a: Station) -> BufferSlice:
         """What is sent on without a sum: what has come, or what the rank has from the start."""
         if a.senders:
             return self.wiring.landings[a.name, a.senders[0]]
@@ -122,7 +122,7 @@ class BlockOperations:
             raise ValueError(f"rank {a.rank} has no chunk {a.chunk}")
         return source
 
-    def _sum(self, a: Arrival, sent: Sequence[Rank]) -> BufferSlice:
+    def _sum(self, a: Station, sent: Sequence[Rank]) -> BufferSlice:
         """Adds up what has come; the last addition puts the sum to ``sent``."""
         landings = [self.wiring.landings[a.name, sender] for sender in a.senders]
         own = self.layout.source(a.rank, a.chunk)
@@ -140,7 +140,7 @@ class BlockOperations:
         src, dst = tuple(map(_one, parts)), (_one(into), *sent)
         self._do(PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst))
 
-    def _put_far(self, a: Arrival, value: BufferSlice, receivers: Sequence[Rank]) -> None:
+    def _put_far(self, a: Station, value: BufferSlice, receivers: Sequence[Rank]) -> None:
         """Puts of a port channel, with the signal that follows."""
         ops: tuple[PlanOp, ...] = ("put", "pws")
         for op in ops:
@@ -151,18 +151,18 @@ class BlockOperations:
                 dst = tuple(self._there(a, r) for r in part)
                 self._do(PlanOperation(op, "port", tuple(ids), (_one(value),) * len(part), dst))
 
-    def _put_near(self, a: Arrival, value: BufferSlice, receivers: Sequence[Rank]) -> None:
+    def _put_near(self, a: Station, value: BufferSlice, receivers: Sequence[Rank]) -> None:
         for part in _parts(receivers):
             dst = tuple(self._there(a, r) for r in part)
             self._do(PlanOperation("put", "memory", (), (_one(value),) * len(part), dst))
 
-    def _kind(self, a: Arrival, receiver: Rank) -> ChannelType:
+    def _kind(self, a: Station, receiver: Rank) -> ChannelType:
         return self.ends.channels[self.wiring.receiving[a.name, receiver]][0]
 
-    def _channel(self, a: Arrival, receiver: Rank) -> int:
+    def _channel(self, a: Station, receiver: Rank) -> int:
         return self.ends.channels[self.wiring.receiving[a.name, receiver]][1]
 
-    def _there(self, a: Arrival, receiver: Rank) -> RemoteSlice:
+    def _there(self, a: Station, receiver: Rank) -> RemoteSlice:
         """Where the value lands at ``receiver``."""
         landing = self.wiring.landings[(receiver, a.chunk, a.partial), a.rank]
         return RemoteSlice(self.ends.buffers[receiver, landing.buffer], landing.offset, 1)

@@ -1,12 +1,12 @@
-"""Arrivals -> thread blocks: which of them does which, and which pairs of thread blocks share a channel.
+"""Stations -> thread blocks: which of them does which, and which pairs of thread blocks share a channel.
 
-In: the arrivals of a schedule, the server of each rank, an arrangement. Out: ``Blocks``. An arrival that goes on
+In: the stations of a schedule, the server of each rank, an arrangement. Out: ``Blocks``. A station that goes on
 has as many thread blocks as any other, so that connections that meet carry equally much; where a rank has more
-arrivals than thread blocks, those with least to do share. What ends at a rank is waited for by a thread block that
+stations than thread blocks, those with least to do share. What ends at a rank is waited for by a thread block that
 puts to its sender, or by the one with the fewest channels. Knows no operations.
 
 Thread blocks side by side copy faster, but their pieces are on the way at once, so the first is everywhere no
-sooner. Thread blocks in turns give more and smaller pieces.
+sooner. Thread blocks in shifts give more and smaller pieces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS
-from hetesynth.lowering.steady_state.arrivals import Arrival, ArrivalName
+from hetesynth.lowering.steady_state.stations import Station, StationName
 from hetesynth.model.plan import MAX_CHANNELS
 from hetesynth.model.topology import Rank
 
@@ -25,24 +25,24 @@ from hetesynth.model.topology import Rank
 class PlanArrangement:
     """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree.
 
-    They take ``turns``, in each of which ``width`` of them are at work side by side.
+    They work in ``shifts``, in each of which ``width`` of them are at work side by side.
     """
 
     pieces: int
     width: int
-    turns: int
+    shifts: int
 
     @property
     def blocks(self) -> int:
         """Thread blocks of a tree where it goes on."""
-        return self.width * self.turns
+        return self.width * self.shifts
 
     def block(self, piece: int) -> int:
         """Which of them has ``piece``."""
-        return piece * self.turns // self.pieces * self.width + piece % self.width
+        return piece * self.shifts // self.pieces * self.width + piece % self.width
 
     def following(self, block: int) -> int | None:
-        """Whose turn it is after ``block``; None after the last."""
+        """Whose shift comes after ``block``; None after the last."""
         return block + self.width if block + self.width < self.blocks else None
 
 
@@ -52,59 +52,68 @@ Place = tuple[Rank, int]
 
 @dataclass(frozen=True)
 class Blocks:
-    """``of_arrival``: the thread blocks of what goes on. ``of_end``: of (sender, rank, chunk), those that wait for
+    """``of_station``: the thread blocks of what goes on. ``of_end``: of (sender, rank, chunk), those that wait for
     what ends at the rank, one for each of its sender."""
 
-    of_arrival: Mapping[ArrivalName, tuple[int, ...]]
+    of_station: Mapping[StationName, tuple[int, ...]]
     of_end: Mapping[tuple[Rank, Rank, int], tuple[int, ...]]
 
     def sending(self, rank: Rank, chunk: int, *, partial: bool) -> tuple[int, ...]:
         """The thread blocks that send ``chunk`` on at ``rank``, as a sum or a whole value."""
         name = (rank, chunk, partial)
-        return self.of_arrival[name if name in self.of_arrival else (rank, chunk, True)]
+        return self.of_station[name if name in self.of_station else (rank, chunk, True)]
 
     def receiving(self, sender: Rank, rank: Rank, chunk: int, *, partial: bool) -> tuple[int, ...]:
         """The thread blocks at ``rank`` that wait for what ``sender`` sends of ``chunk``."""
         end = self.of_end.get((sender, rank, chunk)) if not partial else None
-        return self.of_arrival[rank, chunk, partial] if end is None else end
+        return self.of_station[rank, chunk, partial] if end is None else end
 
 
-def widest(arrivals: Sequence[Arrival]) -> int:
-    """The most thread blocks that each arrival can have."""
+def widest(stations: Sequence[Station]) -> int:
+    """The most thread blocks that each station can have."""
     each: dict[Rank, int] = defaultdict(int)
-    for a in arrivals:
+    for a in stations:
         each[a.rank] += not a.ends
     return max(1, RESIDENT_BLOCKS // max(each.values(), default=1))
 
 
-def shared_out(arrivals: Sequence[Arrival], servers: Sequence[str], each: int) -> Blocks | None:
-    """``each`` thread blocks for every arrival; None where there are not as many, or one would have too many
+def heaviest(stations: Sequence[Station]) -> int:
+    """About how many operations a piece takes of the thread block that has most to do."""
+    work: dict[Rank, list[int]] = defaultdict(list)
+    for a in stations:
+        if not a.ends:
+            work[a.rank].append(weight(a))
+    return max((max(max(own), -(-sum(own) // RESIDENT_BLOCKS)) for own in work.values()), default=1)
+
+
+def shared_out(stations: Sequence[Station], servers: Sequence[str], each: int) -> Blocks | None:
+    """``each`` thread blocks for every station; None where there are not as many, or one would have too many
     channels."""
-    if each > widest(arrivals):
+    if each > widest(stations):
         return None
-    of_arrival: dict[ArrivalName, tuple[int, ...]] = {}
-    by_rank: dict[Rank, list[Arrival]] = defaultdict(list)
-    for a in arrivals:
+    of_station: dict[StationName, tuple[int, ...]] = {}
+    by_rank: dict[Rank, list[Station]] = defaultdict(list)
+    for a in stations:
         if not a.ends:
             by_rank[a.rank].append(a)
     for rank in sorted(by_rank):
         own = by_rank[rank]
         if len(own) * each <= RESIDENT_BLOCKS:
             for i, a in enumerate(own):
-                of_arrival[a.name] = tuple(range(i * each, (i + 1) * each))
+                of_station[a.name] = tuple(range(i * each, (i + 1) * each))
         else:
-            of_arrival.update(_merged(own))
-    return _Ends(arrivals, servers, Blocks(of_arrival, {})).placed()
+            of_station.update(_merged(own))
+    return _Ends(stations, servers, Blocks(of_station, {})).placed()
 
 
-def weight(a: Arrival) -> int:
+def weight(a: Station) -> int:
     """About how many operations a piece takes."""
     return 2 * bool(a.senders) + bool(a.adds and a.senders) + 3 * bool(a.receivers)
 
 
-def _merged(own: Sequence[Arrival]) -> dict[ArrivalName, tuple[int, ...]]:
+def _merged(own: Sequence[Station]) -> dict[StationName, tuple[int, ...]]:
     """One thread block for each; those with the same peers, and with least to do, share."""
-    groups: dict[tuple[tuple[Rank, ...], tuple[Rank, ...]], list[Arrival]] = defaultdict(list)
+    groups: dict[tuple[tuple[Rank, ...], tuple[Rank, ...]], list[Station]] = defaultdict(list)
     for a in own:
         groups[a.senders, a.receivers].append(a)
     ordered = [a for key in sorted(groups) for a in groups[key]]
@@ -112,7 +121,7 @@ def _merged(own: Sequence[Arrival]) -> dict[ArrivalName, tuple[int, ...]]:
     most = -(-sum(map(weight, ordered)) // RESIDENT_BLOCKS)
     load = [0] * RESIDENT_BLOCKS
     peers: list[set[tuple[Rank, int]]] = [set() for _ in load]
-    placed: dict[ArrivalName, tuple[int, ...]] = {}
+    placed: dict[StationName, tuple[int, ...]] = {}
     for a in ordered:
         near = {(p, 0) for p in a.senders} | {(p, 1) for p in a.receivers}
         costs = [(max(load[b] + weight(a), most), len(near - peers[b]), load[b], b) for b in range(len(load))]
@@ -132,7 +141,7 @@ class _Ends:
     others.
     """
 
-    arrivals: Sequence[Arrival]
+    stations: Sequence[Station]
     servers: Sequence[str]
     blocks: Blocks
     joined: dict[Place, set[Place]] = field(default_factory=lambda: defaultdict(set))
@@ -142,19 +151,19 @@ class _Ends:
 
     def placed(self) -> Blocks | None:
         """All thread blocks, or None where one has too many channels."""
-        of_arrival, of_end = dict(self.blocks.of_arrival), dict(self.blocks.of_end)
-        for (rank, _, _), blocks in of_arrival.items():
+        of_station, of_end = dict(self.blocks.of_station), dict(self.blocks.of_end)
+        for (rank, _, _), blocks in of_station.items():
             self.numbers[rank] = max(self.numbers[rank], *(block + 1 for block in blocks))
-        going_on = [a for a in self.arrivals if not a.ends]
+        going_on = [a for a in self.stations if not a.ends]
         for a in going_on:
-            for block in of_arrival[a.name]:
+            for block in of_station[a.name]:
                 for receiver in a.receivers:
                     self.putting[a.rank, receiver].add(block)
             for sender in a.senders:
                 there = self.blocks.sending(sender, a.chunk, partial=a.adds)
-                for block, far in zip(of_arrival[a.name], there, strict=True):
+                for block, far in zip(of_station[a.name], there, strict=True):
                     self._join((a.rank, block), (sender, far))
-        for a in self.arrivals:
+        for a in self.stations:
             for sender in a.senders if a.ends else ():
                 there = self.blocks.sending(sender, a.chunk, partial=False)
                 of_end[sender, a.rank, a.chunk] = tuple(self._waiting(a.rank, (sender, far)) for far in there)
@@ -162,7 +171,7 @@ class _Ends:
             return None
         if max(self.numbers.values(), default=0) > RESIDENT_BLOCKS:
             return None
-        return Blocks(of_arrival, of_end)
+        return Blocks(of_station, of_end)
 
     def _join(self, one: Place, other: Place) -> None:
         if other in self.joined[one]:

@@ -1,13 +1,13 @@
 """A schedule along trees -> an MSCCL++ plan in steady state.
 
 In: a problem, a schedule in which every chunk takes a tree or two, costs, how many pieces of every chunk, the
-server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``arrivals``).
+server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``stations``).
 Each tree has thread blocks of its own on every GPU where it goes on (``block_shares``), which share its pieces and
 have channels of their own (``wiring``), so no barrier is needed, and each tree edge has its fair part of what it
-crosses. Only where a tree starts do thread blocks take turns, by semaphores.
+crosses. Only where a tree starts do semaphores make a shift wait for the one before.
 
-No deadlock: the ticks are one order of all arrivals, senders before receivers, in which every thread block takes
-its own, and turns follow it; a wait is for a sender's arrival and those before it.
+No deadlock: the ticks are one order of all stations, senders before receivers, in which every thread block takes
+its own, and shifts follow it; a wait is for a sender's station and those before it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hetesynth.lowering.layout import CopySlice, Layout, in_place_supported
 from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions
 from hetesynth.lowering.mscclpp.placement import neighbours
 from hetesynth.lowering.mscclpp.sizes import message_range
-from hetesynth.lowering.steady_state.arrivals import arrivals
 from hetesynth.lowering.steady_state.block_operations import NOP, BlockEnds, BlockOperations
-from hetesynth.lowering.steady_state.block_shares import Place, PlanArrangement, shared_out, widest
+from hetesynth.lowering.steady_state.block_shares import Place, PlanArrangement, heaviest, shared_out, widest
 from hetesynth.lowering.steady_state.pieces import in_pieces
+from hetesynth.lowering.steady_state.stations import stations
 from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.lowering.steady_state.wiring import Wiring, wired
 from hetesynth.model.cost import Costs
@@ -40,6 +40,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
+from hetesynth.policy.lowering import LoweringPolicy
 
 
 def lower_steady_plan(
@@ -60,51 +61,35 @@ def lower_steady_plan(
         raise HetesynthError(
             f"{name} has no plan in steady state in place", code="HS505", help="lower the schedule step by step"
         )
-    blocks = shared_out(arrivals(problem, schedule), servers, arrangement.blocks)
+    blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
     phases = Traffic.of(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
     whole, order = in_pieces(problem, schedule, phases, pieces, options.policy.steady_ticks)
     layout = Layout(whole.collective, options.in_place)
-    wiring = wired(arrivals(whole, order), blocks, arrangement, layout)
+    wiring = wired(stations(whole, order), blocks, arrangement, layout)
     gpus = _Gpus(layout, wiring, servers).all()
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)
 
 
 def plan_arrangements(
-    problem: Problem,
-    schedule: Schedule,
-    costs: Costs,
-    options: PlanOptions,
-    servers: Sequence[str],
-    most: int,
+    problem: Problem, schedule: Schedule, costs: Costs, policy: LoweringPolicy, most: int
 ) -> list[PlanArrangement]:
-    """The arrangements that may be quickest, with up to ``most`` pieces; HetesynthError as ``lower_steady_plan``.
+    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``.
 
-    Thread blocks side by side are of use where one copies no faster than the runtime's rate.
+    Thread blocks side by side are of use where one copies no faster than the runtime's rate. Raises
+    HetesynthError HS505 where the schedule is not lowered here.
     """
-
-    def operations(pieces: int) -> list[int]:
-        plan = lower_steady_plan(problem, schedule, costs, PlanArrangement(pieces, 1, 1), options, servers)
-        return [len(block.operations) for gpu in plan.gpus for block in gpu.blocks]
-
-    each, least = widest(arrivals(problem, schedule)), operations(1)
-    try:
-        more = operations(2) if most > 1 else least
-    except HetesynthError:
-        more = [MAX_OPERATIONS + 1] * len(least)
-    of_block = 1 + min(
-        ((MAX_OPERATIONS - one) // (two - one) for one, two in zip(least, more, strict=True) if two > one),
-        default=most - 1,
-    )
+    whole = stations(problem, schedule)
+    each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
     limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))
     listed: dict[PlanArrangement, None] = {}
-    for width in options.policy.steady_plan_widths if limited else options.policy.steady_plan_widths[:1]:
+    for width in policy.steady_plan_widths if limited else policy.steady_plan_widths[:1]:
         if width <= min(each, most):
-            turns = min(each // width, -(-most // (of_block * width)))
-            pieces = max(1, min(of_block, most // (width * turns))) * width * turns
-            listed[PlanArrangement(pieces, width, turns)] = None
+            shifts = min(each // width, -(-most // (of_block * width)))
+            pieces = max(1, min(of_block, most // (width * shifts))) * width * shifts
+            listed[PlanArrangement(pieces, width, shifts)] = None
     return list(listed)
 
 
@@ -113,19 +98,34 @@ def finest_steady_plan(
     schedule: Schedule,
     costs: Costs,
     arrangement: PlanArrangement,
+    most: int,
     options: PlanOptions,
     servers: Sequence[str],
 ) -> Plan:
-    """The plan of ``arrangement`` with as few pieces less as make it fit; HetesynthError as ``lower_steady_plan``
-    where none does."""
-    for pieces in range(arrangement.pieces, 0, -arrangement.blocks):
-        fewer = PlanArrangement(pieces, arrangement.width, arrangement.turns)
+    """The plan with as many pieces as fit into the thread blocks of ``arrangement``, and no more than ``most``;
+    HetesynthError as ``lower_steady_plan``."""
+
+    def lowered(pieces: int) -> Plan:
+        each = PlanArrangement(pieces * arrangement.blocks, arrangement.width, arrangement.shifts)
+        return lower_steady_plan(problem, schedule, costs, each, options, servers)
+
+    limit, one = max(1, most // arrangement.blocks), lowered(1)
+    try:
+        two = lowered(2) if limit > 1 else one
+    except HetesynthError:
+        return one
+    first, second = _operations(one), _operations(two)
+    rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in zip(first, second, strict=True) if b > a)
+    for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
         try:
-            return lower_steady_plan(problem, schedule, costs, fewer, options, servers)
-        except HetesynthError as refused:
-            if refused.code != "HS508" or pieces <= arrangement.blocks:
-                raise
-    raise ValueError(f"{arrangement.pieces} pieces are no multiple of {arrangement.blocks} thread blocks")
+            return lowered(pieces)
+        except HetesynthError:
+            continue
+    return two
+
+
+def _operations(plan: Plan) -> list[int]:
+    return [len(block.operations) for gpu in plan.gpus for block in gpu.blocks]
 
 
 class _Gpus:

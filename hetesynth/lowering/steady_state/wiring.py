@@ -1,6 +1,6 @@
-"""Pieces of arrivals on thread blocks -> the order of each, the signals between them, where values land.
+"""Pieces of stations on thread blocks -> the order of each, the signals between them, where values land.
 
-In: the arrivals of all pieces in the order of ticks, their thread blocks, a layout. Out: ``Wiring``. The puts of
+In: the stations of all pieces in the order of ticks, their thread blocks, a layout. Out: ``Wiring``. The puts of
 one thread block to another follow each other on one channel. What ends at a rank needs no signal of its own: the
 last put of the connection vouches for it. What is to be added, and what a relay passes on, lands in scratch, with
 a place for each sender, so nobody waits for a buffer.
@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.steady_state.arrivals import Arrival, ArrivalName
 from hetesynth.lowering.steady_state.block_shares import Blocks, Place, PlanArrangement
+from hetesynth.lowering.steady_state.stations import Station, StationName
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
-Put = tuple[ArrivalName, Rank]
+Put = tuple[StationName, Rank]
 """What is sent on, and to whom."""
-Visit = tuple[ArrivalName, Rank]
+Visit = tuple[StationName, Rank]
 """What has come, and from whom."""
 Connection = tuple[Place, Place]
 """The thread block that puts, the one that waits."""
@@ -42,10 +42,10 @@ class Wiring:
 
     ``awaited``: the thread block that a value comes from, and how many of its signals must have come.
     ``signals``: all of a connection. ``landings``: where a value lands; ``scratch``: chunks of each rank.
-    ``following``: whose turn comes after that of a thread block that waits for nobody else.
+    ``following``: the shift after that of a thread block that waits for nobody else.
     """
 
-    sequences: Mapping[Place, Sequence[Arrival]]
+    sequences: Mapping[Place, Sequence[Station]]
     receiving: Mapping[Put, Place]
     signalled: frozenset[Put]
     awaited: Mapping[Visit, tuple[Place, int]]
@@ -55,10 +55,10 @@ class Wiring:
     following: Mapping[Place, Place]
 
 
-def wired(arrivals: Sequence[Arrival], blocks: Blocks, arrangement: PlanArrangement, layout: Layout) -> Wiring:
-    """The wiring of ``arrivals``, of which chunk k is piece k mod ``pieces``."""
-    sequences = _sequences(arrivals, blocks, arrangement)
-    ending = {a.name for a in arrivals if a.ends}
+def wired(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement, layout: Layout) -> Wiring:
+    """The wiring of ``stations``, of which chunk k is piece k mod ``pieces``."""
+    sequences = _sequences(stations, blocks, arrangement)
+    ending = {a.name for a in stations if a.ends}
     receiving: dict[Put, Place] = {}
     messages: dict[Connection, list[_Message]] = defaultdict(list)
     for place, sequence in sequences.items():
@@ -79,16 +79,16 @@ def wired(arrivals: Sequence[Arrival], blocks: Blocks, arrangement: PlanArrangem
                 signals[connection] += 1
                 signalled.add(message.put)
                 awaited[message.visit] = connection[0], signals[connection]
-    landings, scratch = _landings(arrivals, layout)
-    following = _turns(arrivals, blocks, arrangement)
+    landings, scratch = _landings(stations, layout)
+    following = _shifts(stations, blocks, arrangement)
     return Wiring(sequences, receiving, frozenset(signalled), awaited, signals, landings, scratch, following)
 
 
-def _turns(arrivals: Sequence[Arrival], blocks: Blocks, arrangement: PlanArrangement) -> dict[Place, Place]:
-    """The thread blocks in which trees start, and those whose turn comes after each."""
+def _shifts(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement) -> dict[Place, Place]:
+    """The thread blocks in which trees start, and those whose shift is the next."""
     following: dict[Place, Place] = {}
-    for a in arrivals:
-        own = () if a.senders or arrangement.turns == 1 else blocks.of_arrival[
+    for a in stations:
+        own = () if a.senders or arrangement.shifts == 1 else blocks.of_station[
             a.rank, a.chunk // arrangement.pieces, a.adds
         ]  # fmt: skip
         for i, block in enumerate(own):
@@ -99,25 +99,25 @@ def _turns(arrivals: Sequence[Arrival], blocks: Blocks, arrangement: PlanArrange
 
 
 def _sequences(
-    arrivals: Sequence[Arrival], blocks: Blocks, arrangement: PlanArrangement
-) -> dict[Place, list[Arrival]]:  # fmt: skip
-    sequences: dict[Place, list[Arrival]] = {}
+    stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement
+) -> dict[Place, list[Station]]:  # fmt: skip
+    sequences: dict[Place, list[Station]] = {}
     for (_, rank, _), waiting in blocks.of_end.items():
         for block in waiting:
             sequences.setdefault((rank, block), [])
-    for a in arrivals:
+    for a in stations:
         if not a.ends:
             chunk, piece = divmod(a.chunk, arrangement.pieces)
-            own = blocks.of_arrival[a.rank, chunk, a.adds]
+            own = blocks.of_station[a.rank, chunk, a.adds]
             sequences.setdefault((a.rank, own[arrangement.block(piece)]), []).append(a)
     return dict(sorted(sequences.items()))
 
 
-def _landings(arrivals: Sequence[Arrival], layout: Layout) -> tuple[dict[Visit, BufferSlice], list[int]]:
+def _landings(stations: Sequence[Station], layout: Layout) -> tuple[dict[Visit, BufferSlice], list[int]]:
     """Where everything lands, and how much scratch that takes."""
     landings: dict[Visit, BufferSlice] = {}
     scratch = [0] * layout.collective.ranks
-    for a in sorted(arrivals, key=lambda a: (a.rank, a.chunk, a.adds)):
+    for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
         for sender in a.senders:
             home = None if a.adds else layout.target(a.rank, a.chunk)
             if home is None:

@@ -1,7 +1,7 @@
 """A schedule along trees -> what each rank does with each chunk: wait for it, add it up, put it on.
 
 In: a problem, a schedule in which every chunk takes a tree into a rank, a tree out of one, or both (a path is a
-tree). Out: ``Arrival``s in the order of ticks, in which whoever sends comes before whoever receives. Knows no
+tree). Out: ``Station``s in the order of ticks, in which whoever sends comes before whoever receives. Knows no
 thread blocks.
 """
 
@@ -16,12 +16,12 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
 
-ArrivalName = tuple[Rank, int, bool]
+StationName = tuple[Rank, int, bool]
 """(rank, chunk, whether it adds up)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class Station:
     """A value of ``chunk`` comes to ``rank`` or starts there, and goes on.
 
     ``adds``: what ``senders`` send is added to what the rank has from the start; without senders it is a leaf of
@@ -37,7 +37,7 @@ class Arrival:
     partial: bool
 
     @property
-    def name(self) -> ArrivalName:
+    def name(self) -> StationName:
         """What tells it from others."""
         return self.rank, self.chunk, self.adds
 
@@ -57,7 +57,7 @@ class _Visits:
     copies: list[Transfer] = field(default_factory=list)
 
 
-def arrivals(problem: Problem, schedule: Schedule) -> list[Arrival]:
+def stations(problem: Problem, schedule: Schedule) -> list[Station]:
     """Those of ``schedule``. Raises HetesynthError HS505 where its chunks do not take trees."""
     visits: dict[tuple[Rank, int], _Visits] = defaultdict(_Visits)
     for t in schedule.transfers:
@@ -69,7 +69,7 @@ def arrivals(problem: Problem, schedule: Schedule) -> list[Arrival]:
     return sorted(listed, key=lambda a: (a.tick, a.chunk, a.rank, a.adds))
 
 
-def _of_visits(problem: Problem, rank: Rank, chunk: int, v: _Visits) -> Iterator[Arrival]:
+def _of_visits(problem: Problem, rank: Rank, chunk: int, v: _Visits) -> Iterator[Station]:
     if not _along_trees(v) or (not v.copied and rank not in problem.collective.pre[chunk]):
         raise HetesynthError(
             f"chunk {chunk} does not take a tree at rank {rank}: it has no plan in steady state",
@@ -81,10 +81,10 @@ def _of_visits(problem: Problem, rank: Rank, chunk: int, v: _Visits) -> Iterator
     if v.added or v.sums:
         tick = max([t.end for t in v.added] or [v.sums[0].start])
         on = (sums, True) if sums or v.copied else (copies, False)
-        yield Arrival(rank, chunk, True, tick, senders, *on)
+        yield Station(rank, chunk, True, tick, senders, *on)
     if v.copied or not (v.added or v.sums):
         tick = v.copied[0].end if v.copied else min(t.start for t in v.copies)
-        yield Arrival(rank, chunk, False, tick, parents, copies, False)
+        yield Station(rank, chunk, False, tick, parents, copies, False)
 
 
 def _along_trees(v: _Visits) -> bool:
