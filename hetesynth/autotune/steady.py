@@ -191,8 +191,9 @@ class SteadyCandidates:
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
         if self.target.format == "mscclpp-json":
-            for steady in steady_plans(problem, solution.schedule, self._options(), self._costs, size):
-                expected = plan(problem, solution, steady, 0, 1.0)
+            plans = steady_plans(problem, solution.schedule, self._options(), self._costs, size)
+            for place, steady in enumerate(plans):
+                expected = plan(problem, solution, steady, place, 1.0)
                 yield replace(expected, seconds=expected.packed.seconds * size)
             return
         listed = sorted(

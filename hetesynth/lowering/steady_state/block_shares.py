@@ -6,7 +6,8 @@ stations than thread blocks, those with least to do share. What ends at a rank i
 puts to its sender, or by the one with the fewest channels. Knows no operations.
 
 Thread blocks side by side copy faster, but their pieces are on the way at once, so the first is everywhere no
-sooner. Thread blocks in shifts give more and smaller pieces.
+sooner. Thread blocks in shifts give more and smaller pieces. A shift puts when the one before has done so: else
+a NIC that is slower than what feeds it would carry all shifts at once.
 """
 
 from __future__ import annotations

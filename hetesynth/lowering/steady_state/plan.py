@@ -4,7 +4,7 @@ In: a problem, a schedule in which every chunk takes a tree or two, costs, how m
 server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``stations``).
 Each tree has thread blocks of its own on every GPU where it goes on (``block_shares``), which share its pieces and
 have channels of their own (``wiring``), so no barrier is needed, and each tree edge has its fair part of what it
-crosses. Only where a tree starts do semaphores make a shift wait for the one before.
+crosses. Only shifts of one station wait for each other, by semaphores.
 
 No deadlock: the ticks are one order of all stations, senders before receivers, in which every thread block takes
 its own, and shifts follow it; a wait is for a sender's station and those before it.
@@ -85,7 +85,8 @@ def plan_arrangements(
     each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
     limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))
     listed: dict[PlanArrangement, None] = {}
-    for width in policy.steady_plan_widths if limited else policy.steady_plan_widths[:1]:
+    widths = policy.steady_plan_widths if limited else policy.steady_plan_widths[:1]
+    for width in widths:
         if width <= min(each, most):
             shifts = min(each // width, -(-most // (of_block * width)))
             pieces = max(1, min(of_block, most // (width * shifts))) * width * shifts

@@ -42,7 +42,7 @@ class Wiring:
 
     ``awaited``: the thread block that a value comes from, and how many of its signals must have come.
     ``signals``: all of a connection. ``landings``: where a value lands; ``scratch``: chunks of each rank.
-    ``following``: the shift after that of a thread block that waits for nobody else.
+    ``following``: the thread block whose shift comes after that of another.
     """
 
     sequences: Mapping[Place, Sequence[Station]]
@@ -85,10 +85,10 @@ def wired(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangem
 
 
 def _shifts(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement) -> dict[Place, Place]:
-    """The thread blocks in which trees start, and those whose shift is the next."""
+    """The thread blocks that put, and those whose shift is the next."""
     following: dict[Place, Place] = {}
     for a in stations:
-        own = () if a.senders or arrangement.shifts == 1 else blocks.of_station[
+        own = () if not a.receivers or arrangement.shifts == 1 else blocks.of_station[
             a.rank, a.chunk // arrangement.pieces, a.adds
         ]  # fmt: skip
         for i, block in enumerate(own):
