@@ -13,7 +13,7 @@ from hetesynth.compile.formats import Emitted, plan_of, plan_options, servers_of
 from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.steady_programs import Pipeline, no_collections
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
 from hetesynth.lowering.mscclpp.lower import lower_plan
 from hetesynth.lowering.mscclpp.sizes import largest_call
@@ -41,8 +41,8 @@ class SteadyPlan:
         return f"plan in steady state, about {a.pieces} pieces, {a.width} x {a.shifts} thread blocks for each tree"
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """It is no program: raises HetesynthError HS505."""
-        raise HetesynthError("a plan is no program in MSCCL XML", code="HS505", help="use --target mscclpp")
+        """It is no program, and is chosen only where none is made."""
+        raise InternalError("a plan in steady state is lowered to a program")
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """As ``finest_steady_plan``."""
