@@ -126,6 +126,12 @@ class LoweringPolicy(Record):
         "Of a chunk in an MSCCL++ plan in steady state, at most: a broadcast on h20_4p8 along 4 hops takes 5144 "
         "us with 56 pieces and 5182 with 112.",
     )
+    steady_plan_knowledge: int = threshold(
+        200_000_000,
+        "entries",
+        "Of the vector clocks that waits of an MSCCL++ plan in steady state learn, at most: its judge refuses "
+        "2^28, 352 pieces of a broadcast along rings of 64.",
+    )
     peers_per_block: tuple[tuple[int, int], ...] = threshold(
         ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),
         "memory peers, port peers",

@@ -232,6 +232,29 @@ def test_pieces_follow_each_other_down_a_chain() -> None:
     assert seconds(finest, prices, size / finest.gpus[0].output_chunks) < 1.2 * size / 50e9
 
 
+def test_a_rank_that_puts_to_all_others_has_channels_left_for_them() -> None:
+    """Stars of 17 ranks: 16 channels for each thread block, whatever ends at its rank."""
+    pairs = [(a, b) for a in range(17) for b in range(17) if a != b]
+    topology = cluster(17, [(a, b, 50, 1) for a, b in pairs])
+    problem = problem_on(topology, "allgather")
+    schedule = Schedule.of(Transfer(0, 1, a, i) for i, (a, _) in enumerate(pairs))
+    plan = lower_steady_plan(problem, schedule, costs(topology), ONE, PlanOptions("x"), ("a",) * 17)
+    assert plan_violations(plan) == []
+    assert max(len(b.memory_channels) for gpu in plan.gpus for b in gpu.blocks) == 16
+
+
+def test_a_plan_has_no_more_pieces_than_its_judge_can_follow() -> None:
+    problem, schedule, prices = case(1, "allgather")
+    policy = replace(DEFAULT.lowering, steady_plan_knowledge=1)
+    arrangement = PlanArrangement(8, 1, 2)
+    chunks = [
+        finest_steady_plan(problem, schedule, prices, arrangement, 8, PlanOptions("x", policy=p), "aaaaa")
+        .gpus[0].input_chunks
+        for p in (DEFAULT.lowering, policy)
+    ]  # fmt: skip
+    assert chunks == [8, 2]
+
+
 def test_what_is_not_lowered_is_refused() -> None:
     problem, schedule, prices = case(0, "alltoall")
     with pytest.raises(HetesynthError) as refused:

@@ -139,7 +139,7 @@ class _Ends:
 
     ``joined``: the thread blocks that each has a channel to. ``putting``: those of a rank that put to another.
     ``numbers``: how many thread blocks a rank has. ``channels``: of a thread block, inside its server or to
-    others.
+    others, those that it will need for what ends elsewhere included.
     """
 
     stations: Sequence[Station]
@@ -164,10 +164,15 @@ class _Ends:
                 there = self.blocks.sending(sender, a.chunk, partial=a.adds)
                 for block, far in zip(of_station[a.name], there, strict=True):
                     self._join((a.rank, block), (sender, far))
-        for a in self.stations:
-            for sender in a.senders if a.ends else ():
-                there = self.blocks.sending(sender, a.chunk, partial=False)
-                of_end[sender, a.rank, a.chunk] = tuple(self._waiting(a.rank, (sender, far)) for far in there)
+        ending = [
+            (a, sender, self.blocks.sending(sender, a.chunk, partial=False))
+            for a in self.stations if a.ends for sender in a.senders
+        ]  # fmt: skip
+        for a, sender, there in ending:
+            for far in there:
+                self.channels[(sender, far), self._near(a.rank, sender)] += 1  # until it is joined
+        for a, sender, there in ending:
+            of_end[sender, a.rank, a.chunk] = tuple(self._waiting(a.rank, (sender, far)) for far in there)
         if max(self.channels.values(), default=0) > MAX_CHANNELS:
             return None
         if max(self.numbers.values(), default=0) > RESIDENT_BLOCKS:
@@ -177,14 +182,18 @@ class _Ends:
     def _join(self, one: Place, other: Place) -> None:
         if other in self.joined[one]:
             return
-        near = self.servers[one[0]] == self.servers[other[0]]
+        near = self._near(one[0], other[0])
         for here, far in ((one, other), (other, one)):
             self.joined[here].add(far)
             self.channels[here, near] += 1
 
+    def _near(self, one: Rank, other: Rank) -> bool:
+        return self.servers[one] == self.servers[other]
+
     def _waiting(self, rank: Rank, sender: Place) -> int:
         """The thread block of ``rank`` that waits for ``sender``."""
-        near = self.servers[rank] == self.servers[sender[0]]
+        near = self._near(rank, sender[0])
+        self.channels[sender, near] -= 1
         joined = [block for owner, block in self.joined[sender] if owner == rank]
         if joined:
             return min(joined)

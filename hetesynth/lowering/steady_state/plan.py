@@ -110,7 +110,8 @@ def finest_steady_plan(
         each = PlanArrangement(pieces * arrangement.blocks, arrangement.width, arrangement.shifts)
         return lower_steady_plan(problem, schedule, costs, each, options, servers)
 
-    limit, one = max(1, most // arrangement.blocks), lowered(1)
+    one = lowered(1)
+    limit = max(1, min(most // arrangement.blocks, options.policy.steady_plan_knowledge // _knowledge(one)))
     try:
         two = lowered(2) if limit > 1 else one
     except HetesynthError:
@@ -123,6 +124,13 @@ def finest_steady_plan(
         except HetesynthError:
             continue
     return two
+
+
+def _knowledge(plan: Plan) -> int:
+    """What a judge of races keeps: what each wait learns of every thread block and port channel."""
+    blocks = [block for gpu in plan.gpus for block in gpu.blocks]
+    actors = len(blocks) + sum(1 + len(gpu.port_peers) for gpu in plan.gpus)
+    return actors * max(1, sum(len(x.channels) for block in blocks for x in block.operations if x.op == "wait"))
 
 
 def _operations(plan: Plan) -> list[int]:
