@@ -115,6 +115,12 @@ def test_plans_run_in_steady_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timeline.makespan == best.seconds
 
 
+def test_a_pool_of_plans_stands_by_schedules() -> None:
+    request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
+    answer = pool(load_topology(request.topology), request, (MIB, 64 * MIB), programs=True)
+    assert answer.members and all(m.losses is None and m.steady is None for m in answer.members)
+
+
 def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
