@@ -212,7 +212,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     target, rule = timed_target(request), record.inside("opening")
     reason = None
     if target is None:
-        reason = "no program in MSCCL XML is made"
+        reason = "no program is made"
     elif request.strategy not in ("auto", NAME):
         reason = f"strategy {request.strategy} is stated"
     if target is None or reason is not None:

@@ -114,6 +114,8 @@ def pool(
     HetesynthError when no tuning run found anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
+    if target is not None and target.format != "msccl-xml":
+        target = None  # members stand by their schedules where only plans are made
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     policy, deadline = request.policy.autotune, budget.deadline()

@@ -20,6 +20,7 @@ from hetesynth.compile import fused_receives
 from hetesynth.compile.formats import variants
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
+from hetesynth.compile.steady_plans import quickest_plan
 from hetesynth.compile.steady_programs import Pipeline
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -158,6 +159,8 @@ class ProgramRanking:
 
     def _unthrottled(self, candidate: Candidate, transfers: int, least: float, spent: int) -> str | None:
         """Why throttling is not tried, or None."""
+        if self.options.target.format != "msccl-xml":
+            return "plans are not throttled"
         most = self._limits.max_throttled_transfers
         if candidate.seconds >= least:
             return f"its schedule takes {microseconds(candidate.seconds)}, the best program {microseconds(least)}"
@@ -167,7 +170,8 @@ class ProgramRanking:
         return exceeded or (LATE if self._past(candidate) else None)
 
     def _work(self, transfers: int) -> float:
-        return self.policy.effort.program * transfers
+        effort = self.policy.effort
+        return (effort.program if self.options.target.format == "msccl-xml" else effort.plan) * transfers
 
     def _ahead(self, candidate: Candidate) -> TimeAhead:
         collective, target = candidate.problem.collective, self.options.target
@@ -192,8 +196,12 @@ class ProgramRanking:
         return best
 
     def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
-        """What the program takes, with fused receives or without; None where the target cannot hold it."""
+        """What the program takes, with fused receives or without, or the plan, in steady state or not; None where
+        the target cannot hold it."""
         schedule = candidate.solution.schedule
+        if options.target.format == "mscclpp-json":
+            quick = quickest_plan(self.topology, candidate.problem, schedule, self.size, options, self._costs)
+            return None if quick is None else quick.seconds
         return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, self._costs)
 
 
@@ -223,9 +231,9 @@ def _promising(candidates: Sequence[Candidate]) -> list[int]:
 
 
 def timed_target(request: Request) -> Target | None:
-    """The target whose programs are timed: the first in MSCCL XML."""
+    """The target whose programs are timed: the first in MSCCL XML, else the first."""
     targets = (target for target in request.targets if target.format == "msccl-xml")
-    return None if request.schedule_only else next(targets, None)
+    return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
 
 def timed_lowering(request: Request, target: Target, topology: Topology) -> LoweringOptions:

@@ -12,6 +12,7 @@ from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
+from hetesynth.compile.steady_plans import quickest_plan
 from hetesynth.compile.steady_programs import Rings, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
@@ -19,7 +20,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import Target
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.baselines.table import ring_strategy
@@ -49,13 +50,16 @@ def ring_candidate(
         record.note(LABEL, "refused", baseline)
         return None
     lowering = timed_lowering(request, target, topology)
-    fitting = _fitting(factory, specs, baseline, lowering)
-    if fitting is not None:
-        operations = ahead.transfers(fitting[1])
-        if deadline.expired(UNTRIED, ahead.trial(operations) + ahead.files(operations)):
-            record.note(LABEL, "skipped", LATE)
-            return None
-    ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
+    if target.format == "mscclpp-json":
+        ranked = _ranked_plan(factory, specs, Rings(baseline.orders[: baseline.rings]), lowering)
+    else:
+        fitting = _fitting(factory, specs, baseline, lowering)
+        if fitting is not None:
+            operations = ahead.transfers(fitting[1])
+            if deadline.expired(UNTRIED, ahead.trial(operations) + ahead.files(operations)):
+                record.note(LABEL, "skipped", LATE)
+                return None
+        ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
     if ranked is None:
         record.note(LABEL, "refused", f"no program of them fits {target.name}")
         return None
@@ -82,15 +86,10 @@ def _ranked(
     factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, chunks: int, lowering: LoweringOptions
 ) -> Ranked | None:  # fmt: skip
     """The schedule along ``rings`` with the time of their program; None where there is no schedule."""
-    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
+    topology, options = factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
-    first = topology.links[0]
-    strategy = ring_strategy(rings.orders, (first.src, first.dst))
-    try:
-        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
-    except HetesynthError:  # a schedule may have fewer peers than a program
-        return None
-    if not isinstance(solution, Solution):
+    solution = _along(factory, rings, problem)
+    if solution is None:
         return None
     predictor = steady_predictor(topology, problem, solution.schedule, rings, lowering, options)
     if predictor is None:
@@ -104,3 +103,34 @@ def _ranked(
         SchedulePredictor(topology, problem, solution.schedule, options), seconds, pipelined,
     )  # fmt: skip
     return Ranked(candidate, None, seconds, rings)
+
+
+def _ranked_plan(
+    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, lowering: LoweringOptions
+) -> Ranked | None:  # fmt: skip
+    """The schedule along ``rings``, a chunk on each, with the time of its plan; None where there is none."""
+    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
+    chunks = request.fixed_chunks or len(rings.orders)
+    problem = factory.problem(specs.paper_chunking(chunks), chunks)
+    solution = _along(factory, rings, problem)
+    if solution is None:
+        return None
+    quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
+    if quick is None:
+        return None
+    candidate = Candidate(
+        f"{LABEL}, c={chunks}", NAME, chunks, specs.paper_chunking(chunks), problem, solution,
+        SchedulePredictor(topology, problem, solution.schedule, options), quick.seconds,
+    )  # fmt: skip
+    return Ranked(candidate, None, quick.seconds, quick.steady)
+
+
+def _along(factory: ProblemFactory, rings: Rings, problem: Problem) -> Solution | None:
+    """The verified schedule along ``rings``, if there is one."""
+    request, first = factory.request, factory.topology.links[0]
+    strategy = ring_strategy(rings.orders, (first.src, first.dst))
+    try:
+        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+    except HetesynthError:  # a schedule may have fewer peers than a program
+        return None
+    return solution if isinstance(solution, Solution) else None

@@ -22,12 +22,13 @@ from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
+from hetesynth.compile.steady_plans import SteadyPlan, quick_plan, steady_plans
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.lowering.steady_state.lower import arrangements
 from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -51,7 +52,7 @@ NAME = "steady-state"
 
 @dataclass(frozen=True)
 class _Plan:
-    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program.
+    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
     ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``strategy``: finds
     ``schedule``."""
 
@@ -61,13 +62,13 @@ class _Plan:
     strategy: Strategy
     problem: Problem
     schedule: Schedule
-    arrangement: Arrangement
+    pipeline: SteadyState | SteadyPlan
     seconds: float  # expected
 
     @property
     def shared(self) -> bool:
         """Whether trees share channels: such programs are longer and wait more."""
-        return self.arrangement.division != "own"
+        return isinstance(self.pipeline, SteadyState) and self.pipeline.arrangement.division != "own"
 
     @property
     def label(self) -> str:
@@ -149,7 +150,9 @@ class SteadyCandidates:
         return not alone and self.deadline.expired(UNTRIED, ahead)
 
     def _early(self, plan: _Plan) -> bool:
-        return not self._late(self._to_the_files(plan.chunks, plan.arrangement.pieces), first=not self.ranked)
+        return not self._late(
+            self._to_the_files(plan.chunks, plan.pipeline.arrangement.pieces), first=not self.ranked
+        )
 
     def _ended(self, plan: _Plan) -> str | None:
         if self.ranked:
@@ -164,7 +167,9 @@ class SteadyCandidates:
     def _work(self, plan: _Plan) -> float:
         request = self.factory.request
         number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
-        return request.policy.effort.operation * plan.arrangement.pieces * number
+        policy = request.policy.effort
+        each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
+        return each * plan.pipeline.arrangement.pieces * number
 
     def _plans(self) -> Iterator[_Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
@@ -281,13 +286,18 @@ class SteadyCandidates:
     def _arranged(self, plan: Callable[..., _Plan], problem: Problem, schedule: Schedule) -> Iterator[_Plan]:
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
+        if self.target.format == "mscclpp-json":
+            for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
+                expected = plan(problem, schedule, steady, 1.0)
+                yield replace(expected, seconds=expected.seconds_per_byte * size)
+            return
         listed = sorted(
             arrangements(problem, schedule, self._costs, self._options(), size),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
-        plans = [plan(problem, schedule, a, a.estimate) for a in listed]
+        plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
-        shared = [p for p in plans if p.shared and (p.arrangement.pieces > 1 or not own)]
+        shared = [p for p in plans if p.shared and (p.pipeline.arrangement.pieces > 1 or not own)]
         fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
         if own and problem.collective.name == "allreduce":
             fitting = []
@@ -308,30 +318,35 @@ class SteadyCandidates:
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
-        topology, request = self.factory.topology, self.factory.request
         solution = self._solved(plan.problem, plan.strategy)
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
         candidate = self._candidate(plan, solution)
-        steady = SteadyState(plan.arrangement, self._costs)
         self.effort.spend(self._work(plan))
-        predictor = steady_predictor(
-            topology, plan.problem, candidate.solution.schedule, steady, self._options(), CostOptions.of(request)
-        )
-        if predictor is None:
+        seconds = self._seconds(plan)
+        if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
-        seconds = predictor.timeline(self.specs.size).makespan
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
         self.told(plan.label, seconds)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
-            self.ranked.append(Ranked(candidate, None, seconds, steady))
+            self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
+
+    def _seconds(self, plan: _Plan) -> float | None:
+        """What the program or plan takes; None where the target cannot hold it."""
+        topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
+        schedule, options, pipeline = plan.schedule, self._options(), plan.pipeline
+        if isinstance(pipeline, SteadyPlan):
+            quick = quick_plan(topology, plan.problem, schedule, pipeline, size, options, costs)
+            return None if quick is None else quick.seconds
+        predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
+        return None if predictor is None else predictor.timeline(size).makespan
 
     def _name(self, plan: _Plan) -> str:
-        return f"{plan.label}: {SteadyState(plan.arrangement, self._costs).label}"
+        return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
         return timed_lowering(self.factory.request, self.target, self.factory.topology)

@@ -306,6 +306,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged."""
     from hetesynth.compile.fused_receives import emitted
     from hetesynth.compile.predictors import CostOptions
+    from hetesynth.compile.steady_plans import plan_emitted
     from hetesynth.compile.steady_programs import steady_emitted
     from hetesynth.lowering.msccl.lower import LoweringOptions
 
@@ -322,9 +323,13 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 policy=request.policy.lowering,
             )  # fmt: skip
             costs = CostOptions.of(request)
-            programs[suffix] = steady_emitted(problem, solution.schedule, spec.steady, options) or emitted(
-                topology, problem, solution.schedule, size, options, costs,
-                timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
+            programs[suffix] = (
+                steady_emitted(problem, solution.schedule, spec.steady, options)
+                or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
+                or emitted(
+                    topology, problem, solution.schedule, size, options, costs,
+                    timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
+                )
             )  # fmt: skip
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much

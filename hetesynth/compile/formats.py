@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hetesynth.lowering.msccl.assembly import Saving
     from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
     from hetesynth.lowering.msccl.summary import ProgramSummary
+    from hetesynth.lowering.mscclpp.lower import PlanOptions
+    from hetesynth.model.plan import Plan
     from hetesynth.verify.msccl.reader import ReadResult
 
 FileKind = Literal["program", "schedule", "plan"]
@@ -105,14 +107,29 @@ def _judge_xml(
 
 
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.lowering.mscclpp.lower import lower_plan
+
+    return plan_of(lower_plan(problem, schedule, plan_options(options), servers_of(problem, options)), options)
+
+
+def plan_options(options: LoweringOptions) -> PlanOptions:
+    """The same of a plan."""
+    from hetesynth.lowering.mscclpp.lower import PlanOptions
+
+    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
+
+
+def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:
+    """The server of each rank; one where none are known."""
+    return options.servers or ("",) * problem.ranks
+
+
+def plan_of(plan: Plan, options: LoweringOptions) -> Emitted:
+    """The file that holds a plan."""
     from hetesynth.lowering.mscclpp.json_writer import write_plan_json
-    from hetesynth.lowering.mscclpp.lower import PlanOptions, lower_plan
     from hetesynth.lowering.mscclpp.sizes import largest_call
     from hetesynth.lowering.mscclpp.summary import plan_summary
 
-    servers = options.servers or ("",) * problem.ranks
-    form = PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
-    plan = lower_plan(problem, schedule, form, servers)
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)
     figures = plan_summary(plan)

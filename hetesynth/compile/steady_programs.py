@@ -99,13 +99,13 @@ def steady_predictor(
     costs: CostOptions,
 ) -> ProgramPredictor | None:  # fmt: skip
     """The predictor of the program, for any size; None where the target cannot hold it."""
-    with _no_collections():
+    with no_collections():
         lowered = _lowered(problem, schedule, steady, options)
         return None if lowered is None else ProgramPredictor(topology, lowered.program, costs, options.target)
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def no_collections() -> Iterator[None]:
     """Without collections of garbage: lowering makes many objects and no garbage, and took 1.6 times as long."""
     running = gc.isenabled()
     gc.disable()

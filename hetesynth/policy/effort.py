@@ -47,6 +47,17 @@ class EffortPolicy(Record):
         "work units for each operation",
         "Of a program in steady state that is lowered and simulated. 1.8e-4 s on 12 GPUs.",
     )
+    plan_operation: float = threshold(
+        7e-5,
+        "work units for each operation",
+        "The same of a plan in steady state. 0.7e-4 s on 64 GPUs.",
+    )
+    plan: float = threshold(
+        2.5e-3,
+        "work units for each transfer",
+        "Of a plan that is lowered in steady state and step by step, and simulated: 10 s for 4,032 transfers on "
+        "64 GPUs.",
+    )
     steady_unlimited: float = threshold(
         6.0,
         "work units",

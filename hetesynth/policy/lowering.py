@@ -128,6 +128,24 @@ class LoweringPolicy(Record):
         "fewer, the more thread blocks are left for even connections (h20_4x2p8x2 allgather of 2 chunks: 22 "
         "pieces reach 75 % of the packing's time, 20 pieces 95 %).",
     )
+    steady_plan_widths: tuple[int, ...] = threshold(
+        (1, 2, 4, 8),
+        "thread blocks",
+        "Of a tree that are at work side by side in an MSCCL++ plan in steady state. The first where thread "
+        "blocks copy as fast as any link, else all are tried. Not measured.",
+    )
+    steady_plan_pieces: int = threshold(
+        16,
+        "pieces for each hop of the deepest tree",
+        "Of a chunk in an MSCCL++ plan in steady state, at most: a broadcast on h20_4p8 along 4 hops takes 5144 "
+        "us with 56 pieces and 5182 with 112.",
+    )
+    steady_plan_knowledge: int = threshold(
+        200_000_000,
+        "entries",
+        "Of the vector clocks that waits of an MSCCL++ plan in steady state learn, at most: its judge refuses "
+        "2^28, 352 pieces of a broadcast along rings of 64.",
+    )
     peers_per_block: tuple[tuple[int, int], ...] = threshold(
         ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16)),
         "memory peers, port peers",

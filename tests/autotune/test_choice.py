@@ -12,10 +12,13 @@ import pytest
 from hetesynth.autotune import choice, steady
 from hetesynth.autotune.choice import Chosen, choose
 from hetesynth.autotune.pool import pool, seconds_at
+from hetesynth.compile.plan_predictor import PlanPredictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
+from hetesynth.compile.steady_plans import SteadyPlan
 from hetesynth.compile.steady_programs import steady_predictor
 from hetesynth.frontend import load_topology
+from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
@@ -92,19 +95,31 @@ def test_steady_state_alone_where_it_is_stated(monkeypatch: pytest.MonkeyPatch) 
     assert names(chosen(asked(strategy="steady-state"))) == {"steady-state"}
 
 
-@pytest.mark.parametrize(
-    ("request_", "why"),
-    [
-        (replace(asked(near=NEAR), schedule_only=True), "no program in MSCCL XML is made"),
-        (replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],)), "no program in MSCCL XML is made"),
-    ],
-    ids=["schedules", "plans"],
-)
-def test_it_is_skipped_where_it_is_of_no_use(request_: Request, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_skipped_where_no_program_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steady, "whole_packing", no_other)
     record = Decisions()
-    assert "steady-state" not in names(chosen(request_, MIB, record))
-    assert [d.why for d in record.entries if (d.what, d.verdict) == ("steady state", "skipped")] == [why]
+    assert "steady-state" not in names(chosen(replace(asked(near=NEAR), schedule_only=True), MIB, record))
+    skipped = [d.why for d in record.entries if (d.what, d.verdict) == ("steady state", "skipped")]
+    assert skipped == ["no program is made"]
+
+
+def test_plans_run_in_steady_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are timed as plans, where nothing else is made."""
+    monkeypatch.setattr(choice, "tune", no_other)
+    request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
+    best = next(r for r in chosen(request).ranked if r.candidate.name == "steady-state")
+    assert isinstance(best.steady, SteadyPlan)
+    c, policy = best.candidate, request.policy.lowering
+    options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=policy)
+    plan = best.steady.plan(c.problem, c.solution.schedule, options)
+    timeline = PlanPredictor(load_topology(request.topology), plan, CostOptions()).timeline(64 * MIB)
+    assert timeline.makespan == best.seconds
+
+
+def test_a_pool_of_plans_stands_by_schedules() -> None:
+    request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
+    answer = pool(load_topology(request.topology), request, (MIB, 64 * MIB), programs=True)
+    assert answer.members and all(m.losses is None and m.steady is None for m in answer.members)
 
 
 @pytest.mark.parametrize("strategy", ["auto", steady.NAME])

@@ -1,271 +1,236 @@
-"""Trees that copy to every rank -> an MSCCL++ plan in steady state.
+"""A schedule along trees -> an MSCCL++ plan in steady state.
 
-In: a problem (allgather or broadcast), a schedule in which the transfers of each chunk are its tree, costs, the
-number of pieces, the server of each rank. Out: a ``Plan``, out of place. Every tree has thread blocks of its own
-on every GPU, which share its pieces; more trees than thread blocks share them. A thread block waits for a piece,
-puts it to the children of its GPU and signals, piece after piece. It has channels of its own, so nothing orders
-thread blocks among each other: no barrier is needed, and each tree edge has its fair part of what it crosses.
+In: a problem, a schedule in which every chunk takes a tree or two, costs, how many pieces of every chunk, the
+server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``stations``).
+Each tree has thread blocks of its own on every GPU where it goes on (``block_shares``), which share its pieces and
+have channels of their own (``wiring``), so no barrier is needed, and each tree edge has its fair part of what it
+crosses. Only shifts of one station wait for each other, by semaphores.
 
-No deadlock: all thread blocks of a tree take its pieces in one order, that of the ticks, and a parent's put of a
-piece waits for nothing but that piece and those before. Reductions are not lowered here.
+No deadlock: the ticks are one order of all stations, senders before receivers, in which every thread block takes
+its own, and shifts follow it; a wait is for a sender's station and those before it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import Layout
+from hetesynth.lowering.layout import CopySlice, Layout, in_place_supported
 from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions
+from hetesynth.lowering.mscclpp.placement import neighbours
 from hetesynth.lowering.mscclpp.sizes import message_range
+from hetesynth.lowering.steady_state.block_operations import NOP, BlockEnds, BlockOperations
+from hetesynth.lowering.steady_state.block_shares import Place, PlanArrangement, heaviest, shared_out, widest
 from hetesynth.lowering.steady_state.pieces import in_pieces
+from hetesynth.lowering.steady_state.stations import stations
 from hetesynth.lowering.steady_state.traffic import Traffic
+from hetesynth.lowering.steady_state.wiring import Wiring, wired
 from hetesynth.model.cost import Costs
 from hetesynth.model.plan import (
-    MAX_CHANNELS,
-    MAX_CHANNELS_OF_OPERATION,
+    CHANNEL_TYPES,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
     ChannelType,
     GpuPlan,
-    LocalSlice,
     Plan,
     PlanBlock,
-    PlanOperation,
     RemoteBuffer,
-    RemoteSlice,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.model.program import BufferSlice
+from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
-
-COPYING = ("allgather", "broadcast")
-NOP = PlanOperation("nop")
-_Arrival = tuple[int, Rank | None, list[Rank]]  # chunk, its parent here, its children
+from hetesynth.policy.lowering import LoweringPolicy
 
 
 def lower_steady_plan(
-    problem: Problem, schedule: Schedule, costs: Costs, pieces: int, options: PlanOptions, servers: Sequence[str]
+    problem: Problem,
+    schedule: Schedule,
+    costs: Costs,
+    arrangement: PlanArrangement,
+    options: PlanOptions,
+    servers: Sequence[str],
 ) -> Plan:
-    """The plan that carries out ``schedule`` with ``pieces`` of every chunk.
+    """The plan that carries out ``schedule`` as ``arrangement`` says.
 
-    Raises HetesynthError: HS505 a collective that is not lowered here, HS508 it does not fit the runtime's limits.
+    Raises HetesynthError: HS505 a collective or a schedule that is not lowered here, HS508 it does not fit the
+    runtime's limits, HS509 buffers of the least size are too large for it.
     """
-    name, trees = problem.collective.name, len(problem.collective.chunks)
-    if name not in COPYING or options.in_place:
+    name, pieces = problem.collective.name, arrangement.pieces
+    if options.in_place and (name == "alltoall" or not in_place_supported(name)):
         raise HetesynthError(
-            f"{name} has no plan in steady state{' in place' if options.in_place else ''}", code="HS505",
-            help=f"use {' or '.join(COPYING)} out of place, or lower the schedule",
-        )  # fmt: skip
+            f"{name} has no plan in steady state in place", code="HS505", help="lower the schedule step by step"
+        )
+    blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
+    if blocks is None:
+        raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
     phases = Traffic.of(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
     whole, order = in_pieces(problem, schedule, phases, pieces, options.policy.steady_ticks)
-    layout = Layout(whole.collective, in_place=False)
-    width = max(1, RESIDENT_BLOCKS // trees)
-    routes = _routes(whole, order)
-    gpus = []
-    for rank in range(problem.ranks):
-        blocks: dict[int, list[_Arrival]] = defaultdict(list)
-        for arrival in routes[rank]:
-            tree, piece = divmod(arrival[0], pieces)
-            blocks[(tree * width + piece % width) % RESIDENT_BLOCKS].append(arrival)
-        gpus.append(_gpu(layout, rank, blocks, servers))
+    layout = Layout(whole.collective, options.in_place)
+    wiring = wired(stations(whole, order), blocks, arrangement, layout)
+    gpus = _Gpus(layout, wiring, servers).all()
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
-    return Plan(options.name, name, "Simple", False, tuple(gpus), min_bytes=least, max_bytes=most)
+    return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)
+
+
+def plan_arrangements(
+    problem: Problem, schedule: Schedule, costs: Costs, policy: LoweringPolicy, most: int
+) -> list[PlanArrangement]:
+    """The arrangements that may be quickest, with about as many pieces as fit and no more than ``most``.
+
+    Thread blocks side by side are of use where one copies no faster than the runtime's rate. Raises
+    HetesynthError HS505 where the schedule is not lowered here.
+    """
+    whole = stations(problem, schedule)
+    each, of_block = widest(whole), max(1, MAX_OPERATIONS // heaviest(whole))
+    limited = any(costs.copy_rate(rank, "Simple") is not None for rank in range(problem.ranks))
+    listed: dict[PlanArrangement, None] = {}
+    widths = policy.steady_plan_widths if limited else policy.steady_plan_widths[:1]
+    for width in widths:
+        if width <= min(each, most):
+            shifts = min(each // width, -(-most // (of_block * width)))
+            pieces = max(1, min(of_block, most // (width * shifts))) * width * shifts
+            listed[PlanArrangement(pieces, width, shifts)] = None
+    return list(listed)
 
 
 def finest_steady_plan(
-    problem: Problem, schedule: Schedule, costs: Costs, options: PlanOptions, servers: Sequence[str]
+    problem: Problem,
+    schedule: Schedule,
+    costs: Costs,
+    arrangement: PlanArrangement,
+    most: int,
+    options: PlanOptions,
+    servers: Sequence[str],
 ) -> Plan:
-    """The plan with the most pieces that fit; HetesynthError as ``lower_steady_plan`` where not even one does."""
+    """The plan with as many pieces as fit into the thread blocks of ``arrangement``, and no more than ``most``;
+    HetesynthError as ``lower_steady_plan``."""
 
-    def plan_of(pieces: int) -> Plan | None:
+    def lowered(pieces: int) -> Plan:
+        each = PlanArrangement(pieces * arrangement.blocks, arrangement.width, arrangement.shifts)
+        return lower_steady_plan(problem, schedule, costs, each, options, servers)
+
+    one = lowered(1)
+    limit = max(1, min(most // arrangement.blocks, options.policy.steady_plan_knowledge // _knowledge(one)))
+    try:
+        two = lowered(2) if limit > 1 else one
+    except HetesynthError:
+        return one
+    first, second = _operations(one), _operations(two)
+    rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in zip(first, second, strict=True) if b > a)
+    for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
         try:
-            return lower_steady_plan(problem, schedule, costs, pieces, options, servers)
-        except HetesynthError as refused:
-            if refused.code != "HS508":
-                raise
-            return None
-
-    finest = lower_steady_plan(problem, schedule, costs, 1, options, servers)
-    fits, fails = 1, MAX_OPERATIONS * RESIDENT_BLOCKS
-    while fails - fits > 1:
-        pieces = min(2 * fits, (fits + fails) // 2)
-        plan = plan_of(pieces)
-        if plan is None:
-            fails = pieces
-        else:
-            fits, finest = pieces, plan
-    return finest
+            return lowered(pieces)
+        except HetesynthError:
+            continue
+    return two
 
 
-def _routes(problem: Problem, schedule: Schedule) -> list[list[_Arrival]]:
-    """For each rank the chunks that come or start there, in the order of ticks: (chunk, parent, children)."""
-    parent: dict[tuple[Rank, int], Rank] = {}
-    children: dict[tuple[Rank, int], list[Rank]] = defaultdict(list)
-    first: dict[tuple[Rank, int], int] = {}
-    for t in schedule.transfers:
-        arc = problem.arcs[t.link]
-        parent[arc.dst, t.chunk] = arc.src
-        children[arc.src, t.chunk].append(arc.dst)
-        first.setdefault((arc.src, t.chunk), t.start)
-        first.setdefault((arc.dst, t.chunk), t.end)
-    routes: list[list[_Arrival]] = [[] for _ in range(problem.ranks)]
-    for (rank, chunk), _ in sorted(first.items(), key=lambda item: (item[1], item[0][1], item[0][0])):
-        routes[rank].append((chunk, parent.get((rank, chunk)), children[rank, chunk]))
-    return routes
+def _knowledge(plan: Plan) -> int:
+    """What a judge of races keeps: what each wait learns of every thread block and port channel."""
+    blocks = [block for gpu in plan.gpus for block in gpu.blocks]
+    actors = len(blocks) + sum(1 + len(gpu.port_peers) for gpu in plan.gpus)
+    return actors * max(1, sum(len(x.channels) for block in blocks for x in block.operations if x.op == "wait"))
 
 
-@dataclass
-class _Ends:
-    """The channels of a GPU of one type: of the whole GPU, and of the thread block at hand."""
-
-    peers: list[Rank] = field(default_factory=list)
-    own: dict[Rank, int] = field(default_factory=dict)
-    first: int = 0
-
-    def begin(self, peers: Sequence[Rank]) -> None:
-        """Channels to ``peers`` for one more thread block."""
-        self.first = len(self.peers)
-        self.own = {peer: i for i, peer in enumerate(peers)}
-        self.peers += peers
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Those of the thread block, as indices into the list of the GPU."""
-        return tuple(range(self.first, len(self.peers)))
+def _operations(plan: Plan) -> list[int]:
+    return [len(block.operations) for gpu in plan.gpus for block in gpu.blocks]
 
 
-def _gpu(layout: Layout, rank: Rank, blocks: dict[int, list[_Arrival]], servers: Sequence[str]) -> GpuPlan:
-    ends: dict[ChannelType, _Ends] = {"memory": _Ends(), "port": _Ends()}
+class _Gpus:
+    """The GPUs of a plan. ``peers``: the far end of each channel of a GPU; ``ends``: what each thread block can
+    name."""
 
-    def kind_of(peer: Rank) -> ChannelType:
-        return "memory" if servers[peer] == servers[rank] else "port"
+    def __init__(self, layout: Layout, wiring: Wiring, servers: Sequence[str]) -> None:
+        self.layout, self.wiring, self.servers = layout, wiring, servers
+        ranks = layout.collective.ranks
+        self.peers: list[dict[ChannelType, list[Rank]]] = [{"memory": [], "port": []} for _ in range(ranks)]
+        self.numbers: dict[Place, dict[ChannelType, list[int]]] = {}
+        self.channels: dict[Place, dict[Place, tuple[ChannelType, int]]] = {}
+        for place in wiring.sequences:
+            self.numbers[place] = {"memory": [], "port": []}
+            self.channels[place] = {}
+        for one, other in sorted({(min(pair), max(pair)) for pair in wiring.signals}):
+            kind = self._kind(one[0], other[0])
+            for here, far in ((one, other), (other, one)):
+                self.channels[here][far] = kind, len(self.numbers[here][kind])
+                self.numbers[here][kind].append(len(self.peers[here[0]][kind]))
+                self.peers[here[0]][kind].append(far[0])
+        self.targets: dict[Place, set[tuple[Rank, Buffer]]] = {place: set() for place in wiring.sequences}
+        for place, sequence in wiring.sequences.items():
+            for a in sequence:
+                for receiver in a.receivers:
+                    landing = wiring.landings[(receiver, a.chunk, a.partial), a.rank]
+                    self.targets[place].add((receiver, landing.buffer))
+        self.semaphores: dict[Place, int] = {}
+        self.number_of_semaphores = [0] * ranks
+        for place in wiring.following:
+            self.semaphores[place] = self.number_of_semaphores[place[0]]
+            self.number_of_semaphores[place[0]] += 1
+        self.before = {after: place for place, after in wiring.following.items()}
 
-    targets = sorted({child for arrivals in blocks.values() for _, _, children in arrivals for child in children})
-    buffers = tuple(RemoteBuffer(peer, "o", (kind_of(peer),)) for peer in targets)
-    drafts: list[PlanBlock] = []
-    for number in sorted(blocks):
-        peers = sorted({p for _, up, down in blocks[number] for p in (*down, *([] if up is None else [up]))})
-        for kind, of_kind in ends.items():
-            of_kind.begin([p for p in peers if kind_of(p) == kind])
-        draft = _Block(layout, rank, blocks[number], {kind: of_kind.own for kind, of_kind in ends.items()})
-        operations = tuple(draft.operations(with_copy=not drafts))
-        near, far = (
-            tuple(i for i, b in enumerate(buffers) if b.rank in draft.targets(kind)) for kind in ("memory", "port")
+    def all(self) -> list[GpuPlan]:
+        """One for each rank."""
+        return [self._gpu(rank) for rank in range(self.layout.collective.ranks)]
+
+    def _kind(self, one: Rank, other: Rank) -> ChannelType:
+        return "memory" if self.servers[one] == self.servers[other] else "port"
+
+    def _gpu(self, rank: Rank) -> GpuPlan:
+        places = [place for place in self.wiring.sequences if place[0] == rank]
+        buffers = sorted(set().union(*(self.targets[place] for place in places)))
+        copies = self._copies(rank)
+        blocks: list[PlanBlock] = []
+        for number, place in enumerate(places):
+            blocks.append(self._block(number, place, buffers, () if blocks else copies))
+        if not blocks:
+            blocks = [PlanBlock(0, (NOP,))]
+        inputs, outputs = self.layout.sizes(rank)
+        block = self.layout.collective.chunks_per_rank
+        return GpuPlan(
+            rank=rank,
+            input_chunks=inputs or block,
+            output_chunks=outputs or block,
+            scratch_chunks=self.wiring.scratch[rank],
+            blocks=tuple(blocks),
+            memory_peers=tuple(self.peers[rank]["memory"]),
+            port_peers=tuple(self.peers[rank]["port"]),
+            remote_buffers=tuple(RemoteBuffer(p, buffer, (self._kind(rank, p),)) for p, buffer in buffers),
+            semaphores=(0,) * self.number_of_semaphores[rank],
         )
-        longest, most = max(len(of_kind.own) for of_kind in ends.values()), max(len(near), len(far))
-        if len(operations) > MAX_OPERATIONS or longest > MAX_CHANNELS or most > MAX_REMOTE_BUFFERS:
-            raise HetesynthError(
-                f"rank {rank} needs a thread block of {len(operations)} operations and {longest} channels; "
-                f"MSCCL++ holds {MAX_OPERATIONS} and {MAX_CHANNELS}",
-                code="HS508",
-                help="use fewer pieces, or fewer chunks per rank",
-            )
-        memory, port = ends["memory"].numbers, ends["port"].numbers
-        drafts.append(PlanBlock(len(drafts), operations, memory, port, near, far))
-    inputs, outputs = layout.sizes(rank)
-    return GpuPlan(
-        rank=rank,
-        input_chunks=inputs,
-        output_chunks=outputs,
-        scratch_chunks=0,
-        blocks=tuple(drafts),
-        memory_peers=tuple(ends["memory"].peers),
-        port_peers=tuple(ends["port"].peers),
-        remote_buffers=buffers,
+
+    def _block(
+        self, number: int, place: Place, buffers: Sequence[tuple[Rank, Buffer]], copies: Sequence[CopySlice]
+    ) -> PlanBlock:
+        own: dict[ChannelType, list[tuple[Rank, Buffer]]] = {
+            kind: [b for b in buffers if b in self.targets[place] and self._kind(place[0], b[0]) == kind]
+            for kind in CHANNEL_TYPES
+        }
+        names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
+        ends = BlockEnds(self.channels[place], names)
+        acquired = self.semaphores.get(self.before.get(place, place)) if place in self.before else None
+        released = self.semaphores.get(place)
+        operations = BlockOperations(self.wiring, self.layout, place, ends, copies, acquired, released).all()
+        if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
+            raise _misfit(f"rank {place[0]} needs a thread block of {len(operations)} operations")
+        channels = {kind: tuple(of_kind) for kind, of_kind in self.numbers[place].items()}
+        ids = {kind: tuple(buffers.index(b) for b in of_kind) for kind, of_kind in own.items()}
+        return PlanBlock(number, operations, channels["memory"], channels["port"], ids["memory"], ids["port"])
+
+    def _copies(self, rank: Rank) -> list[CopySlice]:
+        """What the rank has from the start and must have in the end, to where it must stand."""
+        collective, layout = self.layout.collective, self.layout
+        pairs: list[tuple[BufferSlice, BufferSlice]] = []
+        for k in range(len(collective.chunks)):
+            source, home = layout.source(rank, k), layout.target(rank, k)
+            if source is not None and home is not None and source != home and not collective.reduces:
+                pairs.append((source, home))
+        return list(neighbours(pairs))
+
+
+def _misfit(why: str) -> HetesynthError:
+    return HetesynthError(
+        f"{why}; MSCCL++ holds {RESIDENT_BLOCKS} thread blocks of {MAX_OPERATIONS} operations",
+        code="HS508",
+        help="use fewer pieces, or fewer chunks per rank",
     )
-
-
-@dataclass(frozen=True)
-class _Block:
-    """What one thread block does. ``own``: its channel to each peer, by type."""
-
-    layout: Layout
-    rank: Rank
-    arrivals: Sequence[_Arrival]
-    own: dict[ChannelType, dict[Rank, int]]
-
-    def targets(self, kind: ChannelType) -> list[Rank]:
-        """The peers that it writes to over channels of one type."""
-        return sorted({c for _, _, children in self.arrivals for c in children if c in self.own[kind]})
-
-    def operations(self, *, with_copy: bool) -> Iterator[PlanOperation]:
-        """Handshake, the pieces, the copy of what the rank has from the start, flushes."""
-        yield from self._handshake()
-        for chunk, parent, children in self.arrivals:
-            if parent is not None:
-                yield from (
-                    PlanOperation("wait", kind, (on[parent],)) for kind, on in self.own.items() if parent in on
-                )
-                if children:
-                    yield NOP
-            for kind in ("port", "memory"):
-                yield from self._put(kind, chunk, [c for c in children if c in self.own[kind]])
-        if with_copy:
-            yield from self._copies()
-        port = tuple(self.own["port"][peer] for peer in self.targets("port"))
-        for first in range(0, len(port), MAX_CHANNELS_OF_OPERATION):
-            ids = port[first : first + MAX_CHANNELS_OF_OPERATION]
-            yield NOP
-            yield PlanOperation("flush", "port", ids, dst=(LocalSlice("o", 0, 1),) * len(ids))
-
-    def _handshake(self) -> Iterator[PlanOperation]:
-        """Tell parents that the kernel runs here, and wait until it runs at the children."""
-        parents = {parent for _, parent, _ in self.arrivals}
-        awaited = False
-        for kind, on in self.own.items():
-            yield from _each(
-                "rlxsignal" if kind == "memory" else "signal", kind, [on[p] for p in on if p in parents]
-            )
-            written = [on[p] for p in self.targets(kind)]
-            yield from _each("rlxwait" if kind == "memory" else "wait", kind, written)
-            awaited = awaited or bool(written)
-        if awaited:
-            yield NOP
-
-    def _put(self, kind: ChannelType, chunk: int, children: Sequence[Rank]) -> Iterator[PlanOperation]:
-        if not children:
-            return
-        source, home = self._source(chunk), self._home(chunk)
-        buffers = self.targets(kind)
-        for first in range(0, len(children), MAX_CHANNELS_OF_OPERATION):
-            part = children[first : first + MAX_CHANNELS_OF_OPERATION]
-            ids = tuple(self.own[kind][child] for child in part)
-            yield PlanOperation(
-                "put",
-                kind,
-                ids if kind == "port" else (),
-                (LocalSlice(source.buffer, source.offset, 1),) * len(part),
-                tuple(RemoteSlice(buffers.index(child), home.offset, 1) for child in part),
-            )
-            if kind == "memory":
-                yield NOP
-            yield PlanOperation("signal", kind, ids)
-
-    def _copies(self) -> Iterator[PlanOperation]:
-        """The rank's own chunks, which stand side by side, from input to output."""
-        own = [k for k, holders in enumerate(self.layout.collective.pre) if self.rank in holders]
-        if own:
-            source, home = self._source(own[0]), self._home(own[0])
-            yield PlanOperation(
-                "copy",
-                src=(LocalSlice(source.buffer, source.offset, len(own)),),
-                dst=(LocalSlice(home.buffer, home.offset, len(own)),),
-            )
-
-    def _source(self, chunk: int) -> BufferSlice:
-        return self.layout.source(self.rank, chunk) or self._home(chunk)
-
-    def _home(self, chunk: int) -> BufferSlice:
-        home = self.layout.target(self.rank, chunk)
-        if home is None:
-            raise ValueError(f"rank {self.rank} has no place for chunk {chunk}")
-        return home
-
-
-def _each(op: str, kind: ChannelType, channels: Sequence[int]) -> Iterator[PlanOperation]:
-    for first in range(0, len(channels), MAX_CHANNELS_OF_OPERATION):
-        yield PlanOperation(op, kind, tuple(channels[first : first + MAX_CHANNELS_OF_OPERATION]))  # type: ignore[arg-type]
