@@ -103,9 +103,8 @@ def test_it_is_skipped_where_no_program_is_made(monkeypatch: pytest.MonkeyPatch)
     assert skipped == ["no program is made"]
 
 
-def test_plans_run_in_steady_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_run_in_steady_state_too() -> None:
     """Candidates are timed as plans, where nothing else is made."""
-    monkeypatch.setattr(choice, "tune", no_other)
     request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
     best = next(r for r in chosen(request).ranked if r.candidate.name == "steady-state")
     assert isinstance(best.steady, SteadyPlan)

@@ -59,14 +59,15 @@ def test_a_tuning_run_tells_all_it_tried(cluster: str, name: CollectiveName) -> 
 
 @CLUSTERS
 def test_a_search_by_steps_tells_every_rule(cluster: str, name: CollectiveName) -> None:
-    first, second = (synthesize(asked(cluster, name)).decisions for _ in range(2))
+    made = synthesize(asked(cluster, name))
+    first, second = made.decisions, synthesize(asked(cluster, name)).decisions
     told = {d.what for d in first}
     assert {rule.name for rule in auto.RULES} <= told
     assert ("greedy", "applied") in verdicts(first) or ("direct", "applied") in verdicts(first)
     assert all(d.why for d in first) and first == second
-    assert first[-1].verdict == "chosen" and str(synthesize(asked(cluster, name)).solution.schedule.makespan) in (
-        first[-1].why
-    )
+    last = [d for d in first if d.stage == "steps"][-1]
+    assert last.verdict == "chosen" and str(made.solution.schedule.makespan) in last.why
+    assert first[-1].stage == "files" and first[-1].what.lower().startswith("steady state")
 
 
 def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
