@@ -119,7 +119,9 @@ def _by_steps(run: Compilation, shown: Shown, warn: Warn) -> Synthesis:
     shown.best = solved
     if solved.solution.ending == "interrupt" or request.schedule_only:
         return finished(solved)
-    return _quickest(run, shown, solved) if by_time else finished(_pipelined(run, solved))
+    if by_time:
+        return _quickest(run, shown, solved)
+    return finished(_pipelined(run, solved) if request.strategy == "auto" else solved)
 
 
 def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:

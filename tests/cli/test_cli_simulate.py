@@ -135,7 +135,7 @@ def test_the_table_names_a_thread_block_that_limits(tmp_path: Path, capsys: pyte
     """One of 38.7 GB/s forwards over an NVLink port of 450 what came over NICs."""
     topology, out = EXAMPLES / "h20_4p8" / "topo.dsl", str(tmp_path / "ag")
     arguments = ["--coll", "allgather", "--chunks", "4", "--strategy", "greedy", "--no-runtime-costs", "-o", out]
-    assert run(["synth", str(topology), *arguments, "--effort", "0.05", "--json"]) == 0  # the plain program
+    assert run(["synth", str(topology), *arguments, "--json"]) == 0
     row = predicted(capsys, f"{out}.xml", str(topology), "--size", "1GB")["results"][0]
     assert row["bottleneck"].startswith("thread block ") and " of gpu " in row["bottleneck"]
     plain = predicted(capsys, f"{out}.xml", str(topology), "--size", "1GB", "--no-runtime-costs")["results"][0]

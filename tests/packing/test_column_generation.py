@@ -97,7 +97,7 @@ def test_a_deadline_leaves_a_packing_and_a_bound(
     asked = demands(network, name, 0 if name in ROOTED else None, group, POLICY)
     seconds = []
     for asks in (1, 2, 5, 11):
-        ticks = count(1)
+        ticks = count()  # the first is that of the deadline itself
         monkeypatch.setattr(deadline, "source", lambda ticks=ticks: float(next(ticks)))
         record = ClockDecisions()
         packing = packed(topology, name, alike=False, deadline=Deadline(asks, record))
