@@ -27,13 +27,16 @@ def few_trees(expansion: Expansion, trees: int, connections: int | None) -> Whol
     """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
     that can be. Absent: any number.
 
-    Never fuller than what ``whole`` finds.
+    Fuller than what ``whole`` finds only where that has too many connections.
     """
     rounded = whole(expansion, trees)
     exchange = _Exchange(expansion, rounded.carriers, connections)
+    fitted = exchange.loads.within_connections
     exchange.improve()
     packing = exchange.packing(rounded.least)
-    return packing if packing.seconds <= rounded.seconds else rounded
+    if exchange.loads.within_connections != fitted:
+        return rounded if fitted else packing
+    return packing if packing.seconds <= rounded.seconds * (1.0 + ROUND) else rounded
 
 
 class _Loads:
@@ -72,9 +75,9 @@ class _Loads:
         return float(self.load[: self.resources].max())
 
     @property
-    def most_connections(self) -> float:
-        """Of all ranks."""
-        return float(self.load[self.resources :].max())
+    def within_connections(self) -> bool:
+        """Whether no rank has more than it may."""
+        return bool(self.load[self.resources :].max() <= 1.0 + ROUND)
 
     @property
     def by_link(self) -> Floats:
@@ -213,21 +216,22 @@ class _Exchange:
     @property
     def _ended(self) -> bool:
         return self.tries >= self.policy.exchange_tries or (
-            self.loads.most_connections <= 1.0 + ROUND and not self._may_be_less(self.loads.fullest)
+            self.loads.within_connections and not self._may_be_less(self.loads.fullest)
         )
 
     def _may_be_less(self, fullest: float) -> bool:
         """Whether whole trees may load the fullest resource less.
 
-        At the prices of the fractional optimum all trees together cost 1 at least, and so do the loads; each load
-        is a whole number of chunks.
+        At the prices of the fractional packing all trees together cost its bound at least, and so do the loads;
+        each load is a whole number of chunks.
         """
-        below = fullest * (1.0 - self.policy.gap)
-        if below < 1.0:
+        below, packing = fullest * (1.0 - self.policy.gap), self.expansion.packing
+        least = packing.bound / packing.seconds * (1.0 - ROUND)
+        if below < least:
             return False
-        worth = self.expansion.packing.prices * self.network.rate
+        worth = packing.prices * self.network.rate
         share = self.loads.weight[: self.loads.resources]
-        return bool(worth @ (np.floor(below / share + ROUND) * share) >= worth.sum() * (1.0 - ROUND))
+        return bool(worth @ (np.floor(below / share + ROUND) * share) >= worth.sum() * least)
 
     def improve(self) -> None:
         """Moves, then trees laid anew, until nothing falls or the tries are spent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -78,6 +79,21 @@ def test_connections_are_spread_where_they_are_limited() -> None:
     fractional = expansion("h20_4x2p8", "allreduce")
     assert connections(fractional, whole(fractional, 14)) > 63
     assert connections(fractional, few_trees(fractional, 14, 63)) <= 63
+
+
+def cut_short(fractional: Expansion) -> Expansion:
+    """The same, as a deadline would leave it: its bound is less than its seconds."""
+    worse = replace(fractional.packing, seconds=1.2 * fractional.packing.seconds)
+    return replace(fractional, packing=worse)
+
+
+def test_a_packing_that_is_not_optimal_proves_less() -> None:
+    """At 1.2 times the optimum the same loads are 1 / 1.2; trees that load a resource 1.1 may still be less."""
+    fractional = expansion("h20_4p8", "allreduce")
+    worse, carriers = cut_short(fractional), whole(fractional, 8).carriers
+    assert not _Exchange(fractional, carriers, None)._may_be_less(1.0)
+    assert _Exchange(worse, carriers, None)._may_be_less(1.0)
+    assert not _Exchange(worse, carriers, None)._may_be_less(1.0 / 1.2)
 
 
 def test_the_same_twice() -> None:
