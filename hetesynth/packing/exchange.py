@@ -120,19 +120,18 @@ class _Steep:
 @dataclass(eq=False)
 class _Tree:
     """``link_to[v]``: the link over which rank v gets the chunk; -1 at the root. In-trees are trees on the network
-    with its links turned around. ``carrier``: whose chunk it is."""
+    with its links turned around."""
 
     network: Network
-    carrier: int
     root: int
     link_to: Ints
 
     @classmethod
-    def of(cls, network: Network, carrier: int, root: int, links: Ints) -> _Tree:
+    def of(cls, network: Network, root: int, links: Ints) -> _Tree:
         """The tree of ``links``."""
         link_to = np.full(network.ranks, -1)
         link_to[network.dst[links]] = links
-        return cls(network, carrier, root, link_to)
+        return cls(network, root, link_to)
 
     @property
     def links(self) -> Ints:
@@ -198,15 +197,15 @@ class _Exchange:
         self.unit: Floats = len(carriers) * expansion.packing.seconds * network.rate
         self.loads = _Loads(network, self.unit, connections)
         self.backwards = network.reversed()
-        self.carriers = [self._trees(k, carrier) for k, carrier in enumerate(carriers)]
+        self.carriers = [self._trees(carrier) for carrier in carriers]
         for tree in self._all():
             self.loads.add(tree.links, 1)
         self.tries = 0
 
-    def _trees(self, number: int, carrier: Carrier) -> list[_Tree]:
-        trees = [_Tree.of(self.network, number, carrier.root, carrier.outward)]
+    def _trees(self, carrier: Carrier) -> list[_Tree]:
+        trees = [_Tree.of(self.network, carrier.root, carrier.outward)]
         if self.expansion.free_root:
-            trees.append(_Tree.of(self.backwards, number, carrier.root, carrier.inward))
+            trees.append(_Tree.of(self.backwards, carrier.root, carrier.inward))
         return trees
 
     def _all(self) -> Iterator[_Tree]:
@@ -341,7 +340,7 @@ class _Exchange:
             self.loads.add(tree.links, -1)
         growth = steep.growth()[: self.loads.resources]
         carrier = self._cheapest(growth + ROUND * growth.max(), trees[0].root)
-        for tree, fresh in zip(trees, self._trees(number, carrier), strict=True):
+        for tree, fresh in zip(trees, self._trees(carrier), strict=True):
             tree.root, tree.link_to = fresh.root, fresh.link_to
             self.loads.add(tree.links, 1)
         self._settle(steep.sharpness, top)
