@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpecs
@@ -53,13 +53,13 @@ NAME = "steady-state"
 @dataclass(frozen=True)
 class _Plan:
     """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``strategy``: finds
-    ``schedule``."""
+    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``solved``: is
+    asked for the verified ``schedule``, which plans of one packing find once."""
 
     seconds_per_byte: float
     chunks: int
     trees: int
-    strategy: Strategy
+    solved: Callable[[], Solution | Infeasible | GaveUp]
     problem: Problem
     schedule: Schedule
     pipeline: SteadyState | SteadyPlan
@@ -184,8 +184,8 @@ class SteadyCandidates:
         promising = sorted(self._packings(), key=promise)
         early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
         for entry in islice(early, policy.steady_packings):
-            strategy = _along(entry.packing)
-            plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, strategy)
+            solved = cache(partial(self._solved, entry.problem, _along(entry.packing)))
+            plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
             yield from self._arranged(plan, entry.problem, _schedule(entry.problem, entry.packing))
 
     def _packings(self) -> list[_Packed]:
@@ -269,13 +269,14 @@ class SteadyCandidates:
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
             try:
-                solution = self._solved(problem, strategy)
+                solved = cache(partial(self._solved, problem, strategy))
+                solution = solved()
             except HetesynthError as error:
                 self.decisions.note(f"{NAME}, c={chunks}", "refused", error.message)
                 return
             if isinstance(solution, Solution):
                 seconds = self._of_paths(problem, solution.schedule, chunks)
-                plan = partial(_Plan, seconds, chunks, chunks, strategy)
+                plan = partial(_Plan, seconds, chunks, chunks, solved)
                 yield from self._arranged(plan, problem, solution.schedule)
 
     def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
@@ -318,7 +319,7 @@ class SteadyCandidates:
 
     def _try(self, plan: _Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
-        solution = self._solved(plan.problem, plan.strategy)
+        solution = plan.solved()
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
