@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.effort import Effort, efforts
+from hetesynth.autotune.effort import efforts
 from hetesynth.autotune.program_ranking import (
     Ranked,
     ranked_programs,
@@ -25,9 +25,10 @@ from hetesynth.autotune.program_ranking import (
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import NAME, SteadyCandidates
-from hetesynth.autotune.tuning import UNTRIED, Candidate, TuningRun, tune
-from hetesynth.chunking import Chunking
-from hetesynth.compile.predictors import CostOptions, SchedulePredictor
+from hetesynth.autotune.step_pipeline import plain_programs, step_candidate
+from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
+from hetesynth.compile.artifacts import SolvedRequest
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import is_simulated, ring_baseline
@@ -36,13 +37,13 @@ from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Ending, Progress, no_progress
 
 if TYPE_CHECKING:
-    from hetesynth.synthesis.solve import Solution
+    pass
 
 
 Keep = Callable[[TuningRun, Ranked], None]
@@ -155,29 +156,21 @@ def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline, steady: 
     return replace(spent, seconds=seconds, strict_deadline=strict)
 
 
-def with_schedule(
-    chosen: Chosen, topology: Topology, request: Request, problem: Problem, solution: Solution, chunking: Chunking,
-    deadline: Deadline,
-) -> Chosen:  # fmt: skip
+def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
     """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
     schedule alone is quicker than the best program, and where its files can still be made before ``deadline``."""
-    size, options = chosen.run.size, CostOptions.of(request)
-    predictor = SchedulePredictor(topology, problem, solution.schedule, options)
-    chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
-    label = f"fewest steps, c={chunks}"
-    candidate = Candidate(label, request.strategy, chunks, chunking, problem, solution, predictor, seconds)
-    best, target = chosen.ranked[0], timed_target(request)
-    if target is None:
+    size = chosen.run.size
+    candidate, best = step_candidate(solved, size), chosen.ranked[0]
+    if timed_target(request) is None:
         ranked = sorted([*chosen.ranked, Ranked(candidate)], key=lambda r: r.candidate.seconds)
         return replace(chosen, ranked=ranked)
-    if best.seconds is not None and seconds >= best.seconds:
+    if best.seconds is not None and candidate.seconds >= best.seconds:
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    ahead, number = TimeAhead.of(request, topology.ranks), len(solution.schedule.transfers)
+    ahead, number = TimeAhead.of(request, solved.problem.ranks), len(solved.solution.schedule.transfers)
     seconds = ahead.variants(number) + ahead.files(number)
     if chosen.run.interrupted or deadline.expired("programs left untimed", seconds):
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    own = ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))
-    return replace(chosen, ranked=_merged(chosen.ranked, own))
+    return replace(chosen, ranked=_merged(chosen.ranked, plain_programs(solved, candidate, size, deadline)))
 
 
 def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:

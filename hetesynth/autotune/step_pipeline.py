@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from hetesynth.autotune.effort import Effort, efforts
-from hetesynth.autotune.program_ranking import ranked_programs, timed_lowering, timed_target
+from hetesynth.autotune.program_ranking import Ranked, ranked_programs, timed_lowering, timed_target
 from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile.artifacts import SolvedRequest
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
@@ -65,12 +65,22 @@ def _late(solved: SolvedRequest, arrangement: Arrangement, deadline: Deadline) -
 
 def _plain_seconds(solved: SolvedRequest, size: int, deadline: Deadline) -> float | None:
     """Of the program that is lowered step by step."""
+    ranked = plain_programs(solved, step_candidate(solved, size), size, deadline)
+    return min((r.seconds for r in ranked if r.seconds is not None), default=None)
+
+
+def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
+    """The schedule of the fewest steps as a candidate for ``size`` bytes."""
     request, topology = solved.compilation.request, solved.chunking.topology
     predictor = SchedulePredictor(topology, solved.problem, solved.solution.schedule, CostOptions.of(request))
     chunks = solved.problem.collective.chunks_per_rank
-    candidate = Candidate(
-        "fewest steps", solved.strategy, chunks, solved.chunking, solved.problem, solved.solution, predictor,
-        predictor.timeline(size).makespan,
+    return Candidate(
+        f"fewest steps, c={chunks}", solved.strategy, chunks, solved.chunking, solved.problem, solved.solution,
+        predictor, predictor.timeline(size).makespan,
     )  # fmt: skip
-    ranked = ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))
-    return min((r.seconds for r in ranked if r.seconds is not None), default=None)
+
+
+def plain_programs(solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline) -> list[Ranked]:
+    """``candidate`` with the time of its programs, lowered step by step."""
+    request, topology = solved.compilation.request, solved.chunking.topology
+    return ranked_programs(topology, request, [candidate], size, deadline, Decisions(), Effort(math.inf))

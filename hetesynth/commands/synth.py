@@ -193,9 +193,7 @@ def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesi
             record = run.decisions.inside("time")
             budget = replace(run.budget_left, strict_deadline=True)
             chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown))
-            chosen = with_schedule(
-                chosen, topology, sized, solved.problem, solved.solution, solved.chunking, deadline
-            )
+            chosen = with_schedule(chosen, sized, solved, deadline)
     except HetesynthError:
         return finished(solved)
     synthesis = _written(run, shown, chosen, size)
