@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import efforts
@@ -41,10 +40,6 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Ending, Progress, no_progress
-
-if TYPE_CHECKING:
-    pass
-
 
 Keep = Callable[[TuningRun, Ranked], None]
 WAY_OUT = "raise --time-budget"
