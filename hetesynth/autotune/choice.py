@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import efforts
+from hetesynth.autotune.planned import NAME
 from hetesynth.autotune.program_ranking import (
     Ranked,
     ranked_programs,
@@ -23,7 +24,7 @@ from hetesynth.autotune.program_ranking import (
 )
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.standing import Standing
-from hetesynth.autotune.steady import NAME, SteadyCandidates
+from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.autotune.step_pipeline import plain_programs, step_candidate
 from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
 from hetesynth.compile.artifacts import SolvedRequest

@@ -15,10 +15,19 @@ from functools import cache, cached_property, partial
 from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.effort import Effort
+from hetesynth.autotune.effort import Effort, work_of
+from hetesynth.autotune.planned import (
+    NAME,
+    Packed,
+    Plan,
+    along,
+    copied,
+    limited,
+    numbers_of_peers,
+    schedule_along,
+)
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
-from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
@@ -37,54 +46,14 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.packing.rounding import WholePacking
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import row_of, timed_strategies
-from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution
-from hetesynth.synthesis.steady.carried import schedule_of
 from hetesynth.synthesis.steady.steady_state import refuses, whole_packing
 from hetesynth.synthesis.strategy import Strategy
 
-NAME = "steady-state"
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
-    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``solved``: is
-    asked for the verified ``schedule``, which plans of one packing find once."""
-
-    seconds_per_byte: float
-    chunks: int
-    trees: int
-    solved: Callable[[], Solution | Infeasible | GaveUp]
-    problem: Problem
-    schedule: Schedule
-    pipeline: SteadyState | SteadyPlan
-    seconds: float  # expected
-
-    @property
-    def shared(self) -> bool:
-        """Whether trees share channels: such programs are longer and wait more."""
-        return isinstance(self.pipeline, SteadyState) and self.pipeline.arrangement.division != "own"
-
-    @property
-    def label(self) -> str:
-        """What it is called."""
-        trees = f", {self.trees} trees" if self.trees != self.chunks else ""
-        return f"{NAME}, c={self.chunks}{trees}"
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank."""
-
-    packing: WholePacking
-    chunks: int
-    trees: int
-    problem: Problem
+NEAR = "the limit is near"
 
 
 @dataclass
@@ -119,12 +88,13 @@ class SteadyCandidates:
 
     def try_all(self) -> None:
         """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
-        for plan in sorted(self._plans(), key=lambda plan: (plan.shared, plan.seconds)):
-            reason = "the limit is near" if self.near_bound else self._ended(plan)
-            if reason is None:
-                self._try(plan)
-            else:
-                self.decisions.note(self._name(plan), "skipped", reason)
+        for plans in self._exchanges() if self.specs.personalized else [self._plans()]:
+            for plan in sorted(plans, key=lambda plan: (plan.shared, plan.seconds)):
+                reason = NEAR if self.near_bound else self._ended(plan)
+                if reason is None:
+                    self._try(plan)
+                else:
+                    self.decisions.note(self._name(plan), "skipped", reason)
 
     def quickest_first(self) -> list[Ranked]:
         """The quickest program of each packing that was tried so far, the quickest first."""
@@ -149,12 +119,12 @@ class SteadyCandidates:
         alone = self.factory.request.strategy == NAME and first
         return not alone and self.deadline.expired(UNTRIED, ahead)
 
-    def _early(self, plan: _Plan) -> bool:
+    def _early(self, plan: Plan) -> bool:
         return not self._late(
             self._to_the_files(plan.chunks, plan.pipeline.arrangement.pieces), first=not self.ranked
         )
 
-    def _ended(self, plan: _Plan) -> str | None:
+    def _ended(self, plan: Plan) -> str | None:
         if self.ranked:
             exceeded = self.effort.exceeded_by(self._work(plan))
             if exceeded is not None:
@@ -164,48 +134,45 @@ class SteadyCandidates:
                 return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
         return None if self._early(plan) else LATE
 
-    def _work(self, plan: _Plan) -> float:
+    def _work(self, plan: Plan) -> float:
         request = self.factory.request
         number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
         policy = request.policy.effort
         each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
         return each * plan.pipeline.arrangement.pieces * number
 
-    def _plans(self) -> Iterator[_Plan]:
+    def _plans(self) -> Iterator[Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
-        if self.specs.personalized:
-            yield from self._exchanges()
-            return
         policy = self._policy
 
-        def promise(entry: _Packed) -> float:
+        def promise(entry: Packed) -> float:
             return entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
         promising = sorted(self._packings(), key=promise)
         early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
         for entry in islice(early, policy.steady_packings):
-            solved = cache(partial(self._solved, entry.problem, _along(entry.packing)))
-            plan = partial(_Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            yield from self._arranged(plan, entry.problem, _schedule(entry.problem, entry.packing))
+            solved = cache(partial(self._solved, entry.problem, along(entry.packing)))
+            plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
+            yield from self._arranged(plan, entry.problem, schedule_along(entry.problem, entry.packing))
 
-    def _packings(self) -> list[_Packed]:
+    def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share."""
-        policy, packings, enough = self.factory.request.policy, list[_Packed](), math.inf
+        policy, packings, enough = self.factory.request.policy, list[Packed](), math.inf
         for chunks, trees in self._counts():
             if trees > enough:
                 break
             if self._unpacked(chunks, first=not packings):
                 continue
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            copied = _copied(problem)
-            reason = refuses(copied, policy)
+            packed = copied(problem)
+            reason = refuses(packed, policy)
             if reason is not None:
                 self.decisions.note(NAME, "refused", reason)
                 break
             packing = whole_packing(
-                copied, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
+                packed, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
             )  # fmt: skip
-            packings.append(_Packed(packing, chunks, trees, problem))
+            packings.append(Packed(packing, chunks, trees, problem))
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
                 enough = min(enough, 2 * trees)
@@ -259,32 +226,56 @@ class SteadyCandidates:
         ]
         return fitting or counts[:1]
 
-    def _exchanges(self) -> Iterator[_Plan]:
-        """Balanced paths, where every chunk is for one rank."""
+    def _exchanges(self) -> Iterator[list[Plan]]:
+        """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
         fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
-        choices = self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
-        for place, (chunks, _) in enumerate(choices):
-            if self._unpacked(chunks, first=place == 0):
-                return
-            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-            _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
-            try:
-                solved = cache(partial(self._solved, problem, strategy))
-                solution = solved()
-            except HetesynthError as error:
-                self.decisions.note(f"{NAME}, c={chunks}", "refused", error.message)
-                return
-            if isinstance(solution, Solution):
-                seconds = self._of_paths(problem, solution.schedule, chunks)
-                plan = partial(_Plan, seconds, chunks, chunks, solved)
-                yield from self._arranged(plan, problem, solution.schedule)
+        for place, (chunks, few) in enumerate(
+            (chunks, few)
+            for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
+            for few in self._numbers_of_peers()
+        ):
+            label = f"{NAME}, c={chunks}" if few is None else f"{NAME}, c={chunks}, {few} peers"
+            reason = NEAR if self.near_bound else self._unsearched(chunks)
+            if reason is not None:
+                self.decisions.note(label, "skipped", reason)
+            elif not self._unpacked(chunks, first=place == 0):
+                yield self._exchange(label, chunks, few)
+
+    def _numbers_of_peers(self) -> tuple[int | None, ...]:
+        """Of a rank at most, in the order in which they are tried; None: as many as the request leaves it."""
+        if self.factory.request.max_peers is not None:
+            return (None,)
+        blocks = self.target.thread_blocks - 1
+        return numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
+
+    def _unsearched(self, chunks: int) -> str | None:
+        """Why paths for so many chunks are not worth their search, or None."""
+        request, ranks = self.factory.request, self.factory.topology.ranks
+        work = work_of("exchange", transfers(request.collective, ranks, chunks), request.policy.effort)
+        return self.effort.exceeded_by(work) if self.ranked else None
+
+    def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
+        """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
+        problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+        _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
+        solved = cache(partial(self._solved, problem, strategy if few is None else limited(strategy, few)))
+        try:
+            solution = solved()
+        except HetesynthError as error:
+            self.decisions.note(label, "refused", error.message)
+            return []
+        if not isinstance(solution, Solution):
+            return []
+        schedule = solution.schedule
+        plan = partial(Plan, self._of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
+        return list(self._arranged(plan, problem, schedule))
 
     def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
         """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
         traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
         return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
-    def _arranged(self, plan: Callable[..., _Plan], problem: Problem, schedule: Schedule) -> Iterator[_Plan]:
+    def _arranged(self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
         if self.target.format == "mscclpp-json":
@@ -317,7 +308,7 @@ class SteadyCandidates:
         request = self.factory.request
         return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
-    def _try(self, plan: _Plan) -> None:
+    def _try(self, plan: Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
         solution = plan.solved()
         if not isinstance(solution, Solution):
@@ -336,7 +327,7 @@ class SteadyCandidates:
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
 
-    def _seconds(self, plan: _Plan) -> float | None:
+    def _seconds(self, plan: Plan) -> float | None:
         """What the program or plan takes; None where the target cannot hold it."""
         topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
         schedule, options, pipeline = plan.schedule, self._options(), plan.pipeline
@@ -346,13 +337,13 @@ class SteadyCandidates:
         predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
         return None if predictor is None else predictor.timeline(size).makespan
 
-    def _name(self, plan: _Plan) -> str:
+    def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
         return timed_lowering(self.factory.request, self.target, self.factory.topology)
 
-    def _candidate(self, plan: _Plan, solution: Solution) -> Candidate:
+    def _candidate(self, plan: Plan, solution: Solution) -> Candidate:
         """The packing as a verified schedule."""
         request, topology = self.factory.request, self.factory.topology
         options = CostOptions.of(request)
@@ -364,25 +355,3 @@ class SteadyCandidates:
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,
         )  # fmt: skip
-
-
-def _along(packed: WholePacking) -> Strategy:
-    """A strategy that offers the schedule along the trees of ``packed``."""
-
-    def improve(search: Search) -> None:
-        search.offer(schedule_of(search.problem, packed.carriers), NAME)
-
-    return Strategy(NAME, improve, whole=True)
-
-
-def _schedule(problem: Problem, packing: WholePacking) -> Schedule:
-    """The schedule along the trees of ``packing``."""
-    if problem.collective.name not in DUAL:
-        return schedule_of(problem, packing.carriers)
-    dual, recover = invert(problem)
-    return recover(schedule_of(dual, packing.carriers))
-
-
-def _copied(problem: Problem) -> Problem:
-    """The problem, or of a reduction to one rank for each chunk its dual."""
-    return invert(problem)[0] if problem.collective.name in DUAL else problem

@@ -1,0 +1,60 @@
+"""To how many others a rank sends where every chunk is for one rank, and what becomes of the program."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetesynth.autotune.choice import choose
+from hetesynth.autotune.planned import numbers_of_peers
+from hetesynth.compile.request import Request
+from hetesynth.frontend import load_topology
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
+from hetesynth.policy import DEFAULT
+from hetesynth.verify.schedule.judge import schedule_violations
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def servers(*sizes: int) -> list[str]:
+    return [f"s{i}" for i, size in enumerate(sizes) for _ in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks", "numbers"),
+    [
+        ((4, 8), 63, (None,)),  # 11 others: sends and receives to and from all have thread blocks
+        ((8, 8, 8, 8), 63, (None, 18)),
+        ((8,) * 5, 63, (18,)),  # 39 others: they have not
+        ((4,) * 20, 63, (22,)),  # 3 in the server, one of each of 19 others
+        ((2,) * 40, 63, (None,)),  # 40 relays are too many as well: as before
+        ((8, 8), 20, (None,)),
+    ],
+)
+def test_numbers_of_peers(sizes: tuple[int, ...], blocks: int, numbers: tuple[int | None, ...]) -> None:
+    assert numbers_of_peers(servers(*sizes), blocks, 18) == numbers
+
+
+def test_relays_are_used_where_thread_blocks_do_not_suffice() -> None:
+    """With 24 thread blocks 16 ranks cannot each send to 15 others; with 9 peers they can, and quicker."""
+    target = replace(TARGETS["portable"], max_thread_blocks=24)
+    narrow = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_peers=9))
+    never = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_peers=99))
+    request = Request(
+        EXAMPLES / "h20_16" / "topo.dsl", "alltoall", budget=Budget(effort=1.0), policy=narrow, targets=(target,)
+    )
+    topology = load_topology(request.topology)
+    best = choose(topology, request, 1 << 30).ranked[0]
+    assert best.candidate.label == "steady-state, c=1, 9 peers" and best.seconds is not None
+    problem, schedule = best.candidate.problem, best.candidate.solution.schedule
+    assert problem.max_peers is None and not schedule_violations(problem, schedule)
+    peers = defaultdict(set)
+    for t in schedule.transfers:
+        peers[problem.arcs[t.link].src].add(problem.arcs[t.link].dst)
+    assert max(map(len, peers.values())) <= 9
+    without = choose(topology, replace(request, policy=never), 1 << 30).ranked[0]
+    assert without.seconds is not None and best.seconds < without.seconds
