@@ -25,7 +25,7 @@ from hetesynth.autotune.program_ranking import (
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import SteadyCandidates
-from hetesynth.autotune.step_pipeline import plain_programs, step_candidate
+from hetesynth.autotune.step_programs import step_candidate, step_program
 from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
 from hetesynth.compile.artifacts import SolvedRequest
 from hetesynth.compile.predictors import CostOptions
@@ -131,6 +131,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
             soon = now() + request.policy.autotune.seconds_after_interrupt
             deadline = replace(deadline, at=min(deadline.at, soon))
         effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        effort.allotted += 0.0 if opening is None else opening.unspent
         ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
     return Chosen(run, _merged(steady, ranked))
 
@@ -166,7 +167,8 @@ def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadl
     seconds = ahead.variants(number) + ahead.files(number)
     if chosen.run.interrupted or deadline.expired("programs left untimed", seconds):
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    return replace(chosen, ranked=_merged(chosen.ranked, plain_programs(solved, candidate, size, deadline)))
+    program = step_program(solved, candidate, size, deadline, Decisions())
+    return replace(chosen, ranked=_merged(chosen.ranked, [program]))
 
 
 def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
@@ -177,13 +179,15 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 
 @dataclass(frozen=True)
 class _Opening:
-    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried."""
+    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried.
+    ``unspent``: work units that are left for other programs."""
 
     size: int
     bounds: Bounds
     ranked: list[Ranked]
     settled: bool
     interrupted: bool = False
+    unspent: float = 0.0
 
     def chosen(self, budget: Budget) -> Chosen:
         """The choice among these alone."""
@@ -212,10 +216,10 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     asked.standing.limit = bounds.seconds(size)
+    effort = efforts(budget, topology.ranks, request.policy.effort).steady
     candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), deadline, rule,
-        efforts(budget, topology.ranks, request.policy.effort).steady, asked.standing.tried,
-    )  # fmt: skip
+        factory, specs, target, bounds.seconds(size), deadline, rule, effort, asked.standing.tried
+    )
     rings = None
     try:
         candidates.try_all()
@@ -235,7 +239,8 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
     best = ranked[0].seconds or 0.0
     near = candidates.limit >= enough * best and best <= _rings_seconds(asked, factory.root)
-    return _Opening(size, bounds, ranked, settled=near or request.strategy == NAME)
+    settled = near or request.strategy == NAME
+    return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
 
 
 def _rings_seconds(asked: _Question, root: Rank | None) -> float:

@@ -1,11 +1,11 @@
-"""What users run is the program, so the program is timed: that of several schedules, and with each kind of
-throttling.
+"""What users run is the program, so the program is timed: that of several schedules, step by step, in steady
+state, and with each kind of throttling.
 
 In: candidates for a size, the quickest schedule first. Out: the same, the quickest program first, and how it is
-throttled. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
-more so where NICs keep their peers (rings, server rings), so the two rankings differ. As many are timed without
-throttling as the policy and time allow; then, with every kind of it, those whose schedules are quicker than the
-best program.
+lowered. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
+more so where NICs keep their peers (rings, server rings), so the two rankings differ. As many are timed step by
+step and in steady state, along the same trees, as the policy and time allow; then, with every kind of throttling,
+those whose schedules are quicker than the best program.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from hetesynth.compile.formats import variants
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.steady_plans import quickest_plan
-from hetesynth.compile.steady_programs import Pipeline
+from hetesynth.compile.steady_programs import Pipeline, SteadyState, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
+from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
@@ -86,17 +88,14 @@ class ProgramRanking:
         loss = max(
             self._limits.untimed_loss, *(seconds / candidates[place].seconds for seconds, place, _ in timed)
         )
-        by_time = [
-            (seconds, place, Ranked(candidates[place], throttling, seconds))
-            for seconds, place, throttling in timed
-        ]
+        by_time = [(seconds, place, _ranked(candidates[place], way, seconds)) for seconds, place, way in timed]
         by_time += [(candidates[place].seconds * loss, place, Ranked(candidates[place])) for place in untimed]
         by_time.sort(key=lambda entry: entry[:2])
         misfits = set(range(len(candidates))) - {place for _, place, _ in by_time}
         return [*(ranked for _, _, ranked in by_time), *(Ranked(candidates[place]) for place in sorted(misfits))]
 
     def _plain(self, candidates: Sequence[Candidate]) -> tuple[list[_Timed], list[int]]:
-        """The programs without throttling, the quickest first, and what was not timed."""
+        """The programs without throttling, in steady state or not, the quickest first, and what was not timed."""
         timed: list[_Timed] = []
         untimed: list[int] = []
         transfers_timed = 0
@@ -114,10 +113,37 @@ class ProgramRanking:
             verdict: Verdict = "refused" if seconds is None else "tried"
             why = "its program does not fit" if seconds is None else microseconds(seconds)
             self.decisions.note(c.label, verdict, why)
-            if seconds is not None:
-                timed.append((seconds, place, None))
+            ways: list[_Timed] = [] if seconds is None else [(seconds, place, None)]
+            timed += sorted([*ways, *self._piped(c, place)], key=lambda entry: entry[0])[:1]
         timed.sort(key=lambda entry: entry[:2])
         return timed, untimed
+
+    def _piped(self, candidate: Candidate, place: int) -> list[_Timed]:
+        """Its program in steady state; none where that is not tried, or does not fit."""
+        if self.options.target.format != "msccl-xml":
+            return []  # of plans the quicker lowering is timed anyway
+        operations = math.inf
+        if math.isfinite(self.effort.allotted):
+            operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
+        costs = self._costs.costs(self.topology)
+        problem, schedule = candidate.problem, candidate.solution.schedule
+        arrangement = likely_arrangement(problem, schedule, costs, self.options, self.size, operations)
+        label = f"{candidate.label}, in steady state"
+        if arrangement is None:
+            self.decisions.note(label, "skipped", "its programs are too long for the effort")
+            return []
+        if self._past(candidate, arrangement):
+            self.decisions.note(label, "skipped", LATE)
+            return []
+        self.effort.spend(self.policy.effort.operation * arrangement.pieces * len(schedule.transfers))
+        steady = SteadyState(arrangement, costs)
+        predictor = steady_predictor(self.topology, problem, schedule, steady, self.options, self._costs)
+        if predictor is None:
+            self.decisions.note(label, "refused", "its program does not fit")
+            return []
+        seconds = predictor.timeline(self.size).makespan
+        self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
+        return [(seconds, place, steady)]
 
     def _untimed(self, candidate: Candidate, transfers_timed: int, *, first: bool) -> str | None:
         """Why a program is not timed, or None."""
@@ -136,7 +162,7 @@ class ProgramRanking:
         """The same with the best throttling where a schedule is quicker than the best program; sorted."""
         ranked = list(timed)
         least, spent = min((seconds for seconds, _, _ in timed), default=0.0), 0
-        for i, (plain, place, _) in enumerate(timed):
+        for i, (quickest, place, way) in enumerate(timed):
             c = candidates[place]
             transfers = len(c.solution.schedule.transfers)
             reason = self._unthrottled(c, transfers, least, spent)
@@ -145,14 +171,14 @@ class ProgramRanking:
                 continue
             spent += transfers
             self.effort.spend(len(AFTERS) * self._work(transfers))
-            throttling, seconds = self.quickest(c, plain)
+            throttling, seconds = self.quickest(c, quickest)
             how = (
                 "no throttling is quicker"
                 if throttling is None
                 else f"after {throttling.after}: {microseconds(seconds)}"
             )
             self.decisions.note(f"{c.label}, throttled", "tried", how)
-            ranked[i] = (seconds, place, throttling)
+            ranked[i] = (seconds, place, throttling or way)
             least = min(least, seconds)
         ranked.sort(key=lambda entry: entry[:2])
         return ranked
@@ -178,16 +204,21 @@ class ProgramRanking:
         forms = len([*variants((target,), collective.name)])
         return TimeAhead(collective.name, collective.ranks, forms, self.policy)
 
-    def _past(self, candidate: Candidate) -> bool:
-        """Whether its files would be ready after the deadline, if its program were timed now."""
+    def _past(self, candidate: Candidate, arrangement: Arrangement | None = None) -> bool:
+        """Whether its files would be ready after the deadline, if its program, or that of ``arrangement``, were
+        timed now."""
         ahead, transfers = self._ahead(candidate), len(candidate.solution.schedule.transfers)
-        seconds = ahead.variants(transfers) + ahead.files(transfers)
+        if arrangement is not None:
+            operations = transfers * arrangement.pieces
+            seconds = ahead.trial(operations) + ahead.files(operations)
+        else:
+            seconds = ahead.variants(transfers) + ahead.files(transfers)
         return self.deadline is not None and self.deadline.expired("programs left untimed", seconds)
 
-    def quickest(self, candidate: Candidate, plain: float) -> tuple[Throttling | None, float]:
-        """The throttling with which the program is quickest, if quicker than in ``plain`` seconds, and its
+    def quickest(self, candidate: Candidate, least: float) -> tuple[Throttling | None, float]:
+        """The throttling with which the program is quickest, if quicker than in ``least`` seconds, and its
         seconds."""
-        best: tuple[Throttling | None, float] = (None, plain)
+        best: tuple[Throttling | None, float] = (None, least)
         schedule, costs = candidate.solution.schedule, self._costs
         for throttling in throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs):
             seconds = self.seconds(candidate, replace(self.options, throttling=throttling))
@@ -205,8 +236,24 @@ class ProgramRanking:
         return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, self._costs)
 
 
-_Timed = tuple[float, int, Throttling | None]
-"""Seconds of a program, the place of its candidate, its throttling."""
+_Timed = tuple[float, int, Throttling | Pipeline | None]
+"""Seconds of a program, the place of its candidate, how it is throttled or runs in steady state."""
+
+
+def _ranked(candidate: Candidate, way: Throttling | Pipeline | None, seconds: float) -> Ranked:
+    if isinstance(way, Throttling):
+        return Ranked(candidate, way, seconds)
+    return Ranked(candidate, None, seconds, way)
+
+
+def likely_arrangement(
+    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, operations: float
+) -> Arrangement | None:
+    """The arrangement of the trees of ``schedule`` that is likely the quickest for ``size`` bytes, of those whose
+    programs have no more than ``operations``. What carries a chunk is its tree, whatever found it."""
+    listed = arrangements(problem, schedule, costs, options, size)
+    fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= operations)
+    return min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
 
 
 def throttlings(

@@ -125,16 +125,17 @@ def _by_steps(run: Compilation, shown: Shown, warn: Warn) -> Synthesis:
 
 
 def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
-    """The same, whose program runs in steady state where that is quicker for the size that the chunks make."""
-    from hetesynth.autotune.step_pipeline import step_pipeline
+    """The same with the program that is quickest for the size that the chunks make."""
+    from hetesynth.autotune.step_programs import step_candidate, step_program
 
     size = implied_size(solved.problem, solved.chunking.chunk_bytes)
     try:
         with run.timer.phase("choice"):
-            steady = step_pipeline(solved, size, run.deadline, run.decisions.inside("files"))
+            ranked = step_program(solved, step_candidate(solved, size), size, run.deadline, run.decisions)
     except (HetesynthError, KeyboardInterrupt):  # the plain program is written
         return solved
-    return replace(solved, programs=replace(solved.programs, steady=steady))
+    programs = replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
+    return replace(solved, programs=programs)
 
 
 def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:

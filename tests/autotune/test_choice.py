@@ -177,11 +177,12 @@ def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
         assert math.isinf(seconds_at(ranked.candidate, 8)) == (ranked.candidate.chunks > 1)
 
 
-def test_a_pool_has_it_for_large_sizes_and_others_for_small_ones() -> None:
+def test_a_pool_has_programs_in_steady_state_for_large_sizes_and_others_for_small_ones() -> None:
     request = replace(asked(cluster="dgx1"), runtime=NCCL_TABLES)
     members = pool(load_topology(request.topology), request, (256, 64 * MIB), programs=True)
-    kinds = [members.members[members.best(j)].steady is not None for j in range(2)]
-    assert kinds == [False, True] and members.program_seconds(members.best(0), 0) is not None
+    small, large = (members.members[members.best(j)] for j in range(2))
+    assert small is not large and large.steady is not None
+    assert members.program_seconds(members.best(0), 0) is not None
 
 
 def test_the_same_choice_again() -> None:

@@ -41,10 +41,10 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
             "x", target=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
         )
         variants = [options, replace(options, optimizations=replace(options.optimizations, fuse=False))]
-        predictors = [
-            ProgramPredictor(c.chunking.topology, lower(c.problem, c.solution.schedule, variant), target=TARGET)
-            for variant in variants
-        ]
+        programs = [lower(c.problem, c.solution.schedule, variant) for variant in variants]
+        if member.steady is not None:
+            programs = [member.steady.lowered(c.problem, c.solution.schedule, options).program]
+        predictors = [ProgramPredictor(c.chunking.topology, p, target=TARGET) for p in programs]
         timed_at = [j for j in range(len(SIZES)) if server_rings.program_seconds(i, j) is not None]
         timed = [server_rings.program_seconds(i, j) for j in timed_at]
         times = [[predictor.timeline(SIZES[j]).makespan for j in timed_at] for predictor in predictors]

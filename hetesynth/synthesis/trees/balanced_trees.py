@@ -120,7 +120,8 @@ class TreeRouting:
     def _costs(self) -> tuple[Floats, Ints]:
         """The cheapest link of every pair of ranks and its cost, at the present load."""
         share = self.load / (self.capacity * self.target)
-        price = self.scarcity * np.exp(self.exponent * share) / self.capacity
+        with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
+            price = self.scarcity * np.exp(self.exponent * share) / self.capacity
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))

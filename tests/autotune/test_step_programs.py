@@ -23,7 +23,7 @@ def asked(cluster: str, name: CollectiveName) -> Request:
 
 def noted(synthesis: Synthesis) -> dict[str, str]:
     """What became of programs in steady state, by what they are called."""
-    return {d.what: d.verdict for d in synthesis.decisions if d.stage == "files"}
+    return {d.what: d.verdict for d in synthesis.decisions if "steady" in d.what}
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def noted(synthesis: Synthesis) -> dict[str, str]:
 )
 def test_programs_keep_the_time_of_their_schedules(cluster: str, name: CollectiveName) -> None:
     synthesis = synthesize(asked(cluster, name))
-    assert "chosen" in noted(synthesis).values()
-    assert synthesis.program_seconds is not None and synthesis.time_optimality.seconds is not None
+    assert list(noted(synthesis).values()) == ["tried"] and synthesis.program_seconds is not None
+    assert synthesis.time_optimality.seconds is not None
     assert synthesis.program_seconds <= synthesis.time_optimality.seconds * 1.02
 
 
@@ -40,7 +40,7 @@ def test_the_plain_program_is_written_without_effort() -> None:
     request = asked("h20_4p8", "allreduce")
     none = replace(DEFAULT, effort=replace(DEFAULT.effort, share_steady=0.0))
     plain, chosen = synthesize(replace(request, policy=none)), synthesize(request)
-    assert noted(plain) == {"steady state": "skipped"}
+    assert list(noted(plain).values()) == ["skipped"]
     assert plain.solution.schedule == chosen.solution.schedule
     assert plain.program_seconds is not None and chosen.program_seconds is not None
     assert plain.program_seconds > 1.2 * chosen.program_seconds
