@@ -9,12 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from hetesynth.bench.machine import machine
 from hetesynth.bench.time_tables import (
-    BUDGET,
-    BUDGET_256,
-    LIMIT,
-    RING_BUDGET,
-    RING_SIZES,
-    RingRow,
     SpeedRow,
     TimeRow,
 )
@@ -29,27 +23,29 @@ _TITLES = {
 _NOTES = {
     "ForestColl": "`hops`: the most links that data crosses one after another. ForestColl's published trees are\n"
     "9 to 31 hops deep.",
-    "SCALE-CCL": "The ring is given with --rings: in by one border GPU of a centre, around it, out by another.",
+    "SCALE-CCL": "The ring is given with --rings: in by one border GPU of a centre, around it, out by another.\n"
+    "These are times of the schedule, as SCALE-CCL counts them.",
 }
 _HEAD = (
-    "| cluster | collective | size | figure | ours | bound allows | of the bound | chunks | hops | "
+    "| cluster | collective | size | figure | program | bound allows | of the bound | chunks | hops | "
     "candidate | s | met |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
-def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequence[SpeedRow] = ()) -> str:
+def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow] = ()) -> str:
     """The page."""
     facts = machine()
     met = sum(row.met for row in rows)
     lines = [
         "# Predicted time against published figures",
         "",
-        "Made by `hetesynth bench --time`. All times are **simulated** on the time model of [model.md](model.md), "
-        "not measured on GPUs, without what runtimes cost (`--no-runtime-costs`), as the sources of the goals do; "
+        "Made by `hetesynth bench --time`. All times are of the **programs** that the default command writes "
+        "(`synth --size`), **simulated** on the time model of [model.md](model.md), not measured on GPUs, without "
+        "what runtimes cost (`--no-runtime-costs`), as the sources of the goals do, which publish schedules; "
         "bounds are exact and rechecked. `s` is the whole command on the wall, "
-        f"`--time-budget {BUDGET:g}` ({BUDGET_256:g} for 256 GPUs, where no limit is stated), "
-        f"{facts['cores']} cores of {facts['processor']}; more than {LIMIT:g} s is marked.",
+        f"{facts['cores']} cores of {facts['processor']}. NCCL's rings on these and on generated clusters: "
+        "[benchmarks_clusters.md](benchmarks_clusters.md).",
         *([f"{met} of {len(rows)} figures are met."] if rows else []),
     ]
     for table, title in _TITLES.items():
@@ -61,8 +57,6 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequenc
         misses = [row for row in of_table if not row.met]
         if misses:
             lines += ["", *(_miss(row) for row in misses)]
-    if rings:
-        lines += ["", *_rings(rings)]
     if speeds:
         lines += ["", *_speeds(speeds)]
     return "\n".join([*lines, ""])
@@ -71,14 +65,12 @@ def time_page(rows: Sequence[TimeRow], rings: Sequence[RingRow], speeds: Sequenc
 def _line(row: TimeRow) -> str:
     case = row.case
     choice = row.said.get("choice") or {}
-    late = " (late)" if row.seconds > LIMIT and case.budget <= BUDGET else ""
     sign = "" if case.equal else ("<= " if case.unit == "us" else ">= ")
-    share = row.said.get("percent_of_bound")
     cells = (
         case.cluster, case.collective, size_text(case.size), f"{sign}{case.goal:,g} {case.unit}",
         row.error or _figure(row.reached, case.unit), _figure(row.best_possible, case.unit),
-        "-" if share is None else f"{share:.1f} %", str(row.said.get("chunks", "-")),
-        str(row.said.get("hops", "-")), str(choice.get("candidate", "-")), f"{row.seconds:.0f}{late}",
+        "-" if row.share is None else f"{row.share:.1f} %", str(row.said.get("chunks", "-")),
+        str(row.said.get("hops", "-")), str(choice.get("candidate", "-")), f"{row.seconds:.0f}",
         "yes" if row.met else "**no**",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
@@ -100,20 +92,6 @@ def _miss(row: TimeRow) -> str:
     if beyond:
         return f"{what}: out of reach, the bound says so: {bound}"
     return f"{what}: missed; the bound would allow {_figure(possible, case.unit)} ({bound})"
-
-
-def _rings(rows: Sequence[RingRow]) -> Iterable[str]:
-    yield "## Against our model of NCCL's rings, on HeteCCL's clusters (its Figures 6 to 8), simulated"
-    yield ""
-    yield "How many times as fast as the rings, and the percent of the bound that is reached. Ours had"
-    yield f"{RING_BUDGET / 2:g} s of search for all sizes of a row; rings have the best of all numbers of chunks."
-    yield ""
-    yield f"| cluster | collective | {' | '.join(size_text(size) for size in RING_SIZES)} |"
-    yield "|---|---|" + "---|" * len(RING_SIZES)
-    for row in rows:
-        figures = {size: f"{ring / ours:.2f}x ({share:.0f} %)" for size, ours, ring, share in row.points}
-        cells = [figures.get(size, row.error or "-") for size in RING_SIZES]
-        yield f"| {row.cluster} | {row.collective} | {' | '.join(cells)} |"
 
 
 def _speeds(rows: Sequence[SpeedRow]) -> Iterable[str]:

@@ -152,19 +152,18 @@ def _clusters(
 def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None) -> int:
     """The tables of predicted time; 1 when a command failed."""
     from hetesynth.bench.time_page import time_page
-    from hetesynth.bench.time_tables import ring_rows, speed_rows, time_rows
+    from hetesynth.bench.time_tables import speed_rows, time_rows
     from hetesynth.files.atomic import write_atomically
 
     folder = examples or ROOT / "examples"
     with _watching(quiet=False) as progress, _interruptible():
         rows = time_rows(folder, patterns, lambda name: progress(0, 0, name))
-        rings = ring_rows(folder, patterns, lambda name: progress(0, 0, name))
         speeds = speed_rows(folder, patterns, lambda name: progress(0, 0, name))
-    text = time_page(rows, rings, speeds)
+    text = time_page(rows, speeds)
     if target is not None:
         write_atomically(target, text.encode())
     show(text if target is None else f"wrote {target}")
-    return int(any([*(r.error for r in rows), *(r.error for r in rings), *(r.error for r in speeds)]))
+    return int(any([*(r.error for r in rows), *(r.error for r in speeds)]))
 
 
 def _target(output: Path | None, *, write: bool, page: str = "benchmarks.md") -> Path | None:
