@@ -96,7 +96,8 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
         long = seconds > request.policy.compile.simulated_anyway
-        late = long and (synthesis.ending == "interrupt" or deadline.expired("library not simulated", seconds))
+        interrupted = synthesis.ending == "interrupt"
+        late = abandoned() or (long and (interrupted or deadline.expired("library not simulated", seconds)))
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
@@ -243,6 +244,8 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
     queue = in_time(chosen.ranked, run, record, interrupted=interrupted)
     shown.best = _solved(run, tuning, chosen.ranked[0], Choice(chosen.ranked[0].candidate.label, 1, True))
     while queue:
+        if abandoned():
+            raise KeyboardInterrupt
         entry = queue.pop(0)
         candidate = entry.candidate
         short = interrupted or bool(run.budget.clock_decisions)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
 
-ABANDONED = "abandoned by a second Ctrl-C: the schedule is written, its programs are not"
+ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
@@ -108,7 +108,7 @@ class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
     other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: a second Ctrl-C came before there were programs, so that the schedule is alone."""
+    ``abandoned``: Ctrl-C left no time for programs, so that the schedule is alone."""
 
     request: Request
     strategy: str
@@ -348,7 +348,9 @@ def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
 
 
 def _hurried(solved: SolvedRequest) -> bool:
-    """Whether Ctrl-C came, and bounds in seconds take too long to be worked out after it."""
+    """Whether Ctrl-C came twice, or bounds in seconds take too long to be worked out after it."""
+    if abandoned():
+        return True
     seconds = TimeAhead.of(solved.compilation.request, solved.problem.ranks).time_bounds()
     return interrupted() and seconds > solved.compilation.request.policy.compile.simulated_anyway
 

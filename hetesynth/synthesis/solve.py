@@ -103,9 +103,9 @@ class Solver:
         interrupted = False
         try:
             gather = rest.solve(second)
-        except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
+        except KeyboardInterrupt:  # the quickest second phase completes the first, unless it takes too long
             interrupted = True
-            with finishing(however_often=True):
+            with finishing():
                 moment = self.policy.steps.first_schedule_seconds
                 gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
         if not isinstance(gather, Solution):
