@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+POLL_SECONDS = 0.1  # a signal just before the main thread begins to wait does not wake it
 
 
 def leavable(call: Callable[[], T]) -> T:
@@ -30,7 +31,8 @@ def leavable(call: Callable[[], T]) -> T:
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
-    worker.join()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
     if errors:
         raise errors[0]
     return results[0]

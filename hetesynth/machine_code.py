@@ -39,7 +39,7 @@ def machine_code(kernel: Kernel) -> Kernel:
     A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
     """
     if kernel not in _running:
-        _running[kernel] = _compiled(cast(FunctionType, kernel))
+        _running[kernel] = leavable(partial(_compiled, cast(FunctionType, kernel)))  # numba must not load in part
     return _running[kernel]
 
 
@@ -56,7 +56,7 @@ def _compiled(kernel: FunctionType) -> Kernel:
         except Exception:  # the file on disk does not load; the kernels themselves raise nothing
             if not compiled_anew:
                 compiled_anew.append(_numba_function(kernel, cache=False))
-            return compiled_anew[0](*arguments)
+            return leavable(partial(compiled_anew[0], *arguments))
 
     return run
 
