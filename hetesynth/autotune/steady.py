@@ -342,6 +342,14 @@ class SteadyCandidates:
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
+        self._forget_programs(plan)
+
+    def _forget_programs(self, plan: _Plan) -> None:
+        """Keep in memory the program of the best only."""
+        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady
+        for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
+            if isinstance(pipeline, SteadyState) and pipeline is not best:
+                pipeline.latest.forget()
 
     def _seconds(self, plan: _Plan) -> float | None:
         """What the program or plan takes; None where the target cannot hold it."""

@@ -29,6 +29,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import is_simulated
+from hetesynth.compile.steady_programs import Rings, SteadyState
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
@@ -216,7 +217,9 @@ def _keeping(run: Compilation, shown: Shown) -> Keep:
 
 
 def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
-    spec = ProgramSpec(run.request.targets, entry.throttling, steady=entry.steady)
+    targets = run.request.targets
+    timed = isinstance(entry.steady, SteadyState | Rings) and targets[0].format == "msccl-xml"
+    spec = ProgramSpec(targets, entry.throttling, steady=entry.steady, seconds=entry.seconds if timed else None)
     return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)
 
 

@@ -62,13 +62,14 @@ class Choice:
 class ProgramSpec:
     """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
     which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
-    if they do."""
+    if they do. ``seconds``: what the first takes, where it is known from its trial."""
 
     targets: tuple[Target, ...]
     throttling: Throttling | None = None
     min_bytes: int = 0
     max_bytes: int = 0
     steady: Pipeline | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
 
 
 def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first program takes, simulated from its bytes; None where there is none or it is too large."""
+    """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
+    is too large."""
     from hetesynth.compile.plan_predictor import first_predictor
     from hetesynth.compile.predictors import CostOptions
 
@@ -295,6 +297,8 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     number = len(solved.solution.schedule.transfers)
     if not programs or number > policy.max_program_transfers:
         return None
+    if solved.programs.seconds is not None:
+        return solved.programs.seconds
     seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
     if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
         return None
