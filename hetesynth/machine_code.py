@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
+from hetesynth.foreign_code import leavable
 from hetesynth.policy.machine_code import WorkLimits
 
 Kernel = Callable[..., Any]
@@ -37,7 +39,7 @@ def machine_code(kernel: Kernel) -> Kernel:
     A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
     """
     if kernel not in _running:
-        _running[kernel] = _compiled(cast(FunctionType, kernel))
+        _running[kernel] = leavable(partial(_compiled, cast(FunctionType, kernel)))  # numba must not load in part
     return _running[kernel]
 
 
@@ -50,11 +52,11 @@ def _compiled(kernel: FunctionType) -> Kernel:
 
     def run(*arguments: Any) -> Any:
         try:
-            return from_disk(*arguments)
+            return leavable(partial(from_disk, *arguments))
         except Exception:  # the file on disk does not load; the kernels themselves raise nothing
             if not compiled_anew:
                 compiled_anew.append(_numba_function(kernel, cache=False))
-            return compiled_anew[0](*arguments)
+            return leavable(partial(compiled_anew[0], *arguments))
 
     return run
 

@@ -39,7 +39,6 @@ from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.search import Ending, Progress, no_progress
 
 Keep = Callable[[TuningRun, Ranked], None]
@@ -126,14 +125,27 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
     if opening is None:
         asked.keep(run, Ranked(run.candidates[0]))
-    with finishing():
-        if run.interrupted:
-            soon = now() + request.policy.autotune.seconds_after_interrupt
-            deadline = replace(deadline, at=min(deadline.at, soon))
-        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
-        effort.allotted += 0.0 if opening is None else opening.unspent
-        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
+    unspent = 0.0 if opening is None else opening.unspent
+    try:
+        ranked = _by_programs(asked, run, spent, deadline, record, unspent)
+    except KeyboardInterrupt:
+        run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
+        ranked = [Ranked(candidate) for candidate in run.candidates]
     return Chosen(run, _merged(steady, ranked))
+
+
+def _by_programs(
+    asked: _Question, run: TuningRun, spent: Budget, deadline: Deadline, record: Decisions, unspent: float
+) -> list[Ranked]:  # fmt: skip
+    """The candidates of ``run`` by the time of their programs; after Ctrl-C those that are timed soon.
+    ``unspent``: work units beside those of programs."""
+    request, topology = asked.request, asked.topology
+    if run.interrupted:
+        soon = now() + request.policy.autotune.seconds_after_interrupt
+        deadline = replace(deadline, at=min(deadline.at, soon))
+    effort = efforts(spent, topology.ranks, request.policy.effort).programs
+    effort.allotted += unspent
+    return ranked_programs(topology, request, run.candidates, asked.size, deadline, record, effort)
 
 
 def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline, steady: list[Ranked]) -> Budget | None:
@@ -226,9 +238,10 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         if request.strategy != NAME and not specs.personalized:
             rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
-        if not candidates.ranked:
+        kept = candidates.interrupted()
+        if not kept:
             raise
-        return _Opening(size, bounds, candidates.quickest_first(), settled=True, interrupted=True)
+        return _Opening(size, bounds, kept, settled=True, interrupted=True)
     if rings is not None and rings.seconds:
         asked.standing.rings = rings.seconds
         asked.standing.tried(rings.candidate.label, rings.seconds)

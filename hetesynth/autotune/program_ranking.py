@@ -142,6 +142,7 @@ class ProgramRanking:
             self.decisions.note(label, "refused", "its program does not fit")
             return []
         seconds = predictor.timeline(self.size).makespan
+        steady.latest.forget()
         self.decisions.note(label, "tried", f"{steady.label}: {microseconds(seconds)}")
         return [(seconds, place, steady)]
 

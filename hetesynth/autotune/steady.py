@@ -59,7 +59,8 @@ NEAR = "the limit is near"
 @dataclass
 class SteadyCandidates:
     """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun whose
-    files would come after ``deadline``. ``told``: is told the label and the seconds of each program."""
+    files would come after ``deadline``. ``told``: is told the label and the seconds of each program.
+    ``verified``: the first whose schedule was verified, before its program was timed."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
@@ -70,6 +71,7 @@ class SteadyCandidates:
     effort: Effort
     told: Callable[[str, float], None]
     ranked: list[Ranked] = field(default_factory=list)
+    verified: Ranked | None = None
 
     @property
     def _policy(self) -> AutotunePolicy:
@@ -99,6 +101,10 @@ class SteadyCandidates:
     def quickest_first(self) -> list[Ranked]:
         """The quickest program of each packing that was tried so far, the quickest first."""
         return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
+
+    def interrupted(self) -> list[Ranked]:
+        """What Ctrl-C leaves: the same, or where no program was timed the first verified schedule."""
+        return self.quickest_first() or ([] if self.verified is None else [self.verified])
 
     @cached_property
     def _ahead(self) -> TimeAhead:
@@ -315,6 +321,7 @@ class SteadyCandidates:
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
         candidate = self._candidate(plan, solution)
+        self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
         seconds = self._seconds(plan)
         if seconds is None:
@@ -326,6 +333,14 @@ class SteadyCandidates:
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
+        self._forget_programs(plan)
+
+    def _forget_programs(self, plan: Plan) -> None:
+        """Keep in memory the program of the best only."""
+        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady
+        for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
+            if isinstance(pipeline, SteadyState) and pipeline is not best:
+                pipeline.latest.forget()
 
     def _seconds(self, plan: Plan) -> float | None:
         """What the program or plan takes; None where the target cannot hold it."""

@@ -131,7 +131,8 @@ def _synthesized(stated: Request, *, quiet: bool, explain: bool) -> Synthesis:
 
     decisions = Decisions()
     try:
-        with watching(quiet=quiet, budget=stated.budget.seconds) as progress:
+        patience = stated.policy.compile.programs_after_interrupt
+        with watching(quiet=quiet, budget=stated.budget.seconds, patience=patience) as progress:
             return synthesize(stated, progress, warned, decisions=decisions)
     except HetesynthError:
         if explain:

@@ -29,6 +29,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import is_simulated
+from hetesynth.compile.steady_programs import Rings, SteadyState
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
@@ -96,7 +97,8 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
         long = seconds > request.policy.compile.simulated_anyway
-        late = long and (synthesis.ending == "interrupt" or deadline.expired("library not simulated", seconds))
+        interrupted = synthesis.ending == "interrupt"
+        late = abandoned() or (long and (interrupted or deadline.expired("library not simulated", seconds)))
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
@@ -216,7 +218,9 @@ def _keeping(run: Compilation, shown: Shown) -> Keep:
 
 
 def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
-    spec = ProgramSpec(run.request.targets, entry.throttling, steady=entry.steady)
+    targets = run.request.targets
+    timed = isinstance(entry.steady, SteadyState | Rings) and targets[0].format == "msccl-xml"
+    spec = ProgramSpec(targets, entry.throttling, steady=entry.steady, seconds=entry.seconds if timed else None)
     return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)
 
 
@@ -244,6 +248,8 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
     queue = in_time(chosen.ranked, run, record, interrupted=interrupted)
     shown.best = _solved(run, tuning, chosen.ranked[0], Choice(chosen.ranked[0].candidate.label, 1, True))
     while queue:
+        if abandoned():
+            raise KeyboardInterrupt
         entry = queue.pop(0)
         candidate = entry.candidate
         short = interrupted or bool(run.budget.clock_decisions)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
 
-ABANDONED = "abandoned by a second Ctrl-C: the schedule is written, its programs are not"
+ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
@@ -62,13 +62,14 @@ class Choice:
 class ProgramSpec:
     """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
     which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
-    if they do."""
+    if they do. ``seconds``: what the first takes, where it is known from its trial."""
 
     targets: tuple[Target, ...]
     throttling: Throttling | None = None
     min_bytes: int = 0
     max_bytes: int = 0
     steady: Pipeline | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
     other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: a second Ctrl-C came before there were programs, so that the schedule is alone."""
+    ``abandoned``: Ctrl-C left no time for programs, so that the schedule is alone."""
 
     request: Request
     strategy: str
@@ -286,7 +287,8 @@ def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
 
 
 def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first program takes, simulated from its bytes; None where there is none or it is too large."""
+    """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
+    is too large."""
     from hetesynth.compile.plan_predictor import first_predictor
     from hetesynth.compile.predictors import CostOptions
 
@@ -295,6 +297,8 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
     number = len(solved.solution.schedule.transfers)
     if not programs or number > policy.max_program_transfers:
         return None
+    if solved.programs.seconds is not None:
+        return solved.programs.seconds
     seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
     if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
         return None
@@ -348,7 +352,9 @@ def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
 
 
 def _hurried(solved: SolvedRequest) -> bool:
-    """Whether Ctrl-C came, and bounds in seconds take too long to be worked out after it."""
+    """Whether Ctrl-C came twice, or bounds in seconds take too long to be worked out after it."""
+    if abandoned():
+        return True
     seconds = TimeAhead.of(solved.compilation.request, solved.problem.ranks).time_bounds()
     return interrupted() and seconds > solved.compilation.request.policy.compile.simulated_anyway
 

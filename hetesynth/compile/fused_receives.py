@@ -10,6 +10,8 @@ faster, and take thread blocks from each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
 
 from hetesynth.compile.formats import FORMATS, Emitted
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
@@ -45,6 +47,47 @@ def lowering_variants(
     With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, for schedules
     of up to ``max_spread`` transfers.
     """
+    unnamed = replace(options, name="", min_bytes=0, max_bytes=0)
+    variants = _timed_variants(_Question(topology, problem, schedule, size, unnamed, costs))
+    return [replace(variant, options=_named(variant.options, options)) for variant in variants]
+
+
+def _named(options: LoweringOptions, like: LoweringOptions) -> LoweringOptions:
+    """The same with the name and the sizes of ``like``."""
+    return replace(options, name=like.name, min_bytes=like.min_bytes, max_bytes=like.max_bytes)
+
+
+class _Question:
+    """What the times of variants depend on; the problem and the schedule count by their identity."""
+
+    def __init__(
+        self, topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+        costs: CostOptions,
+    ) -> None:  # fmt: skip
+        self.topology, self.problem, self.schedule = topology, problem, schedule
+        self.size, self.options, self.costs = size, options, costs
+        self._identity = (id(topology), id(problem), id(schedule), size, costs)
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, _Question) and self._identity == other._identity
+        return same and self.options == cast(_Question, other).options
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+@lru_cache(maxsize=16)
+def _timed_variants(question: _Question) -> tuple[LoweringVariant, ...]:
+    """Answered once for the choice among programs and for the file."""
+    q = question
+    return tuple(_variants(q.topology, q.problem, q.schedule, q.size, q.options, q.costs))
+
+
+def _variants(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> list[LoweringVariant]:  # fmt: skip
+    """The same, worked out."""
     variants = _receiving(topology, problem, schedule, size, options, costs)
     if costs.runtime is None or len(schedule.transfers) > costs.policy.compile.max_spread:
         return variants

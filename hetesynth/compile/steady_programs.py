@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from hetesynth.compile.formats import Emitted, xml_of
@@ -38,12 +38,49 @@ class Pipeline(Protocol):
         """The program. HetesynthError where the target cannot hold it, or the collective has no such form."""
 
 
+@dataclass(slots=True)
+class LatestProgram:
+    """The program that was lowered last, and of what, so that the file of a program that was timed needs no second
+    lowering."""
+
+    question: tuple[Problem, Schedule, LoweringOptions] | None = None
+    lowered: Lowered | None = None
+
+    def of(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered | None:
+        """The program of ``schedule``, under the name and for the sizes of ``options``, if it is that one."""
+        if self.question is None or self.lowered is None:
+            return None
+        last_problem, last_schedule, last_options = self.question
+        if last_problem is not problem or last_schedule != schedule or last_options != _unnamed(options):
+            return None
+        program = replace(
+            self.lowered.program, name=options.name, min_bytes=options.min_bytes,
+            max_bytes=stated_max_bytes(options),
+        )  # fmt: skip
+        return replace(self.lowered, program=program)
+
+    def keep(self, problem: Problem, schedule: Schedule, options: LoweringOptions, lowered: Lowered) -> None:
+        """Remember ``lowered``."""
+        self.question, self.lowered = (problem, schedule, _unnamed(options)), lowered
+
+    def forget(self) -> None:
+        """It is needed no more."""
+        self.question = self.lowered = None
+
+
+def _unnamed(options: LoweringOptions) -> LoweringOptions:
+    """What of ``options`` decides about instructions."""
+    return replace(options, name="", min_bytes=0, max_bytes=0)
+
+
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """``arrangement`` of the trees of a schedule, on links of ``costs``."""
+    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, once there is
+    one."""
 
     arrangement: Arrangement
     costs: Costs
+    latest: LatestProgram = field(default_factory=LatestProgram, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -53,7 +90,12 @@ class SteadyState:
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """As ``lower_steady_state``."""
-        return lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+        check_options(problem, options)
+        lowered = self.latest.of(problem, schedule, options)
+        if lowered is None:
+            lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+            self.latest.keep(problem, schedule, options, lowered)
+        return lowered
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,12 @@ class CompilePolicy(Record):
         "What the files of a candidate may take after Ctrl-C; else those of another are made. With 1.5 a busy "
         "machine writes rings where a program of 1.4 times their speed was shown.",
     )
+    programs_after_interrupt: float = threshold(
+        1.2,
+        "seconds",
+        "Programs that are not judged so long after Ctrl-C are given up, and the schedule of the best is written "
+        "alone: a command ends within 2 s. The schedule of 64 GPUs is judged and written in 0.3 s.",
+    )
     large_rounding_error: float = threshold(
         0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."
     )

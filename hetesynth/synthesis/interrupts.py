@@ -8,10 +8,11 @@ A process that was started with the interrupt ignored, as shells start jobs in t
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FrameType
 from typing import cast
@@ -21,10 +22,10 @@ Handler = Callable[[int, "FrameType | None"], object] | int | None
 
 class Announcing:
     """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does. ``times``: how
-    often Ctrl-C came."""
+    often Ctrl-C came. ``patience``: seconds after the first at which a second is taken to come; None: never."""
 
-    def __init__(self, say: Callable[[], None], before: Handler) -> None:
-        self.say, self.before = say, before
+    def __init__(self, say: Callable[[], None], before: Handler, patience: float | None = None) -> None:
+        self.say, self.before, self.patience = say, before, patience
         self.times = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -38,6 +39,15 @@ class Announcing:
         self.times += 1
         if self.times == 1:
             self.say()
+            if self.patience is not None:
+                signal.setitimer(signal.ITIMER_REAL, self.patience)
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    """The patience is over: what Ctrl-C does."""
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
 
 
 @dataclass
@@ -82,10 +92,61 @@ def abandoned() -> bool:
 
 
 @contextmanager
-def announcing(say: Callable[[], None]) -> Iterator[None]:
-    """``say`` at the first Ctrl-C, at once, wherever it arrives."""
-    with _handled(lambda before: Announcing(say, before)):
+def announcing(say: Callable[[], None], patience: float | None = None) -> Iterator[None]:
+    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, which a thread sees to.
+    ``patience``: seconds after it at which a second one is taken to come; None: never."""
+    if _unreachable():
         yield
+        return
+    once = _Once(say)
+    alarm = nullcontext() if patience is None else _alarm()
+    with alarm, _heard(once), _handled(lambda before: Announcing(once, before, patience)):
+        yield
+
+
+class _Once:
+    """What is said once, by whichever thread comes first."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say, self._first = say, threading.Lock()
+
+    def __call__(self) -> None:
+        if self._first.acquire(blocking=False):
+            self._say()
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    """The timer that repeats Ctrl-C."""
+    before = signal.signal(signal.SIGALRM, _again)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _heard(say: Callable[[], None]) -> Iterator[None]:
+    """``say`` when a signal arrives, though the main thread is in foreign code, where handlers wait."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(reading, say), daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        listener.join()
+        os.close(reading)
+
+
+def _listen(reading: int, say: Callable[[], None]) -> None:
+    while numbers := os.read(reading, 64):
+        if signal.SIGINT in numbers:
+            say()
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.synthesis.copy_problem import excess
-from hetesynth.synthesis.interrupts import finishing
+from hetesynth.synthesis.interrupts import abandoned, finishing
+from hetesynth.synthesis.interrupts import interrupted as pressed
 from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, no_progress
 from hetesynth.synthesis.strategy import Strategy
 
@@ -99,13 +100,17 @@ class Solver:
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter
-        rest = self._phase("allgather", self.budget.left_after(now() - started))
-        interrupted = False
-        try:
-            gather = rest.solve(second)
-        except KeyboardInterrupt:  # the first phase must not be lost: the quickest second one completes it
-            interrupted = True
-            with finishing(however_often=True):
+        interrupted = scatter.ending == "interrupt" or pressed()
+        gather: Solution | Infeasible | GaveUp | None = None
+        if not interrupted:
+            try:
+                gather = self._phase("allgather", self.budget.left_after(now() - started)).solve(second)
+            except KeyboardInterrupt:
+                if abandoned():
+                    raise
+                interrupted = True
+        if gather is None:  # the quickest second phase completes the first, unless it takes too long
+            with finishing():
                 moment = self.policy.steps.first_schedule_seconds
                 gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
         if not isinstance(gather, Solution):

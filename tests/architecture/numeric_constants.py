@@ -140,6 +140,7 @@ ALLOWED = {
     "how long to wait for processes, locks and solvers": """
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
+        hetesynth/foreign_code.py: POLL_SECONDS
         hetesynth/files/temporaries.py: WAIT_SECONDS STALE_SECONDS
         hetesynth/synthesis/smt/clauses.py: POLL_SECONDS
         hetesynth/synthesis/smt/recheck.py: POLL_SECONDS

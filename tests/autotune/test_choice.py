@@ -27,6 +27,7 @@ from hetesynth.model.target import TARGETS
 from hetesynth.packing.column_generation import PACKING
 from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.steady.steady_state import EXPANSIONS
+from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MIB = 1 << 20
@@ -145,7 +146,7 @@ def test_ctrl_c_among_the_others_keeps_steady_state(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first program has been timed where the second is interrupted."""
+    """The first program has been timed where the second is interrupted; before it there is its schedule."""
     calls = 0
 
     def interrupted(*arguments: Any) -> Any:
@@ -157,12 +158,23 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
 
     monkeypatch.setattr(steady, "steady_predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)
-    if number == 1:
-        with pytest.raises(KeyboardInterrupt):
-            chosen(asked())
-        return
     answer = chosen(asked())
-    assert len(answer.ranked) == 1 and answer.run.interrupted and answer.ranked[0].seconds is not None
+    kept = answer.ranked[0]
+    assert len(answer.ranked) == 1 and answer.run.interrupted and answer.run.ending == "interrupt"
+    assert (kept.seconds is None) == (number == 1) and kept.steady is not None
+    problem, schedule = kept.candidate.problem, kept.candidate.solution.schedule
+    assert schedule_violations(problem, schedule, DEFAULT.verify) == []
+
+
+def test_ctrl_c_among_programs_keeps_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choice, "ranked_programs", interrupted)
+    answer = chosen(asked(strategy="greedy"), MIB)
+    assert answer.run.interrupted and answer.run.cut_short and answer.run.ending == "interrupt"
+    assert [r.candidate for r in answer.ranked] == list(answer.run.candidates)
+    assert all(r.seconds is None for r in answer.ranked)
 
 
 def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from hetesynth.lowering.layout import Cell
 from hetesynth.lowering.msccl.channels import Message
-from hetesynth.lowering.msccl.dependences import HappensBefore, RankBlocks, all_waits, waits_without_local, written
+from hetesynth.lowering.msccl.dependences import (
+    HappensBefore,
+    RankBlocks,
+    all_waits,
+    conflicts_of,
+    waits_without_local,
+    written,
+)
 from hetesynth.lowering.msccl.placement import Operation
 from hetesynth.lowering.msccl.thread_blocks import Block
 from hetesynth.model.program import BufferSlice, Op
@@ -20,7 +27,7 @@ def op(kind: Op, reads: tuple[Cell, ...] = (), writes: tuple[Cell, ...] = ()) ->
 
 def waits(operations: list[Operation], *blocks: list[int]) -> Waits:
     rank = RankBlocks(tuple(operations), [Block(None, None, 0, tuple(block)) for block in blocks])
-    made = written(rank, waits_without_local(rank, all_waits(rank)))
+    made = written(rank, waits_without_local(rank, all_waits(rank, conflicts_of(rank.operations))))
     assert [tb.id for tb in made] == list(range(len(blocks)))
     return [[(x.op, x.depends, x.has_dependents) for x in tb.instructions] for tb in made]
 
@@ -83,7 +90,7 @@ def test_the_plain_lowering_names_every_conflict() -> None:
     """Block 2 reads what blocks 0 and 1 wrote, though the one of block 1 came after block 0's."""
     operations = [op("r", writes=(A,)), op("cpy", reads=(A,), writes=(B,)), op("s", reads=(A, B))]
     rank = RankBlocks(tuple(operations), [Block(None, None, 0, (i,)) for i in range(3)])
-    assert all_waits(rank) == [(), (0,), (0, 1)]
+    assert all_waits(rank, conflicts_of(rank.operations)) == [(), (0,), (0, 1)]
 
 
 def test_what_a_message_there_and_back_implies_is_dropped() -> None:
@@ -100,6 +107,6 @@ def test_what_a_message_there_and_back_implies_is_dropped() -> None:
     )
     blocks = [Block(None, None, 0, (0,)), Block(None, None, 0, (1,))]
     ranks = [RankBlocks(first, blocks), RankBlocks(second, blocks)]
-    waits = [waits_without_local(rank, all_waits(rank)) for rank in ranks]
+    waits = [waits_without_local(rank, all_waits(rank, conflicts_of(rank.operations))) for rank in ranks]
     assert waits == [[(), (0,)], [(), (0,)]]
     assert HappensBefore(ranks, waits).reduced(waits) == [[(), ()], [(), (0,)]]

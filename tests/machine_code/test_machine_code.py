@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -55,3 +56,17 @@ def test_a_kernel_is_compiled_with_the_functions_that_it_calls(
     compiled = machine_code(kernel)
     assert compiled is machine_code(kernel) and compiled is not kernel
     assert compiled(3) == kernel(3) == 7
+
+
+def test_numba_is_loaded_where_ctrl_c_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it loaded could not be loaded again."""
+    threads: list[threading.Thread] = []
+
+    def compiled(kernel: object) -> object:
+        threads.append(threading.current_thread())
+        return kernel
+
+    monkeypatch.setattr(module, "_running", {})
+    monkeypatch.setattr(module, "_compiled", compiled)
+    assert machine_code(kernel) is kernel
+    assert threads and threads[0] is not threading.main_thread()

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from hetesynth.synthesis.interrupts import announcing, deferred, finishing
+from hetesynth.synthesis.interrupts import _heard, abandoned, announcing, deferred, finishing, interrupted
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +44,33 @@ def test_a_second_one_ends_what_is_being_finished() -> None:
         assert interrupted.is_set()
         signal.raise_signal(signal.SIGINT)
     assert said == ["x"]
+
+
+def test_it_is_said_though_no_handler_can_run() -> None:
+    """As in foreign code; here the handler does nothing."""
+    said: list[str] = []
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    with _heard(lambda: said.append("x")):
+        signal.raise_signal(signal.SIGINT)
+    assert said == ["x"]
+
+
+def test_when_patience_is_over_it_counts_as_a_second() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with announcing(lambda: None, patience=0.01):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+        with pytest.raises(KeyboardInterrupt), finishing():
+            while True:
+                signal.pause()
+        assert abandoned()
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_without_patience_nothing_follows_a_first() -> None:
+    with announcing(lambda: None):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

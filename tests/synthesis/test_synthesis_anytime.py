@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -13,12 +14,16 @@ from support.replay import accepts
 from support.solving import solve
 
 from hetesynth.errors import InternalError
+from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.interrupts import announcing
 from hetesynth.synthesis.registry import strategy
 from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
+from hetesynth.synthesis.strategy import Strategy
 from hetesynth.verify.schedule.judge import schedule_violations
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -50,6 +55,26 @@ def test_ctrl_c_in_a_reduction_returns_a_whole_schedule(name: str) -> None:
 
     outcome = Solver(strategy("auto"), Budget(), schedule_violations, progress).solve(wanted)
     assert isinstance(outcome, Solution) and outcome.cut_short and accepts(wanted, outcome.schedule)
+
+
+def test_after_ctrl_c_in_the_first_phase_the_second_is_short() -> None:
+    """It gets the time of a first schedule, not what the budget leaves."""
+    budgets: list[float | None] = []
+    whole = strategy("auto")
+
+    def improve(search: Search) -> LowerBound | None:
+        budgets.append(search.budget.seconds)
+        return whole.improve(search)
+
+    def progress(what: str, steps: int | None) -> None:
+        if steps is not None and len(budgets) == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    wanted = problem(fig10(), "allreduce", exclusive=True)
+    with announcing(lambda: None):
+        outcome = Solver(Strategy("auto", improve), Budget(), schedule_violations, progress).solve(wanted)
+    assert isinstance(outcome, Solution) and outcome.ending == "interrupt" and accepts(wanted, outcome.schedule)
+    assert budgets == [None, DEFAULT.steps.first_schedule_seconds]
 
 
 def test_ctrl_c_before_there_is_a_schedule_goes_through() -> None:

@@ -21,6 +21,7 @@ from hetesynth.lowering.msccl.dependences import (
     RankBlocks,
     Waits,
     all_waits,
+    conflicts_of,
     total_order,
     waits_without_local,
     written,
@@ -164,6 +165,16 @@ class Assembly:
     def _order(self) -> array[int]:
         return total_order(self.placement.operations)
 
+    @cached_property
+    def _conflicts_as_placed(self) -> list[Waits]:
+        return [conflicts_of(operations) for operations in self.placement.operations]
+
+    def _conflicts(self, rank: RankBlocks, r: int) -> Waits:
+        """Of the operations of rank ``r``: worked out once for groupings in which nothing of them is fused."""
+        if rank.operations is self.placement.operations[r]:
+            return self._conflicts_as_placed[r]
+        return conflicts_of(rank.operations)
+
     def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
         """The operations in thread blocks; ``plans``: one a rank."""
         placed = self.placement.operations
@@ -191,7 +202,7 @@ class Assembly:
 
     def ordered(self, grouped: Grouped) -> Ordered:
         """``grouped`` with its dependences."""
-        every = [all_waits(rank) for rank in grouped.ranks]
+        every = [all_waits(rank, self._conflicts(rank, r)) for r, rank in enumerate(grouped.ranks)]
         waits, dropped = every, 0
         if self.optimizations.reduce:
             waits = [waits_without_local(*each) for each in zip(grouped.ranks, every, strict=True)]

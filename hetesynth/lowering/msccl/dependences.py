@@ -15,8 +15,9 @@ but the last stand on nops just before the step. A step that something waits for
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hetesynth.lowering.layout import Cell
 from hetesynth.lowering.msccl.placement import Operation
@@ -43,12 +44,15 @@ class RankBlocks:
         return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
 
 
-def all_waits(rank: RankBlocks) -> Waits:
-    """Every direct conflict with another thread block, implied or not."""
-    block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
+def all_waits(rank: RankBlocks, conflicts: Waits) -> Waits:
+    """Every direct conflict with another thread block, implied or not; ``conflicts``: of its operations."""
+    block_of = [0] * len(rank.operations)
+    for b, block in enumerate(rank.blocks):
+        for i in block.operations:
+            block_of[i] = b
     return [
-        tuple(sorted(j for j in before if block_of[j] != block_of[i])) if before else ()
-        for i, before in enumerate(_hazards(rank.operations))
+        tuple([j for j in before if block_of[j] != block]) if before else ()
+        for before, block in zip(conflicts, block_of, strict=True)
     ]
 
 
@@ -78,10 +82,11 @@ def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
     return needed
 
 
-def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
-    """For each operation, the earlier ones it conflicts with directly on some cell."""
+def conflicts_of(operations: tuple[Operation, ...]) -> Waits:
+    """For each operation, the earlier ones it conflicts with directly on some cell, in order."""
     wrote: dict[Cell, int] = {}
     read: dict[Cell, list[int]] = {}
+    conflicts: Waits = []
     for i, op in enumerate(operations):
         before = {wrote[cell] for cell in op.reads if cell in wrote}
         for cell in op.writes:
@@ -93,7 +98,8 @@ def _hazards(operations: tuple[Operation, ...]) -> Iterator[set[int]]:
         for cell in op.reads:
             read.setdefault(cell, []).append(i)
         before.discard(i)
-        yield before
+        conflicts.append(tuple(sorted(before)) if before else ())
+    return conflicts
 
 
 def total_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
@@ -145,25 +151,35 @@ class HappensBefore:
                 if op.message is not None and op.op.startswith("r") and op.op != "re":
                     self.sender[self.first[r] + i] = sent[op.message.index]
 
-    def before(self, g: int) -> list[int]:
-        """What comes directly before operation ``g``."""
-        return [p for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0]
+    @cached_property
+    def _before(self) -> list[tuple[int, ...]]:
+        """By place in the total order, the places of what comes directly before."""
+        place = self.place
+        return [
+            tuple([place[p] for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0])
+            for g in self.total_order
+        ]
 
     def implied(self, g: int) -> set[int]:
         """The dependences of ``g`` that another path leads to."""
-        named = set(self.waits[g])
-        earliest = min((self.place[j] for j in named), default=len(self.total_order))
-        stack = [q for p in self.before(g) for q in self.before(p)]
+        before, place, most = self._before, self.place, self.max_visited
+        at = {place[j]: j for j in self.waits[g]}
+        earliest, missing = min(at), set(at)
+        stack = [q for p in before[place[g]] for q in before[p]]
         seen: set[int] = set()
         while stack:
             p = stack.pop()
-            if p in seen or self.place[p] < earliest:
+            if p < earliest or p in seen:
                 continue
             seen.add(p)
-            if len(seen) > self.max_visited:
+            if len(seen) > most:
                 break
-            stack += self.before(p)
-        return named & seen
+            if p in missing:
+                missing.discard(p)
+                if not missing:
+                    break
+            stack += before[p]
+        return {j for p, j in at.items() if p in seen}
 
     def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
         """The dependences that nothing else implies, by rank."""
@@ -174,7 +190,8 @@ class HappensBefore:
             for i, named in enumerate(of_rank):
                 if named:
                     gone = self.implied(base + i)
-                    of_rank[i] = tuple(j for j in named if base + j not in gone)
+                    if gone:
+                        of_rank[i] = tuple(j for j in named if base + j not in gone)
             kept.append(of_rank)
         return kept
 

@@ -7,6 +7,8 @@ rank comes next.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ class ServerPaths:
             return
         self._priced, self._parents, self._choice = key, None, {}
         if len(prices) <= self._policy.exact_path_ranks:
-            self.cost, self._parents = _held_karp(prices)
+            self.cost, self._parents = _held_karp(key, len(prices))
             return
         self._list(prices)
         paths = _nearest_next(prices) if self._listed is None else self._listed
@@ -85,9 +87,13 @@ class ServerPaths:
         self._choice = {ends: paths[i].tolist() for ends, i in self._choice.items()}
 
 
-def _held_karp(prices: Floats) -> tuple[Floats, NDArray[np.int8]]:
-    """Costs [first, last] of the cheapest paths, and [visited, last, first] the rank before the last one."""
-    number = len(prices)
+@lru_cache(maxsize=16)
+def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
+    """Costs [first, last] of the cheapest paths, and [visited, last, first] the rank before the last one.
+
+    ``key``: the prices between ``number`` ranks. Servers alike have equal ones most of the time.
+    """
+    prices = np.frombuffer(key, dtype=np.float64).reshape(number, number)
     best = np.full((1 << number, number, number), np.inf)
     before = np.zeros((1 << number, number, number), dtype=np.int8)
     for rank in range(number):
@@ -103,7 +109,10 @@ def _held_karp(prices: Floats) -> tuple[Floats, NDArray[np.int8]]:
             reached = best[without] + prices[:, rank][None, :, None]
             best[without | 1 << rank, rank] = reached.min(axis=1)
             before[without | 1 << rank, rank] = reached.argmin(axis=1)
-    return best[-1].T.copy(), before
+    cost = best[-1].T.copy()
+    for answer in (cost, before):
+        answer.setflags(write=False)
+    return cost, before
 
 
 def _every_path(joined: NDArray[np.bool_], tries: int, starts: range) -> Ints | None:
