@@ -155,7 +155,7 @@ ALLOWED = {
         hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
         hetesynth/bench/measure.py: _PATIENCE
         hetesynth/bench/run.py: QUICK_SECONDS
-        hetesynth/bench/time_tables.py: BUDGET BUDGET_256 LIMIT PATIENCE RING_BUDGET RING_SIZES
+        hetesynth/bench/time_tables.py: BUDGET PATIENCE
             SPEED_SIZE
         """,
 }
