@@ -42,7 +42,7 @@ def ring_candidate(
         record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")
         return None
     ahead = TimeAhead.of(request, topology.ranks)
-    if deadline.expired(UNTRIED, ahead.library()):
+    if deadline.expired(UNTRIED, ahead.library() + _to_the_files(ahead, 1)):
         record.note(LABEL, "skipped", LATE)
         return None
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
@@ -50,21 +50,28 @@ def ring_candidate(
         record.note(LABEL, "refused", baseline)
         return None
     lowering = timed_lowering(request, target, topology)
-    if target.format == "mscclpp-json":
-        ranked = _ranked_plan(factory, specs, Rings(baseline.orders[: baseline.rings]), lowering)
+    plans = target.format == "mscclpp-json"
+    if plans:
+        rings = Rings(baseline.orders[: baseline.rings])
+        fitting: tuple[Rings, int] | None = rings, request.fixed_chunks or len(rings.orders)
     else:
         fitting = _fitting(factory, specs, baseline, lowering)
-        if fitting is not None:
-            operations = ahead.transfers(fitting[1])
-            if deadline.expired(UNTRIED, ahead.trial(operations) + ahead.files(operations)):
-                record.note(LABEL, "skipped", LATE)
-                return None
-        ranked = None if fitting is None else _ranked(factory, specs, *fitting, lowering)
+    if fitting is not None and deadline.expired(UNTRIED, _to_the_files(ahead, fitting[1])):
+        record.note(LABEL, "skipped", LATE)
+        return None
+    timed = _ranked_plan if plans else _ranked
+    ranked = None if fitting is None else timed(factory, specs, *fitting, lowering)
     if ranked is None:
         record.note(LABEL, "refused", f"no program of them fits {target.name}")
         return None
     record.note(ranked.candidate.label, "tried", microseconds(ranked.seconds or 0.0))
     return ranked
+
+
+def _to_the_files(ahead: TimeAhead, chunks: int) -> float:
+    """Seconds until there are files of a program in so many chunks, if it is tried now."""
+    operations = ahead.transfers(chunks)
+    return ahead.trial(operations) + ahead.files(operations)
 
 
 def _fitting(
@@ -106,11 +113,10 @@ def _ranked(
 
 
 def _ranked_plan(
-    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, lowering: LoweringOptions
+    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, chunks: int, lowering: LoweringOptions
 ) -> Ranked | None:  # fmt: skip
     """The schedule along ``rings``, a chunk on each, with the time of its plan; None where there is none."""
-    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
-    chunks = request.fixed_chunks or len(rings.orders)
+    topology, options = factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
     solution = _along(factory, rings, problem)
     if solution is None:

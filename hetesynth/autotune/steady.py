@@ -112,8 +112,11 @@ class SteadyCandidates:
 
     def _to_the_files(self, chunks: int, pieces: int) -> float:
         """Seconds until there are files of a program, if it is tried now."""
-        operations = self._ahead.transfers(chunks) * pieces
-        return self._ahead.trial(operations) + self._ahead.files(operations)
+        ahead = self._ahead
+        operations = ahead.transfers(chunks) * pieces
+        if self.target.format == "msccl-xml":
+            return ahead.to_the_files(operations)
+        return ahead.trial(operations) + ahead.files(operations)
 
     def _from_packings(self, chunks: int) -> float:
         """Seconds until there are files of a program along trees or paths that are there."""

@@ -7,6 +7,7 @@ In: a request, a number of ranks, operations of a program (transfers times piece
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 from hetesynth.compile.formats import variants
@@ -58,6 +59,11 @@ class TimeAhead:
         """To lower a program and to simulate it."""
         return self._prices.lower * self._adding * operations + self.simulation(operations)
 
+    def to_the_files(self, operations: float) -> float:
+        """To try a program in steady state and to make its files: the one out of place is the tried one."""
+        lowering = self._prices.lower * self._adding * operations if self.forms else 0.0
+        return self.trial(operations) + self.files(operations) - lowering
+
     def variants(self, operations: float) -> float:
         """To try the variants of lowering a schedule."""
         return self._prices.variants * self.trial(operations)
@@ -66,10 +72,16 @@ class TimeAhead:
         """To simulate a program: one loop of few flows in many pieces, or as many loops of few pieces."""
         simulate = self.policy.simulate
         tasks = 2.0 * operations * self._prices.loops
+        loading = self._loading(tasks)
         if self.name not in PERSONALIZED:
-            return self._prices.simulate * min(tasks, simulate.max_tasks + 2.0 * operations)
+            return loading + self._prices.simulate * min(tasks, simulate.max_tasks + 2.0 * operations)
         pairs = min(self.ranks * (self.ranks - 1), operations)  # all may send at once
-        return self._prices.simulate_crowded * min(tasks * pairs, float(simulate.max_work))
+        return loading + self._prices.simulate_crowded * min(tasks * pairs, float(simulate.max_work))
+
+    def _loading(self, tasks: float) -> float:
+        """To load machine code, where so many tasks are simulated by it and it is not there yet."""
+        interpreted = "numba" in sys.modules or tasks <= self.policy.machine_code.simulated_tasks.load
+        return 0.0 if interpreted else self._prices.load
 
     def packing(self) -> float:
         """To pack trees or paths and to round them, once."""

@@ -53,6 +53,9 @@ class LeastTimePolicy(Record):
         "seconds per task and connection",
         "The same where all ranks send to all at once: 3.6 s for 66,000 tasks of an alltoall on 64 GPUs.",
     )
+    load: float = threshold(
+        0.8, "seconds", "Loading numba and the machine code of the simulator, once in a process: 0.7 to 1 s."
+    )
     pack: float = threshold(
         1e-4,
         "seconds per pair of ranks",

@@ -111,20 +111,32 @@ class Traffic:
 
     def _begins_and_ends(self, piece_bytes: float, turn: float) -> tuple[list[float], list[float]]:
         period = self.seconds_per_byte * piece_bytes
+        takes: dict[tuple[int, int], float] = {}  # periods of a crossing, by link and copies
         arrivals: dict[tuple[int, Rank], list[tuple[int, float]]] = defaultdict(list)
         begins: list[float] = []
         ends: list[float] = []
         for t, (src, dst) in zip(self.transfers, self.pairs, strict=True):
             copy, copies = self.copy_of[t.chunk]
-            first = copy / copies  # chunks of one tree follow each other
-            begin = max((at for end, at in arrivals[t.chunk, src] if end <= t.start), default=first)
-            alone = piece_bytes / self.costs.link_rate[t.link]
-            shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[t.link]) / copies
-            end = begin + (self.costs.link_alpha[t.link] + max(alone, shared)) / period
+            begin = -math.inf
+            for arrived, at in arrivals[t.chunk, src]:
+                if arrived <= t.start and at > begin:
+                    begin = at
+            if begin == -math.inf:
+                begin = copy / copies  # chunks of one tree follow each other
+            crossing = takes.get((t.link, copies))
+            if crossing is None:
+                crossing = takes[t.link, copies] = self._crossing(t.link, copies, piece_bytes, turn) / period
+            end = begin + crossing
             arrivals[t.chunk, dst].append((t.end, end))
             begins.append(begin)
             ends.append(end)
         return begins, ends
+
+    def _crossing(self, link: int, copies: int, piece_bytes: float, turn: float) -> float:
+        """Seconds that a piece of one of ``copies`` chunks takes over ``link``."""
+        alone = piece_bytes / self.costs.link_rate[link]
+        shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[link]) / copies
+        return self.costs.link_alpha[link] + max(alone, shared)
 
 
 def _streams(alike: list[list[int]]) -> tuple[dict[int, int], int]:

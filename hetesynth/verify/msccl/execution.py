@@ -76,7 +76,8 @@ class _Publication:
 @dataclass(slots=True)
 class _Block:
     """A thread block while it runs. ``step``: the instruction it is at, ``part``: which message of that one;
-    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay."""
+    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay.
+    ``waits``: for each instruction, the thread block and its step that publishes what it waits for, or None."""
 
     index: int
     place: Place
@@ -89,6 +90,12 @@ class _Block:
     shared: bool = True
     inbound: _Channel | None = None
     outbound: _Channel | None = None
+    waits: list[tuple[int, int] | None] = field(default_factory=list)
+
+    @property
+    def wait(self) -> tuple[int, int] | None:
+        """Of the instruction that it is at."""
+        return self.waits[self.step]
 
     @property
     def runs(self) -> bool:
@@ -151,8 +158,8 @@ class Execution:
 
     def _count_waits(self) -> None:
         for block in self._blocks:
-            for x in block.instructions:
-                wait = self._wait(block, x)
+            block.waits = [self._wait(block, x) for x in block.instructions]
+            for wait in block.waits:
                 if wait is not None:
                     self._published.setdefault(wait, _Publication()).waiting += 1
 
@@ -183,7 +190,7 @@ class Execution:
         """What the next instruction waits for, and which thread block could end the wait."""
         x = block.instructions[block.step]
         if x.depends is not None and not block.part:
-            wait = self._wait(block, x)
+            wait = block.wait
             if wait is not None and self._blocks[wait[0]].step <= wait[1]:
                 return "dependence", wait[0]
         if block.inbound is not None and x.op in RECEIVES and not block.inbound.messages:
@@ -198,7 +205,7 @@ class Execution:
             x = block.instructions[block.step]
             blocked = self._blocked_on(block)
             if blocked is not None:
-                wait = self._wait(block, x) if blocked[0] == "dependence" else None
+                wait = block.wait if blocked[0] == "dependence" else None
                 if wait is not None:
                     self._published[wait].sleepers.append(block.index)
                 return
@@ -245,7 +252,7 @@ class Execution:
 
     def _execute(self, block: _Block, x: Instruction) -> None:
         if x.depends is not None and not block.part:
-            self._take_published(block, x)
+            self._take_published(block)
         incoming: list[Value] = []
         inbound = block.inbound if x.op in RECEIVES else None
         outbound = block.outbound if x.op in SENDS else None
@@ -264,8 +271,8 @@ class Execution:
         if outbound is not None:
             outbound.messages.append((outgoing, self._event(block, block.done + 1)))
 
-    def _take_published(self, block: _Block, x: Instruction) -> None:
-        wait = self._wait(block, x)
+    def _take_published(self, block: _Block) -> None:
+        wait = block.wait
         if wait is None:
             return
         publication = self._published[wait]
@@ -342,7 +349,7 @@ class Execution:
         if blocked is None:
             return who
         on = self._findings.where(self._blocks[blocked[1]].place)
-        wait = self._wait(block, block.instructions[block.step])
+        wait = block.wait
         if blocked[0] == "dependence" and wait is not None:
             return f"{who} waits for step {wait[1]} of {on}"
         if blocked[0] == "message":

@@ -101,7 +101,7 @@ def _thread_block(findings: Findings, place: Place, block: ThreadBlock, target: 
         findings.add("child-limit", f"{steps} steps; readers have room for {MAX_CHILDREN} children", place)
     refused: set[str] = set()
     for s, x in enumerate(block.instructions):
-        if x.op != "nop" or x.depends is not None:
+        if _exceeds(x, target):
             _numbers(findings, Place(place.gpu, place.block, s), x, target)
         if x.op not in target.ops and x.op not in refused:
             refused.add(x.op)
@@ -141,6 +141,17 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
         findings.add("channel-past-table", f"{exceeded}: {text}", place)
     else:
         findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
+
+
+def _exceeds(x: Instruction, target: Target) -> bool:
+    """Whether some number of the instruction is beyond what ``target`` takes."""
+    if x.depends is not None and x.depends[0] > target.max_depended_block:
+        return True
+    if x.op == "nop":
+        return False
+    most = target.max_offset
+    far = (x.src is not None and x.src.offset > most) or (x.dst is not None and x.dst.offset > most)
+    return far or x.count > target.max_count
 
 
 def _numbers(findings: Findings, place: Place, x: Instruction, target: Target) -> None:

@@ -36,6 +36,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ELEMENTS = 4_000_000
 MAX_DEPTH = 64
 
+_NUMBERS = ("s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep")
 _OPS: frozenset[str] = frozenset(get_args(Op))
 _WARNINGS = frozenset({RULES["second-root"].id})
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
@@ -311,10 +312,7 @@ class _Reader:
             return
         position = self.values.step = len(block.steps)
         self.lines[len(self._gpus), len(gpu.blocks)].append(line)
-        s, src, dst, count, depid, deps, hasdep = (
-            self.values.integer(attributes, "step", name, line)
-            for name in ("s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep")
-        )
+        s, src, dst, count, depid, deps, hasdep = self.values.integers(attributes, "step", _NUMBERS, line)
         op = attributes.get("type")
         if s != position:
             self.numbers[len(self._gpus), len(gpu.blocks), position] = s

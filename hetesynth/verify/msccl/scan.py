@@ -23,6 +23,8 @@ _NAME = rb"[A-Za-z_][-A-Za-z0-9_.:]*"
 _PLAIN_TAG = re.compile(rb"<(" + _NAME + rb")((?: +" + _NAME + rb'="[^"<&]*")*) *(/?)>')
 _PLAIN_ATTRIBUTE = re.compile(rb' +([^ =]+)="([^"]*)"')
 _PLAIN_CLOSE = re.compile(rb"</(" + _NAME + rb")>")
+_TEXT_TAG = re.compile(_PLAIN_TAG.pattern.decode())
+_TEXT_ATTRIBUTE = re.compile(_PLAIN_ATTRIBUTE.pattern.decode())
 _LOOSE_CLOSE = re.compile(rb"</\s*(" + _NAME + rb")[^>]{0,999}>")
 _LOOSE_END = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
 _LOOSE_NAME = re.compile(rb"<(" + _NAME + rb")")
@@ -57,6 +59,7 @@ class Scanner:
 
     def __init__(self, source: bytes) -> None:
         self._source = source
+        self._text = source.decode() if source.isascii() else None
         self._line = 1
         self._counted = 0
         self._defects: dict[str, Defect] = {}
@@ -140,6 +143,9 @@ class Scanner:
     def _tag_at(self, start: int) -> tuple[int, Tag | None]:
         """The end of the markup at ``start`` (-1: nothing can be read after it) and the tag, if it is one."""
         limit = start + MAX_TAG_BYTES
+        usual = self._usual_tag(start, limit)
+        if usual is not None:
+            return usual
         plain = _PLAIN_TAG.match(self._source, start, limit)
         if plain:
             pairs = _PLAIN_ATTRIBUTE.findall(plain.group(2))
@@ -159,6 +165,18 @@ class Scanner:
         if opening.startswith(b"</"):
             return self._loose_close(start, limit)
         return self._loose_tag(start, limit)
+
+    def _usual_tag(self, start: int, limit: int) -> tuple[int, Tag] | None:
+        """The same of a start tag in which nothing can be wrong: read as text, in a fraction of the time."""
+        plain = None if self._text is None else _TEXT_TAG.match(self._text, start, limit)
+        if plain is None:
+            return None
+        name, inside, slash = plain.groups()
+        pairs = _TEXT_ATTRIBUTE.findall(inside)
+        attributes = dict(pairs)
+        if not len(attributes) == len(pairs) <= MAX_ATTRIBUTES or max(len(name), len(inside)) >= MAX_VALUE_BYTES:
+            return None
+        return plain.end(), Tag(name, attributes, slash == "/", self._line_at(start))
 
     def _start_tag(self, name: bytes, pairs: list[tuple[bytes, bytes]], empty: bool, start: int) -> Tag:
         attributes: dict[str, str] = {}

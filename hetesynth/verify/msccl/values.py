@@ -7,6 +7,7 @@ refuses or misreads the file, ``minor`` when only some runtime minds. Knows noth
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.msccl.findings import MAX_FINDINGS
@@ -74,6 +75,14 @@ class Values:
             return 0
         value = self._integers.get(text)
         return self._parsed(text, element, name, line) if value is None else value
+
+    def integers(self, attributes: dict[str, str], element: str, names: Sequence[str], line: int) -> list[int]:
+        """The values of several attributes."""
+        read = self._integers
+        try:
+            return [read[attributes[name]] for name in names]
+        except KeyError:  # one that is not there, or is read for the first time
+            return [self.integer(attributes, element, name, line) for name in names]
 
     def _parsed(self, text: str, element: str, name: str, line: int) -> int:
         if _DECIMAL.match(text):
