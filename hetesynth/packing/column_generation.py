@@ -79,9 +79,7 @@ class _Generation:
 
     def loads(self, structure: Structure) -> Floats:
         """Of a unit of it on each orbit of resources."""
-        crossings = np.zeros(len(self.network.src))
-        crossings[structure.links] = structure.crossings
-        of_resources = self.network.loads(crossings)
+        of_resources = self.network.loads_of(structure.links, structure.crossings)
         return np.bincount(self.alike.resource_orbit, of_resources, len(self.rate)).astype(np.float64)
 
     def ask(self, prices: Floats, *, all_roots: bool = False) -> Offer:
