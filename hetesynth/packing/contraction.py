@@ -9,6 +9,7 @@ every vertex is reached early. Works on dense arrays, all roots together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,26 +63,26 @@ def contract(costs: Floats) -> Contraction:
     Raises ValueError where some vertex cannot be reached from every other.
     """
     n = len(costs)
-    work = costs.copy()
-    np.fill_diagonal(work, np.inf)
+    entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
+    np.fill_diagonal(entering, np.inf)
     sets = [np.array([v]) for v in range(n)]  # vertices of the set that a row stands for
     name = list(range(n))  # the set that a row stands for
     parent, dual = [0] * (2 * n), np.zeros(2 * n)
-    join = np.tile(np.arange(n), (n, 1))
-    paid, charged = np.zeros((n, n)), np.zeros(n)
-    created, left = n, n
+    charged = np.zeros(n)
+    unions: list[_Union] = []
     path = [0]
     on_path = np.zeros(n, dtype=np.bool_)
     on_path[0] = True
+    left = n
     while left > 1:
         top = path[-1]
-        before = int(work[:, top].argmin())
-        least = float(work[before, top])
+        before = int(entering[top].argmin())
+        least = float(entering[top, before])
         if not np.isfinite(least):
             raise ValueError("some vertex cannot be reached from every other")
         dual[name[top]] = least
         charged[sets[top]] += least
-        work[:, top] -= least
+        entering[top] -= least
         if not on_path[before]:
             path.append(before)
             on_path[before] = True
@@ -89,30 +90,52 @@ def contract(costs: Floats) -> Contraction:
         cycle = [path.pop()]
         while cycle[-1] != before:
             cycle.append(path.pop())
+        created = n + len(unions)
         for row in cycle:
             parent[name[row]] = created
-        _join(join, paid, charged, [sets[row] for row in cycle], created)
         kept, others = cycle[0], cycle[1:]
-        work[kept] = work[cycle].min(axis=0)
-        work[:, kept] = work[:, cycle].min(axis=1)
-        work[others], work[:, others] = np.inf, np.inf
-        work[kept, kept] = np.inf
+        entering[kept] = entering[cycle].min(axis=0)
+        entering[:, kept] = entering[:, cycle].min(axis=1)
+        entering[others], entering[:, others] = np.inf, np.inf
+        entering[kept, kept] = np.inf
+        parts = [len(sets[row]) for row in cycle]
         sets[kept] = np.concatenate([sets[row] for row in cycle])
+        unions.append(_Union(int(sets[kept][0]), parts, charged[sets[kept]]))
         name[kept] = created
         on_path[others] = False
         path.append(kept)
-        created += 1
         left -= len(others)
-    return Contraction(dual[:created], np.array(parent[:created]), join, paid)
+    join, paid = _joined(sets[path[-1]], unions)
+    return Contraction(dual[: n + len(unions)], np.array(parent[: n + len(unions)]), join, paid)
 
 
-def _join(join: Ints, paid: Floats, charged: Floats, parts: list[Ints], created: int) -> None:
-    """Note the new set that holds all ``parts``."""
-    whole = np.concatenate(parts)
-    for part in parts:
-        others = np.setdiff1d(whole, part, assume_unique=True)
-        join[np.ix_(others, part)] = created
-        paid[np.ix_(others, part)] = charged[part]
+@dataclass(frozen=True, eq=False)
+class _Union:
+    """A contracted cycle: its first vertex, how many vertices each of its parts has, and what has been charged
+    for each vertex of them, in the order of the parts."""
+
+    first: int
+    parts: list[int]
+    charged: Floats
+
+
+def _joined(order: Ints, unions: Sequence[_Union]) -> tuple[Ints, Floats]:
+    """``join`` and ``paid`` of a contraction; in ``order`` the vertices of every set stand together."""
+    n = len(order)
+    join, paid = np.diag(order), np.zeros((n, n))
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    for created, union in enumerate(unions, start=n):
+        begin = start = int(place[union.first])
+        end = begin + len(union.charged)
+        for size in union.parts:
+            stop = start + size
+            charged = union.charged[start - begin : stop - begin]
+            for others in (slice(begin, start), slice(stop, end)):
+                join[others, start:stop] = created
+                paid[others, start:stop] = charged
+            start = stop
+    return join[np.ix_(place, place)], paid[np.ix_(place, place)]
 
 
 def earliest(

@@ -44,6 +44,7 @@ class Master:
         self._highs = make()
         self._infinite = highspy.kHighsInf
         self._optimal = highspy.HighsModelStatus.kOptimal
+        self._too_late = highspy.HighsModelStatus.kTimeLimit
         for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("random_seed", 0)):
             self._highs.setOptionValue(option, value)
         self._highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
@@ -73,9 +74,13 @@ class Master:
         rows = np.append(used, self._resources + row)
         self._column(0.0, rows, np.append(loads[used], 1.0))
 
-    def solve(self) -> MasterSolution:
-        """The optimum over the columns so far. Raises ValueError where some row has none."""
+    def solve(self, seconds: float) -> MasterSolution | None:
+        """The optimum over the columns so far; None where ``seconds`` are over before. Raises ValueError where
+        some row has none."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
         self._highs.run()
+        if self._highs.getModelStatus() == self._too_late:
+            return None
         if self._highs.getModelStatus() != self._optimal:
             raise ValueError(f"the master program ended as {self._highs.getModelStatus()}")
         solution = self._highs.getSolution()

@@ -108,6 +108,13 @@ class Network:
         """Bytes on each resource when ``crossings[i]`` bytes cross link i."""
         return np.bincount(self.uses, crossings[self.link_of_use], len(self.rates)).astype(np.float64)
 
+    def loads_of(self, links: Ints, crossings: Floats) -> Floats:
+        """The same when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
+        first, many = self.uses_start[links], self.uses_start[links + 1] - self.uses_start[links]
+        end = np.cumsum(many)
+        places = np.arange(end[-1] if len(end) else 0) + np.repeat(first - end + many, many)
+        return np.bincount(self.uses[places], np.repeat(crossings, many), len(self.rates)).astype(np.float64)
+
 
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
 

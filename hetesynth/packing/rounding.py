@@ -141,7 +141,7 @@ class Expansion:
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
-        offer = self.demands.offer(prices / (prices @ self.network.rate), all_roots=False)
+        offer = self.demands.offer(prices / (prices @ self.network.rate), None)
         if not self.free_root:
             return [Carrier(s.root, s.links, NONE) for s in offer.structures]
         many = len(offer.structures) // 2

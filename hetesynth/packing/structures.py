@@ -149,10 +149,15 @@ class Copying:
     def __init__(self, trees: Trees, amounts: Floats, slack: float) -> None:
         self.trees, self.amounts, self.slack = trees, amounts, slack
 
-    def offer(self, prices: Floats, *, all_roots: bool) -> Offer:
-        """The cheapest trees of all roots."""
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.amounts))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest trees of the roots at ``places``, by default of all."""
         priced = self.trees.priced(prices)
-        structures = priced.structures(np.arange(len(self.amounts)), self.slack)
+        structures = priced.structures(self.every_place if places is None else places, self.slack)
         return Offer(float(priced.root_costs @ self.amounts), structures)
 
 
@@ -162,11 +167,17 @@ class Reducing:
     def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int, slack: float) -> None:
         self.out_trees, self.in_trees, self.few_roots, self.slack = out_trees, in_trees, few_roots, slack
 
-    def offer(self, prices: Floats, *, all_roots: bool) -> Offer:
-        """The cheapest trees of the cheapest roots, or of all."""
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.out_trees.roots))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest trees of the roots at ``places``, by default of the cheapest roots."""
         outward, inward = self.out_trees.priced(prices), self.in_trees.priced(prices)
         both = outward.root_costs + inward.root_costs
-        places = np.argsort(both, kind="stable")[: None if all_roots else self.few_roots]
+        cheapest = np.argsort(both, kind="stable")
+        places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
         structures = [*outward.structures(places, self.slack), *inward.structures(places, self.slack)]
         return Offer(float(both.min()), structures)
 
@@ -178,20 +189,25 @@ class Exchanging:
     def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
         self.paths, self.amounts, self.targets = paths, amounts, targets
 
-    def offer(self, prices: Floats, *, all_roots: bool) -> Offer:
-        """The cheapest paths."""
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.amounts))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""
         distance, before, links = self.paths.priced(prices)
         structures = []
         if self.targets is not None:
             least = float(distance[0, self.targets] @ self.amounts)
-            for row, target in enumerate(self.targets):
-                used, counts = self.paths.crossings(before, links, 0, [int(target)])
-                structures.append(Structure(row, int(self.paths.sources[0]), used, counts))
+            for row in self.every_place if places is None else places:
+                used, counts = self.paths.crossings(before, links, 0, [int(self.targets[row])])
+                structures.append(Structure(int(row), int(self.paths.sources[0]), used, counts))
             return Offer(least, structures)
         least = float(distance.sum(axis=1) @ self.amounts)
-        for place, source in enumerate(self.paths.sources):
-            used, counts = self.paths.crossings(before, links, place, range(self.paths.network.ranks))
-            structures.append(Structure(place, int(source), used, counts))
+        for row in self.every_place if places is None else places:
+            used, counts = self.paths.crossings(before, links, row, range(self.paths.network.ranks))
+            structures.append(Structure(int(row), int(self.paths.sources[row]), used, counts))
         return Offer(least, structures)
 
 

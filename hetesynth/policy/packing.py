@@ -27,6 +27,36 @@ class PackingPolicy(Record):
     warm_up_sharpness: float = threshold(
         8.0, "exponent", "How steeply a resource becomes dearer with its load in these rounds. Not measured."
     )
+    ranks_together: int = threshold(
+        64,
+        "ranks",
+        "More ranks than these, none like another, are asked for trees in turns, and prices rise in between. For "
+        "an allgather of 128 that takes 1 s instead of 48 s; up to 64 both ways take about a second.",
+    )
+    ranks_of_a_turn: int = threshold(
+        16,
+        "ranks",
+        "How many are asked at one price. Of 256 ranks 8 take twice as long for a sweep; with 32 an allreduce "
+        "takes 13 s and more instead of 7 to 9 s.",
+    )
+    sweeps: int = threshold(
+        2,
+        "sweeps",
+        "In which every rank has its turn before the first master program. Eight packings of 256 ranks take 37 s "
+        "with 1, 32 s with 2, 35 s with 3, 56 s with 4.",
+    )
+    turn_sharpness: float = threshold(
+        16.0,
+        "exponent",
+        "How steeply a resource becomes dearer with its load in sweeps. Allreduce of 256 ranks: 8 takes 13 s and "
+        "more, 16 takes 7 to 9 s; with 32 a master program takes up to 27 s.",
+    )
+    first_solution_seconds: float = threshold(
+        2.0,
+        "seconds",
+        "What the first master program after sweeps may take in any case: trees that only share evenly take two "
+        "to four times as long as its packing. For 256 ranks it takes 0.2 to 1 s.",
+    )
     smoothing: float = threshold(
         0.6, "share", "Of the best prices so far in the prices at which structures are asked for. Not measured."
     )

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hetesynth.frontend import load_topology
+from hetesynth.bench.generated_clusters import generated_cluster
+from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model import deadline
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
 from hetesynth.packing.column_generation import PACKING, FractionalPacking, pack
+from hetesynth.packing.master import Master
 from hetesynth.packing.network import Network
-from hetesynth.packing.structures import demands
+from hetesynth.packing.structures import Copying, Offer, demands
 from hetesynth.packing.symmetry import Symmetry, symmetry, trivial
 from hetesynth.policy import DEFAULT
+from hetesynth.policy.packing import PackingPolicy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = DEFAULT.packing
+EXACT = replace(POLICY, gap=1e-11, most_rounds=10_000)
+IN_TURNS = replace(EXACT, ranks_together=0, ranks_of_a_turn=2)
 
 
 def example(name: str) -> Topology:
@@ -29,12 +35,13 @@ def example(name: str) -> Topology:
 
 
 def packed(
-    topology: Topology, name: CollectiveName, *, alike: bool = True, deadline: Deadline | None = None
+    topology: Topology, name: CollectiveName, *, alike: bool = True, deadline: Deadline | None = None,
+    policy: PackingPolicy = POLICY,
 ) -> FractionalPacking:  # fmt: skip
     network = Network.of(topology)
     root = 0 if name in ROOTED else None
     group = group_of(topology, root) if alike else trivial(network)
-    return pack(network, demands(network, name, root, group, POLICY), group, POLICY, deadline or no_deadline())
+    return pack(network, demands(network, name, root, group, policy), group, policy, deadline or no_deadline())
 
 
 def group_of(topology: Topology, root: int | None = None) -> Symmetry:
@@ -109,7 +116,7 @@ def test_a_deadline_leaves_a_packing_and_a_bound(
             assert rows.sum() == pytest.approx(2.0)
         else:
             assert rows.sum() == pytest.approx(1.0 if name == "broadcast" else sum(asked.amounts))
-        assert packing.bound == pytest.approx(asked.offer(packing.prices, all_roots=True).least)
+        assert packing.bound == pytest.approx(asked.offer(packing.prices, None).least)
         seconds.append(packing.seconds)
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(seconds))
 
@@ -118,6 +125,69 @@ def test_an_optimum_before_the_deadline_is_not_cut_short() -> None:
     record = ClockDecisions()
     packing = packed(example("h20_4p8"), "allgather", deadline=Deadline(math.inf, record))
     assert not packing.cut_short and not record and packing.gap <= POLICY.gap
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=[] if s < 6 else [pytest.mark.slow]) for s in range(40)]
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast"])
+def test_ranks_in_turns_reach_the_same_optimum(seed: int, name: CollectiveName) -> None:
+    topology = parse_topology(generated_cluster(seed).text)
+    together, in_turns = packed(topology, name, policy=EXACT), packed(topology, name, policy=IN_TURNS)
+    for one in (together, in_turns):
+        assert one.bound == pytest.approx(one.seconds, rel=1e-9)
+    assert in_turns.seconds == pytest.approx(together.seconds, rel=1e-9)
+
+
+def test_in_turns_few_ranks_are_asked_at_one_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    plain = Copying.offer
+
+    def offer(self: Copying, prices: np.ndarray, places: np.ndarray | None) -> Offer:
+        asked.append(self.every_place.size if places is None else len(places))
+        return plain(self, prices, places)
+
+    monkeypatch.setattr(Copying, "offer", offer)
+    packing = packed(example("h20_4p8"), "allgather", alike=False, policy=IN_TURNS)
+    assert asked[:12] == [2] * 12 and packing.gap <= EXACT.gap
+    assert {s.row for s in packing.structures} == set(range(12))
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "broadcast"])
+@pytest.mark.parametrize("seconds_for_the_first", [0.0, 60.0])
+def test_in_turns_a_deadline_leaves_a_packing_and_a_bound(
+    name: CollectiveName, seconds_for_the_first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no time for a master program too: then what the sweeps offered is spread evenly."""
+    topology = example("v100_fail_one4")
+    network, optimum = Network.of(topology), packed(topology, name, alike=False)
+    policy = replace(IN_TURNS, first_solution_seconds=seconds_for_the_first)
+    asked = demands(network, name, 0 if name in ROOTED else None, trivial(network), policy)
+    for ticks_left in (1, 4, 9):
+        ticks = count()
+        monkeypatch.setattr(deadline, "source", lambda ticks=ticks: float(next(ticks)))
+        record = ClockDecisions()
+        packing = packed(topology, name, alike=False, policy=policy, deadline=Deadline(ticks_left, record))
+        assert packing.cut_short and record.places == {PACKING: 1}
+        assert packing.bound <= optimum.seconds * (1 + 1e-9) and optimum.bound <= packing.seconds * (1 + 1e-9)
+        assert seconds_of(packing, network) == pytest.approx(packing.seconds, rel=1e-6)
+        rows = np.bincount([s.row for s in packing.structures], packing.weights)
+        if name == "allreduce":
+            half = network.ranks
+            assert rows.sum() == pytest.approx(2.0) and rows[:half] == pytest.approx(rows[half:])
+        else:
+            assert rows == pytest.approx(asked.amounts)
+        assert packing.bound == pytest.approx(asked.offer(packing.prices, None).least)
+
+
+def test_a_master_program_without_time_says_so() -> None:
+    master = Master(np.ones(40), np.ones(20), 0)
+    random = np.random.default_rng(0)
+    for column in range(400):
+        master.add(column % 20, random.integers(0, 5, 40).astype(float))
+    assert master.solve(0.0) is None
+    solution = master.solve(math.inf)
+    assert solution is not None and solution.weights.sum() == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ by itself what must cross and what can, in exact numbers, and shares no code wit
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
@@ -52,12 +54,21 @@ def time_bound_violations(
     return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Judge:
     topology: Topology
     name: CollectiveName
     root: Rank | None
     backwards: bool
+
+    @cached_property
+    def links_over(self) -> dict[int, set[int]]:
+        """The links over each wire that has some."""
+        over: dict[int, set[int]] = defaultdict(set)
+        for i, link in enumerate(self.topology.links):
+            for w in link.wires:
+                over[w].add(i)
+        return over
 
     def _ends(self, w: int) -> tuple[int, int]:
         wire = self.topology.wires[w]
@@ -66,13 +77,8 @@ class _Judge:
     def _crossing(self, side: Collection[int]) -> dict[int, set[int]]:
         """The wires out of ``side`` that links use, with these links."""
         inside = set(side)
-        users: dict[int, set[int]] = {}
-        for i, link in enumerate(self.topology.links):
-            for w in link.wires:
-                src, dst = self._ends(w)
-                if src in inside and dst not in inside:
-                    users.setdefault(w, set()).add(i)
-        return users
+        ends = ((w, *self._ends(w)) for w in self.links_over)
+        return {w: self.links_over[w] for w, src, dst in ends if src in inside and dst not in inside}
 
     def _carries(self, side: Collection[int], groups: Collection[int] = ()) -> Fraction | None:
         """Bytes per second out of ``side``, or None for no limit; ``groups`` stand in for wires of their links."""
