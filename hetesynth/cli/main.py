@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
     A failure is told on standard error and, with ``--json`` or ``--sarif`` among the arguments, on standard output
     in that form.
     """
-    gc.set_threshold(100_000, 20, 20)  # large clusters are millions of small values that all stay
+    gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
         result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -4,18 +4,23 @@ still or jumps, not by the machine."""
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from hetesynth.autotune import ring_candidate
+from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.choice import choose
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.commands import synth
 from hetesynth.commands.files_in_time import in_time, soon
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.compilation import compilation
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.frontend import load_topology
@@ -23,6 +28,7 @@ from hetesynth.model import deadline
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.policy import Policy
 
@@ -60,6 +66,7 @@ def test_more_operations_take_longer_and_forms_add_up() -> None:
     assert ahead.trial(1_000) < ahead.variants(1_000)
     bare = TimeAhead.of(replace(asked(None), schedule_only=True), 64)
     assert bare.files(1_000) < ahead.files(1_000) / 2
+    assert ahead.to_the_files(4032) < ahead.trial(4032) + ahead.files(4032)  # it is lowered out of place once
     adding = TimeAhead.of(asked(None, name="allreduce"), 64)
     assert adding.trial(1_000) > ahead.trial(1_000) and adding.time_bounds() > ahead.time_bounds()
     assert TimeAhead.of(asked(None, name="alltoall"), 64).library() > 10 * ahead.simulation(63)
@@ -140,3 +147,52 @@ def test_a_library_that_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
     assert "not beside NCCL's rings: the time budget is over" in made(dear(rings=1.0)).line
     assert made(DEFAULT).factor_over_rings
+
+
+def test_machine_code_that_is_not_loaded_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = TimeAhead.of(asked(None), 64)
+    monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))
+    loaded, small = ahead.simulation(4032), ahead.simulation(10)
+    monkeypatch.delitem(sys.modules, "numba")
+    assert ahead.simulation(4032) == pytest.approx(loaded + DEFAULT.least_time.load)
+    assert ahead.simulation(10) == small
+
+
+@pytest.mark.parametrize("target", ["portable", "mscclpp"])
+@pytest.mark.parametrize("judge", [0.0, 1e9])
+def test_rings_whose_files_would_be_late_are_not_searched(
+    target: str, judge: float, still: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+
+    def no_rings(*_: Any) -> str:
+        searched.append(1)
+        return "no rings"
+
+    monkeypatch.setattr(ring_candidate, "ring_baseline", no_rings)
+    request = replace(asked(60.0, dear(judge=judge)), size=64 * MIB, targets=(TARGETS[target],))
+    factory = ProblemFactory(load_topology(RING), request)
+    specs = CandidateSpecs(factory.topology, request, 64 * MIB, ())
+    decisions, until = Decisions(), request.budget.deadline()
+    assert ring_candidate.ring_candidate(factory, specs, TARGETS[target], until, decisions) is None
+    assert bool(searched) == (judge == 0.0)
+    assert decisions.entries[-1].verdict == ("skipped" if judge else "refused")
+    assert bool(until.clock_decisions) == (judge > 0.0)
+
+
+def test_a_plan_of_rings_is_not_timed_where_its_file_would_be_late(
+    still: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rings themselves are found in time; a plan in many chunks is too long."""
+
+    def timed(*_: Any) -> None:
+        raise AssertionError("a plan is timed")
+
+    monkeypatch.setattr(ring_candidate, "quickest_plan", timed)
+    monkeypatch.setattr(ring_candidate, "_to_the_files", lambda ahead, chunks: 0.0 if chunks == 1 else 1e9)
+    request = replace(asked(60.0), size=64 * MIB, targets=(TARGETS["mscclpp"],))
+    factory = ProblemFactory(load_topology(RING), request)
+    specs = CandidateSpecs(factory.topology, request, 64 * MIB, ())
+    until = request.budget.deadline()
+    assert ring_candidate.ring_candidate(factory, specs, TARGETS["mscclpp"], until, Decisions()) is None
+    assert until.clock_decisions

@@ -1,0 +1,76 @@
+"""A program in steady state that was timed in the choice is the one that is written: lowered once, as quick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile import steady_programs
+from hetesynth.compile.plan_predictor import first_predictor
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.request import Request
+from hetesynth.compile.steady_programs import SteadyState
+from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
+from hetesynth.lowering.steady_state.lower import arrangements, lower_steady_state
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import TARGETS
+from hetesynth.policy import DEFAULT
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SIZE = 64 << 20
+
+
+def asked(name: CollectiveName, cluster: str = "ring8") -> Request:
+    few = replace(DEFAULT.autotune, steady_near=0.5, steady_counts=(1, 2), chunk_counts=(1,))
+    policy = replace(DEFAULT, autotune=few)
+    targets = (TARGETS["portable"],)
+    topology = EXAMPLES / cluster / "topo.dsl"
+    return Request(
+        topology, name, strategy="steady-state", budget=Budget(), size=SIZE, policy=policy, targets=targets
+    )
+
+
+@pytest.mark.parametrize("name", ["allgather", "allreduce"])
+def test_what_is_reported_is_what_the_bytes_take(name: CollectiveName) -> None:
+    synthesis = synthesize(asked(name))
+    predictor = first_predictor(synthesis.topology, synthesis.programs, CostOptions.of(synthesis.request))
+    assert predictor is not None and synthesis.strategy == "steady-state"
+    assert synthesis.program_seconds == predictor.timeline(SIZE).makespan
+
+
+def test_it_is_lowered_once_out_of_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[tuple[Any, bool]] = []
+
+    def counting(*arguments: Any) -> Lowered:
+        options: LoweringOptions = arguments[-1]
+        lowered.append((arguments[3], options.in_place))
+        return lower_steady_state(*arguments)
+
+    monkeypatch.setattr(steady_programs, "lower_steady_state", counting)
+    synthesis = synthesize(asked("allgather"))
+    written = [arrangement for arrangement, in_place in lowered if in_place]
+    assert len(synthesis.programs) == 2 and len(written) == 1
+    assert lowered.count((written[0], False)) == 1
+
+
+def test_a_kept_program_is_that_of_its_question_alone() -> None:
+    synthesis = synthesize(asked("allgather"))
+    problem, schedule = synthesis.problem, synthesis.solution.schedule
+    costs = CostOptions.of(synthesis.request).costs(synthesis.topology)
+    options = LoweringOptions("first", target=TARGETS["portable"])
+    arrangement = arrangements(problem, schedule, costs, options, SIZE)[0]
+    steady = SteadyState(arrangement, costs)
+    first = steady.lowered(problem, schedule, options)
+    other = replace(options, name="second", min_bytes=1024, max_bytes=4096)
+    in_place = replace(options, in_place=True, out_of_place=False)
+    for asked_for in (other, in_place, options):
+        fresh = lower_steady_state(problem, schedule, costs, arrangement, asked_for)
+        assert steady.lowered(problem, schedule, asked_for) == fresh
+    assert steady.lowered(problem, schedule, options) == first
+    steady.latest.forget()
+    assert steady.latest.of(problem, schedule, options) is None
