@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hetesynth.cli.render.synth import synthesis_report
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile import artifacts
 from hetesynth.compile.artifacts import Synthesis
@@ -102,3 +103,12 @@ def test_how_often_it_came_is_counted_in_announcing_alone() -> None:
             seen.append((interrupted(), abandoned()))
     assert seen == [(True, False), (True, True)]
     assert not interrupted()
+
+
+def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds in seconds are not worked out after a second Ctrl-C: not because of the size."""
+    pressing(monkeypatch, 2)
+    kept = made(asked(None))
+    kept = replace(kept, verdict=None)
+    assert synthesis_report(kept, []).splitlines()[0].endswith(": interrupted")
+    assert "too many transfers" in synthesis_report(replace(kept, ending="tried", abandoned=False), [])

@@ -251,8 +251,8 @@ def _verdict(synthesis: Synthesis) -> str:
     if synthesis.verdict is not None:
         return synthesis.verdict.line
     size = size_text(synthesis.time_optimality.size, EXACT)
-    if synthesis.abandoned:
-        return f"not simulated for {size}: abandoned"
+    if synthesis.ending == "interrupt":
+        return f"not simulated for {size}: interrupted"
     return f"not simulated for {size}: too many transfers (--size asks for it)"
 
 
