@@ -136,7 +136,8 @@ def _seconds(seconds: float | None) -> str:
 def _intro(report: Report) -> str:
     text = (
         "Written by `hetesynth bench`; `--quick` takes two minutes, `--only` selects, `--json` gives the "
-        "figures.\nPredicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md)."
+        "figures.\nPredicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md). "
+        "The packing of trees\nalone, up to 256 GPUs: [benchmarks_engine.md](benchmarks_engine.md)."
     )
     if not report.whole:
         text += "\n\n**A selection of the cases.**"

@@ -10,7 +10,7 @@ noted, the packing is not the optimum and the bound is lower than need be. Price
 them from swinging; and before the first solution come a few rounds of multiplicative weights (Garg and Koenemann
 2007), which give prices and columns to begin with.
 
-Structures that are asked for at one price crowd the same cheap resources. Where many ranks stand for themselves
+Structures that are asked for at one price load the same cheap resources. Where many ranks stand for themselves
 they are asked a few at a time, and prices rise in between with what the trees so far load: those of the next few
 avoid it. A sweep asks every rank once; some sweeps come before the first solution, one more follows on each
 solution that is better than the last.
