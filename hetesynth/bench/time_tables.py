@@ -23,6 +23,7 @@ Unit = Literal["GB/s", "us", "%"]
 BUDGET = 22.0  # seconds of the search that makes a schedule for the simulator
 PATIENCE = 900.0
 EXACT = 1e-9
+DIGITS = 5e-5  # half of the last of those with which figures are stated
 MIB, KB, MB, GB = 2**20, 10**3, 10**6, 10**9
 SPEC = "--no-runtime-costs"  # the sources count neither starts of kernels nor copy rates of thread blocks
 
@@ -121,7 +122,7 @@ class TimeRow:
             return False
         if self.case.equal:
             return abs(ours - goal) <= EXACT * goal
-        return ours <= goal if self.case.unit == "us" else ours >= goal * (1 - 5e-5)
+        return ours <= goal * (1 + DIGITS) if self.case.unit == "us" else ours >= goal * (1 - DIGITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ ALLOWED = {
         """,
     "tolerances and scales of arithmetic": """
         hetesynth/bench/cluster_page.py: AS_FAST
-        hetesynth/bench/time_tables.py: EXACT MIB KB MB GB
+        hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB
         hetesynth/bounds/packing.py: EXACT
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
