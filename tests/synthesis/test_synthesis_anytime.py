@@ -71,8 +71,12 @@ def test_after_ctrl_c_in_the_first_phase_the_second_is_short() -> None:
             signal.raise_signal(signal.SIGINT)
 
     wanted = problem(fig10(), "allreduce", exclusive=True)
-    with announcing(lambda: None):
-        outcome = Solver(Strategy("auto", improve), Budget(), schedule_violations, progress).solve(wanted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+    try:
+        with announcing(lambda: None):
+            outcome = Solver(Strategy("auto", improve), Budget(), schedule_violations, progress).solve(wanted)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert isinstance(outcome, Solution) and outcome.ending == "interrupt" and accepts(wanted, outcome.schedule)
     assert budgets == [None, DEFAULT.steps.first_schedule_seconds]
 
