@@ -101,8 +101,7 @@ def _thread_block(findings: Findings, place: Place, block: ThreadBlock, target: 
         findings.add("child-limit", f"{steps} steps; readers have room for {MAX_CHILDREN} children", place)
     refused: set[str] = set()
     for s, x in enumerate(block.instructions):
-        if _exceeds(x, target):
-            _numbers(findings, Place(place.gpu, place.block, s), x, target)
+        _numbers(findings, place, s, x, target)
         if x.op not in target.ops and x.op not in refused:
             refused.add(x.op)
             text = f"`{x.op}` is refused at launch by RCCL since ROCm 6.1"
@@ -143,27 +142,19 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
         findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
 
 
-def _exceeds(x: Instruction, target: Target) -> bool:
-    """Whether some number of the instruction is beyond what ``target`` takes."""
-    if x.depends is not None and x.depends[0] > target.max_depended_block:
-        return True
-    if x.op == "nop":
-        return False
-    most = target.max_offset
-    far = (x.src is not None and x.src.offset > most) or (x.dst is not None and x.dst.offset > most)
-    return far or x.count > target.max_count
-
-
-def _numbers(findings: Findings, place: Place, x: Instruction, target: Target) -> None:
-    if x.op != "nop" and x.count > target.max_count:
-        findings.add("count-limit", f"cnt={x.count} exceeds {target.max_count}; every reader refuses it", place)
-    for part in (x.src, x.dst):
-        if part is not None and x.op != "nop" and part.offset > target.max_offset:
-            text = f"offset {part.offset} exceeds {target.max_offset}, what runtimes store"
-            findings.add("offset-limit", text, place)
+def _numbers(findings: Findings, place: Place, s: int, x: Instruction, target: Target) -> None:
+    """Of instruction ``s`` of the thread block at ``place``; its own place is made where something is found."""
+    if x.op != "nop":
+        if x.count > target.max_count:
+            text = f"cnt={x.count} exceeds {target.max_count}; every reader refuses it"
+            findings.add("count-limit", text, Place(place.gpu, place.block, s))
+        for part in (x.src, x.dst):
+            if part is not None and part.offset > target.max_offset:
+                text = f"offset {part.offset} exceeds {target.max_offset}, what runtimes store"
+                findings.add("offset-limit", text, Place(place.gpu, place.block, s))
     if x.depends is not None and x.depends[0] > target.max_depended_block:
         text = f"depid={x.depends[0]} exceeds {target.max_depended_block}, what runtimes store"
-        findings.add("depid-limit", text, place)
+        findings.add("depid-limit", text, Place(place.gpu, place.block, s))
 
 
 def peers_refused(findings: Findings) -> None:
