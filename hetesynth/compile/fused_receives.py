@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
 
 from hetesynth.compile.formats import FORMATS, Emitted
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
@@ -47,8 +46,7 @@ def lowering_variants(
     With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, for schedules
     of up to ``max_spread`` transfers.
     """
-    unnamed = replace(options, name="", min_bytes=0, max_bytes=0)
-    variants = _timed_variants(_Question(topology, problem, schedule, size, unnamed, costs))
+    variants = _timed_variants(_Question(topology, problem, schedule, size, options.unnamed, costs))
     return [replace(variant, options=_named(variant.options, options)) for variant in variants]
 
 
@@ -69,8 +67,7 @@ class _Question:
         self._identity = (id(topology), id(problem), id(schedule), size, costs)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, _Question) and self._identity == other._identity
-        return same and self.options == cast(_Question, other).options
+        return isinstance(other, _Question) and self._identity == other._identity and self.options == other.options
 
     def __hash__(self) -> int:
         return hash(self._identity)

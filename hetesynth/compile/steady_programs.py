@@ -51,7 +51,7 @@ class LatestProgram:
         if self.question is None or self.lowered is None:
             return None
         last_problem, last_schedule, last_options = self.question
-        if last_problem is not problem or last_schedule != schedule or last_options != _unnamed(options):
+        if last_problem is not problem or last_schedule != schedule or last_options != options.unnamed:
             return None
         program = replace(
             self.lowered.program, name=options.name, min_bytes=options.min_bytes,
@@ -61,16 +61,11 @@ class LatestProgram:
 
     def keep(self, problem: Problem, schedule: Schedule, options: LoweringOptions, lowered: Lowered) -> None:
         """Remember ``lowered``."""
-        self.question, self.lowered = (problem, schedule, _unnamed(options)), lowered
+        self.question, self.lowered = (problem, schedule, options.unnamed), lowered
 
     def forget(self) -> None:
         """It is needed no more."""
         self.question = self.lowered = None
-
-
-def _unnamed(options: LoweringOptions) -> LoweringOptions:
-    """What of ``options`` decides about instructions."""
-    return replace(options, name="", min_bytes=0, max_bytes=0)
 
 
 @dataclass(frozen=True, slots=True)

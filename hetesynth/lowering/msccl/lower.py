@@ -65,6 +65,11 @@ class LoweringOptions:
     policy: LoweringPolicy = DEFAULT.lowering
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
 
+    @property
+    def unnamed(self) -> LoweringOptions:
+        """What of them decides about instructions: without the name and the sizes of the file."""
+        return replace(self, name="", min_bytes=0, max_bytes=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
