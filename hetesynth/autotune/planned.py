@@ -49,8 +49,13 @@ class Plan:
     @property
     def label(self) -> str:
         """What it is called."""
-        trees = f", {self.trees} trees" if self.trees != self.chunks else ""
-        return f"{NAME}, c={self.chunks}{trees}{'' if self.peers is None else f', {self.peers} peers'}"
+        return label_of(self.chunks, self.trees, self.peers)
+
+
+def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
+    """What a candidate with these numbers is called."""
+    of_trees = f", {trees} trees" if trees != chunks else ""
+    return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
 
 
 @dataclass(frozen=True)

@@ -170,8 +170,7 @@ class _TuningRuns:
             self.bounds, self.interrupted = run.bounds, run.interrupted
             self.endings.append(run.ending)
             for r in ranked[:1] if run.interrupted else ranked:
-                throttled = r.throttling.after if r.throttling else r.steady.label if r.steady else ""
-                self.shortlist.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, throttled), r)
+                self.shortlist.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, r.way), r)
             if self.interrupted:
                 return
 

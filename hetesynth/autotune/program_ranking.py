@@ -52,6 +52,13 @@ class Ranked:
     seconds: float | None = None
     steady: Pipeline | None = None
 
+    @property
+    def way(self) -> str:
+        """How its program is lowered, in words."""
+        if self.steady is not None:
+            return self.steady.label
+        return "step by step" if self.throttling is None else f"throttled after {self.throttling.after}"
+
 
 @dataclass
 class ProgramRanking:
@@ -122,9 +129,7 @@ class ProgramRanking:
         """Its program in steady state; none where that is not tried, or does not fit."""
         if self.options.target.format != "msccl-xml":
             return []  # of plans the quicker lowering is timed anyway
-        operations = math.inf
-        if math.isfinite(self.effort.allotted):
-            operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
+        operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
         costs = self._costs.costs(self.topology)
         problem, schedule = candidate.problem, candidate.solution.schedule
         arrangement = likely_arrangement(problem, schedule, costs, self.options, self.size, operations)
@@ -209,11 +214,10 @@ class ProgramRanking:
         """Whether its files would be ready after the deadline, if its program, or that of ``arrangement``, were
         timed now."""
         ahead, transfers = self._ahead(candidate), len(candidate.solution.schedule.transfers)
-        if arrangement is not None:
-            operations = transfers * arrangement.pieces
-            seconds = ahead.trial(operations) + ahead.files(operations)
-        else:
+        if arrangement is None:
             seconds = ahead.variants(transfers) + ahead.files(transfers)
+        else:
+            seconds = ahead.to_the_files(transfers * arrangement.pieces, kept=False)
         return self.deadline is not None and self.deadline.expired("programs left untimed", seconds)
 
     def quickest(self, candidate: Candidate, least: float) -> tuple[Throttling | None, float]:

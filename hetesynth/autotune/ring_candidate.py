@@ -70,8 +70,7 @@ def ring_candidate(
 
 def _to_the_files(ahead: TimeAhead, chunks: int) -> float:
     """Seconds until there are files of a program in so many chunks, if it is tried now."""
-    operations = ahead.transfers(chunks)
-    return ahead.trial(operations) + ahead.files(operations)
+    return ahead.to_the_files(ahead.transfers(chunks), kept=False)
 
 
 def _fitting(

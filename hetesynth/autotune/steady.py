@@ -22,6 +22,7 @@ from hetesynth.autotune.planned import (
     Plan,
     along,
     copied,
+    label_of,
     limited,
     numbers_of_peers,
     schedule_along,
@@ -112,11 +113,8 @@ class SteadyCandidates:
 
     def _to_the_files(self, chunks: int, pieces: int) -> float:
         """Seconds until there are files of a program, if it is tried now."""
-        ahead = self._ahead
-        operations = ahead.transfers(chunks) * pieces
-        if self.target.format == "msccl-xml":
-            return ahead.to_the_files(operations)
-        return ahead.trial(operations) + ahead.files(operations)
+        operations = self._ahead.transfers(chunks) * pieces
+        return self._ahead.to_the_files(operations, kept=self.target.format == "msccl-xml")
 
     def _from_packings(self, chunks: int) -> float:
         """Seconds until there are files of a program along trees or paths that are there."""
@@ -191,7 +189,7 @@ class SteadyCandidates:
         """Whether it is too late for a packing in ``chunks``, which is noted."""
         late = self._late(self._ahead.packing() + self._from_packings(chunks), first=first)
         if late:
-            self.decisions.note(f"{NAME}, c={chunks}", "skipped", LATE)
+            self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
         return late
 
     @cached_property
@@ -243,7 +241,7 @@ class SteadyCandidates:
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
             for few in self._numbers_of_peers()
         ):
-            label = f"{NAME}, c={chunks}" if few is None else f"{NAME}, c={chunks}, {few} peers"
+            label = label_of(chunks, chunks, few)
             reason = NEAR if self.near_bound else self._unsearched(chunks)
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)

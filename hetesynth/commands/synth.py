@@ -137,10 +137,8 @@ def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
     except (HetesynthError, KeyboardInterrupt):  # the plain program is written
         return solved
     if ranked.seconds is not None:
-        way = "step by step" if ranked.throttling is None else f"throttled after {ranked.throttling.after}"
-        way = way if ranked.steady is None else ranked.steady.label
         record = run.decisions.inside("files")
-        record.note(ranked.candidate.label, "chosen", f"{way}: {microseconds(ranked.seconds)}")
+        record.note(ranked.candidate.label, "chosen", f"{ranked.way}: {microseconds(ranked.seconds)}")
     programs = replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
     return replace(solved, programs=programs)
 

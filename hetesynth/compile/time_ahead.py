@@ -59,9 +59,9 @@ class TimeAhead:
         """To lower a program and to simulate it."""
         return self._prices.lower * self._adding * operations + self.simulation(operations)
 
-    def to_the_files(self, operations: float) -> float:
-        """To try a program in steady state and to make its files: the one out of place is the tried one."""
-        lowering = self._prices.lower * self._adding * operations if self.forms else 0.0
+    def to_the_files(self, operations: float, *, kept: bool) -> float:
+        """To try a program and to make its files; ``kept``: the one out of place is the tried one."""
+        lowering = self._prices.lower * self._adding * operations if kept and self.forms else 0.0
         return self.trial(operations) + self.files(operations) - lowering
 
     def variants(self, operations: float) -> float:
