@@ -60,12 +60,14 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 
 @dataclass(frozen=True)
 class Packed:
-    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank."""
+    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank. ``slowdown``: what a
+    program is expected to take, in times of its fullest resource, where that was asked."""
 
     packing: WholePacking
     chunks: int
     trees: int
     problem: Problem
+    slowdown: float = 1.0
 
 
 def limited(strategy: Strategy, peers: int) -> Strategy:

@@ -153,7 +153,7 @@ class SteadyCandidates:
         policy = self._policy
 
         def promise(entry: Packed) -> float:
-            return entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
+            return entry.slowdown * entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
         promising = sorted(self._packings(), key=promise)
         early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
@@ -163,8 +163,10 @@ class SteadyCandidates:
             yield from self._arranged(plan, entry.problem, schedule_along(entry.problem, entry.packing))
 
     def _packings(self) -> list[Packed]:
-        """By numbers of trees, until twice as many as load the fullest resource with its share."""
+        """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
+        hardly waits; where none does, all with what their programs wait."""
         policy, packings, enough = self.factory.request.policy, list[Packed](), math.inf
+        slow = False
         for chunks, trees in self._counts():
             if trees > enough:
                 break
@@ -179,11 +181,22 @@ class SteadyCandidates:
             packing = whole_packing(
                 packed, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
             )  # fmt: skip
-            packings.append(Packed(packing, chunks, trees, problem))
+            entry = Packed(packing, chunks, trees, problem)
+            packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
-                enough = min(enough, 2 * trees)
-        return packings
+                slow = self._slowdown(entry) > self._policy.steady_hope
+                enough = math.inf if slow else min(enough, 2 * trees)
+        return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings
+
+    def _slowdown(self, entry: Packed) -> float:
+        """What the most promising program along a packing takes, in times of its fullest resource."""
+        if self.target.format == "mscclpp-json":
+            return 1.0
+        schedule = schedule_along(entry.problem, entry.packing)
+        listed = arrangements(entry.problem, schedule, self._costs, self._options(), self.specs.size)
+        own = [a for a in listed if a.division == "own"]
+        return min((a.estimate for a in own or listed), default=math.inf)
 
     def _unpacked(self, chunks: int, *, first: bool) -> bool:
         """Whether it is too late for a packing in ``chunks``, which is noted."""

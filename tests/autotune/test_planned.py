@@ -58,3 +58,29 @@ def test_relays_are_used_where_thread_blocks_do_not_suffice() -> None:
     assert max(map(len, peers.values())) <= 9
     without = choose(topology, replace(request, policy=never), 1 << 30).ranked[0]
     assert without.seconds is not None and best.seconds < without.seconds
+
+
+FAR_APART = """
+node centre {
+  gpus 2
+  link gpu0 <-> gpu1 { bandwidth 50 GB/s; latency 0.7 us }
+}
+
+cluster far_apart {
+  instance a[0-1] = centre
+  link a0.gpu[0-1] <-> a1.gpu[0-1] { bandwidth 12.5 GB/s; latency 250 us; kind wan }
+}
+"""
+
+
+def test_more_trees_share_a_link_of_much_latency(tmp_path: Path) -> None:
+    """Two trees load the links between centres evenly, but each connection waits for half a millisecond after
+    every message; with more trees others send meanwhile."""
+    path = tmp_path / "topo.dsl"
+    path.write_text(FAR_APART)
+    topology, request = load_topology(path), Request(path, "allreduce", budget=Budget(effort=1.0))
+    as_few = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_hope=1e9))
+    many = choose(topology, request, 1 << 28).ranked[0]
+    few = choose(topology, replace(request, policy=as_few), 1 << 28).ranked[0]
+    assert many.seconds is not None and few.seconds is not None
+    assert many.seconds < 0.9 * few.seconds, (many.candidate.label, few.candidate.label)
