@@ -57,6 +57,21 @@ def no_programs(situation: Situation) -> str | None:
     return None if situation.programs else "no programs are made"
 
 
+def slower_as_program(name: str) -> Condition:
+    """Programs are made, and others are quicker than those of strategy ``name``."""
+
+    def condition(situation: Situation) -> str | None:
+        return past_programs(situation, registry.row_of(name))
+
+    return condition
+
+
+def past_programs(situation: Situation, row: registry.StrategyRow) -> str | None:
+    """Programs are made, and others are quicker than those of ``row``."""
+    slower = situation.programs and situation.specs.request.collective in row.schedules_only
+    return "programs are made, and others are quicker" if slower else None
+
+
 def personalized(situation: Situation) -> str | None:
     """Every chunk is for one rank."""
     return "every chunk is for one rank" if situation.specs.personalized else None
@@ -65,11 +80,6 @@ def personalized(situation: Situation) -> str | None:
 def not_personalized(situation: Situation) -> str | None:
     """Chunks are for several ranks."""
     return None if situation.specs.personalized else "chunks go to several ranks, or are added"
-
-
-def not_alltoall(situation: Situation) -> str | None:
-    """The collective is another one."""
-    return None if situation.specs.request.collective == "alltoall" else "the collective is not alltoall"
 
 
 def links_independent(situation: Situation) -> str | None:
@@ -122,11 +132,6 @@ def not_above(limit: Threshold) -> Condition:
     return _ratio("not above", lambda ratio, border: ratio <= border, limit)
 
 
-def at_least(limit: Threshold) -> Condition:
-    """The ratio is ``limit`` or more."""
-    return _ratio("not below", lambda ratio, border: ratio >= border, limit)
-
-
 def more_transfers(limit: Threshold) -> Condition:
     """A schedule has more transfers than ``limit``."""
 
@@ -144,8 +149,8 @@ def few_transfers(situation: Situation) -> str | None:
 
 
 def many_chunks(situation: Situation) -> str | None:
-    """There are more chunks than direct exchange, or earliest arrival where it misleads, is tried with."""
-    most = situation.specs.policy.max_chunks_direct
+    """There are more chunks than earliest arrival is tried with where it misleads."""
+    most = situation.specs.policy.max_chunks_misled
     return f"{situation.chunks} chunks per rank are more than {most}" if situation.chunks > most else None
 
 

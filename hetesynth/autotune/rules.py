@@ -19,7 +19,6 @@ from hetesynth.autotune.conditions import (
     Threshold,
     arrival_guides,
     arrival_misleads,
-    at_least,
     below,
     empty_chunks,
     few_transfers,
@@ -29,11 +28,12 @@ from hetesynth.autotune.conditions import (
     more_transfers,
     no_programs,
     not_above,
-    not_alltoall,
     not_personalized,
     one_chunking,
+    past_programs,
     past_row,
     personalized,
+    slower_as_program,
     stated,
     too_large_for,
 )
@@ -55,22 +55,23 @@ def applied(rules: Iterable[TimeRule], situation: Situation) -> Iterator[Candida
 def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> Iterator[CandidateSpec]:
     """What is tried before all numbers of chunks are gone through.
 
-    Server rings and, on large clusters, other fixed routes, which take little time; what comes near the bound at
-    the first try where bytes weigh much; what keeps its time as a program. The last and the first only where
-    ``programs`` are made.
+    What keeps its time as a program, where ``programs`` are made; on large clusters other fixed routes, which take
+    little time; what comes near the bound at the first try where bytes weigh much.
     """
     situation = Situation(specs, specs.counts()[0], decisions.inside("opening"), programs=programs)
     yield from applied(OPENING, situation)
 
 
 def of_count(
-    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, less_rounding: bool = True
+    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, programs: bool, less_rounding: bool = True
 ) -> Iterator[CandidateSpec]:  # fmt: skip
-    """The specs with ``chunks`` chunks per rank. Raises HetesynthError HS611 where chunks would be empty."""
+    """The specs with ``chunks`` chunks per rank; ``programs``: whether programs are made of what wins. Raises
+    HetesynthError HS611 where chunks would be empty."""
     if specs.chunk_bytes(chunks) < 1:
         raise specs.too_small(chunks)
     rules = EVERY_COUNT if specs.request.strategy == "auto" else STATED
-    yield from applied(rules, Situation(specs, chunks, decisions.inside(f"chunks {chunks}"), less_rounding))
+    record = decisions.inside(f"chunks {chunks}")
+    yield from applied(rules, Situation(specs, chunks, record, less_rounding, programs))
 
 
 def out_of_time(specs: CandidateSpecs, decisions: Decisions) -> Iterator[CandidateSpec]:
@@ -134,26 +135,11 @@ def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
     return _fixed_routes(situation, [row for row in rows if relayed or row.fallback or row.name == "ring"])
 
 
-def _server_rings(situation: Situation) -> Iterator[CandidateSpec]:
-    """Server rings with every number of chunks."""
-    for chunks in _counts_keeping_time(situation, "server rings"):
-        paper = situation.specs.paper_chunking(chunks)
-        yield from situation.specs.named("server-rings", chunks, [paper])
-
-
 def _keeping_time(situation: Situation) -> Iterator[CandidateSpec]:
-    """What keeps its time as a program, with every number of chunks; rings with all capacities."""
-    for chunks in _counts_keeping_time(situation, "programs that keep their time"):
-        chunkings = situation.specs.chunkings(chunks)
-        for row in registry.keeping_time():
-            yield from situation.specs.named(row.name, chunks, chunkings if row.name == "ring" else chunkings[:1])
-
-
-def _counts_keeping_time(situation: Situation, rule: str) -> Iterator[int]:
-    """Numbers of chunks with which programs keep the time of their schedules."""
+    """Fixed routes with every number of chunks with which their programs keep the time of their schedules."""
     specs, policy = situation.specs, situation.specs.policy
     for chunks in specs.counts():
-        number, what = specs.transfers(chunks), f"{rule}, c={chunks}"
+        number, what = specs.transfers(chunks), f"programs that keep their time, c={chunks}"
         if number > policy.max_transfers_keeping_time:
             most = policy.max_transfers_keeping_time
             situation.decisions.note(what, "skipped", f"{number:,} transfers are more than {most:,}")
@@ -161,13 +147,19 @@ def _counts_keeping_time(situation: Situation, rule: str) -> Iterator[int]:
             most = policy.max_chunks_keeping_time
             situation.decisions.note(what, "skipped", f"{chunks} chunks per rank are more than {most}")
         elif specs.chunk_bytes(chunks) >= 1:
-            yield chunks
+            for row in registry.keeping_time():
+                yield from specs.named(row.name, chunks, [specs.paper_chunking(chunks)])
 
 
 def _baselines(situation: Situation) -> Iterator[CandidateSpec]:
     """What libraries do, but for strategies that have a rule of their own."""
     for row in registry.ROWS:
-        if row.library and row.candidate and not row.placed:
+        if not row.library or not row.candidate or row.placed:
+            continue
+        reason = past_programs(situation, row)
+        if reason is not None:
+            situation.decisions.note(row.name, "skipped", reason)
+        else:
             yield from situation.specs.named(row.name, situation.chunks, situation.chunkings[:1])
 
 
@@ -201,15 +193,17 @@ def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
 
 # ---- the chains
 
-_KEEPING_TIME: tuple[Condition, ...] = (
-    stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent,
-)  # fmt: skip
+_NO_PACKING: Condition = slower_as_program("tree-packing")
 _TREES_FIRST: tuple[Condition, ...] = (stated, personalized, not_above(lambda p: p.ratio_trees_first))
 
 OPENING: tuple[TimeRule, ...] = (
-    Rule("server rings", _KEEPING_TIME, _server_rings),
+    Rule(
+        "programs that keep their time",
+        (stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent),
+        _keeping_time,
+    ),
     Rule("few peers", (stated, few_transfers), _few_peers),
-    Rule("tree packing first", (*_TREES_FIRST, links_independent), _packed),
+    Rule("tree packing first", (*_TREES_FIRST, links_independent, _NO_PACKING), _packed),
     Rule(
         "negotiated loads first",
         (*_TREES_FIRST, links_share, one_chunking, too_large_for("negotiated")),
@@ -219,12 +213,11 @@ OPENING: tuple[TimeRule, ...] = (
         "earliest arrival first", (*_TREES_FIRST, links_share, too_large_for("timed")), _first(_seconds("timed"))
     ),
     Rule("greedy rounds first", (*_TREES_FIRST, links_share), _paper("greedy")),
-    Rule("programs that keep their time", _KEEPING_TIME, _keeping_time),
 )
 EVERY_COUNT: tuple[TimeRule, ...] = (
     Rule("balanced paths", (not_personalized,), _seconds("exchange")),
     Rule(
-        "negotiated loads, links alone",
+        "negotiated loads",
         (
             personalized, below(lambda p: p.ratio_load_counts), links_share, one_chunking,
             too_large_for("negotiated"),
@@ -238,31 +231,12 @@ EVERY_COUNT: tuple[TimeRule, ...] = (
         _seconds("timed-trees"),
     ),
     Rule("baselines", (more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
-    Rule("ring", (personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)), _steps("ring")),
-    Rule("tree packing", (personalized, not_above(lambda p: p.ratio_load_counts)), _packed),
-    Rule(
-        "negotiated loads, links that share",
-        (
-            personalized, below(lambda p: p.ratio_load_counts), at_least(lambda p: p.ratio_arrival_misleads),
-            links_independent, too_large_for("negotiated"),
-        ),
-        _seconds("negotiated"),
-    ),
+    Rule("tree packing", (personalized, not_above(lambda p: p.ratio_load_counts), _NO_PACKING), _packed),
     Rule("greedy rounds", (), _steps("greedy")),
     Rule(
         "balanced trees",
         (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees)),
         _steps("trees"),
-    ),
-    Rule(
-        "ring, each chunk for one rank",
-        (not_personalized, more_transfers(lambda p: p.max_transfers_fixed_routes)),
-        _paper("ring"),
-    ),
-    Rule(
-        "direct exchange",
-        (not_alltoall, many_chunks, more_transfers(lambda p: p.max_transfers_fixed_routes)),
-        _paper("direct"),
     ),
     Rule("earliest arrival last", (arrival_guides, many_chunks, too_large_for("timed")), _seconds("timed")),
     Rule("other strategies", (), _unplaced),

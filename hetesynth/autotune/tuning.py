@@ -107,7 +107,8 @@ def tune(
 ) -> TuningRun:  # fmt: skip
     """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
-    ``programs``: whether programs are made of it, so that what keeps its time as a program is among the first.
+    ``programs``: whether programs are made of it: server rings are then among the first, and what others are
+    quicker than as a program is left out.
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
     why. Raises HetesynthError when the size is too small to be cut, there is no schedule, or nothing found one.
     """
@@ -122,10 +123,10 @@ def tune(
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
         factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
-        efforts(budget, topology.ranks, request.policy.effort).schedules,
+        efforts(budget, topology.ranks, request.policy.effort).schedules, programs,
     )  # fmt: skip
     try:
-        run.all(programs)
+        run.all()
     except KeyboardInterrupt:
         if not run.candidates:
             raise
@@ -173,6 +174,7 @@ class _TuningRun:
     deadline: Deadline
     decisions: Decisions
     effort: Effort
+    programs: bool
     candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -188,9 +190,9 @@ class _TuningRun:
     def _policy(self) -> AutotunePolicy:
         return self.factory.request.policy.autotune
 
-    def all(self, programs: bool) -> None:
+    def all(self) -> None:
         """What the opening rules yield; then every number of chunks, until the bound is met or time is out."""
-        ended = self._opening(programs)
+        ended = self._opening()
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = self.specs.counts()
         self._note_counts(counts)
@@ -208,10 +210,10 @@ class _TuningRun:
             else:
                 ended = self._every(chunks)
 
-    def _opening(self, programs: bool) -> str | None:
+    def _opening(self) -> str | None:
         """Try what the opening rules yield; why the tuning run ends with that, or None."""
         record = self.decisions.inside("opening")
-        for spec in rules.opening(self.specs, self.decisions, programs=programs):
+        for spec in rules.opening(self.specs, self.decisions, programs=self.programs):
             if self._late():
                 ended = self._why_late()
                 record.note(spec.label, "skipped", ended)
@@ -232,7 +234,9 @@ class _TuningRun:
     def _every(self, chunks: int) -> str | None:
         """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
         record = self.decisions.inside(f"chunks {chunks}")
-        specs = rules.of_count(self.specs, chunks, self.decisions, less_rounding=not self.fallen_back)
+        specs = rules.of_count(
+            self.specs, chunks, self.decisions, programs=self.programs, less_rounding=not self.fallen_back
+        )
         remaining = iter(self._promising(specs, record))
         for spec in remaining:
             ended = "the bound is met" if self._meets_bound() else self._why_late() if self._late() else None

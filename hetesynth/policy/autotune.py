@@ -15,8 +15,8 @@ class AutotunePolicy(Record):
     ratio_load_counts: float = threshold(
         4.0,
         "seconds of bytes per second of latency",
-        "From here on load on resources counts more than latency: prices come first, programs that keep their "
-        "schedule's time are tried. Not measured.",
+        "From here on load on resources counts more than latency: prices come first, rings are tried. Not "
+        "measured.",
     )
     ratio_arrival_misleads_personalized: float = threshold(
         20.0,
@@ -26,8 +26,9 @@ class AutotunePolicy(Record):
     ratio_trees_first: float = threshold(
         30.0,
         "seconds of bytes per second of latency",
-        "Above it packed trees come before other searches, or where links share nothing negotiated loads: "
-        "allgather of 1 GB on V100 clusters then passes 99 % of the bound. Where the regime begins: not measured.",
+        "Above it packed trees come before other searches where only schedules are made, and where links share "
+        "nothing negotiated loads: schedules of an allgather of 1 GB on V100 clusters pass 99 % of the bound so. "
+        "Where the regime begins: not measured.",
     )
     ratio_arrival_misleads: float = threshold(
         300.0,
@@ -90,16 +91,14 @@ class AutotunePolicy(Record):
     max_transfers_keeping_time: int = threshold(
         33_000,
         "transfers",
-        "Up to here what keeps its time as a program is a candidate at every number of chunks "
-        "(docs/decisions/0006). Not measured.",
+        "Up to here server rings and rings, whose programs keep their schedule's time, come first with "
+        "any number of chunks (docs/decisions/0006). Not measured.",
     )
     max_chunks_keeping_time: int = threshold(
         8, "chunks per rank", "The same for the number of chunks (docs/decisions/0006). Not measured."
     )
-    max_chunks_direct: int = threshold(
-        2,
-        "chunks per rank",
-        "Direct exchange, and earliest arrival where it misleads, are tried up to here. Not measured.",
+    max_chunks_misled: int = threshold(
+        2, "chunks per rank", "Earliest arrival is tried up to here where it misleads. Not measured."
     )
     arrival_prices: tuple[float, ...] = threshold(
         (0.0, 0.5, 1.0), "price of load", "The variants of earliest arrival. Not measured."
@@ -171,7 +170,7 @@ class AutotunePolicy(Record):
     behind_keeping_time: float = threshold(
         2.0,
         "times the best",
-        "The same for strategies whose programs keep the time of their schedules. Not measured.",
+        "The same for what the opening rules try. Not measured.",
     )
     alike: float = threshold(
         0.003,
@@ -185,15 +184,16 @@ class AutotunePolicy(Record):
         "measured.",
     )
     kept: int = threshold(
-        8,
+        12,
         "candidates",
-        "So many of the quickest are kept, as the quickest may not fit the targets. Not measured.",
+        "So many of the quickest schedules are kept, as their programs may be slower or not fit the targets. With "
+        "8 instead of 12, six of 102 cells are up to 7 % slower and none is quicker (docs/decisions/0013).",
     )
     kept_keeping_time: int = threshold(
         3,
         "candidates",
-        "So many of each strategy whose programs keep the time of their schedules are kept, however slow they "
-        "are. Not measured.",
+        "So many of server rings and of rings, whose programs keep the time of their schedules, are kept, however "
+        "slow they are. Not measured.",
     )
 
     # programs

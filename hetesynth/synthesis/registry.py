@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
 from hetesynth.policy.autotune import AutotunePolicy
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Objective = Literal["steps", "time"]
 
 TO_EVERYBODY = tuple(name for name in COLLECTIVE_NAMES if name not in PERSONALIZED)
+FROM_EVERYBODY = tuple(name for name in TO_EVERYBODY if name not in ROOTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,14 @@ class StrategyRow:
     order of magnitude.
 
     For tuning runs: ``candidate``: whether it is tried where a size is given. ``placed``: whether a rule says when
-    (``autotune/rules.py``); what is not placed, and no library's, comes last. ``max_transfers``: of a candidate.
-    ``every_chunking``: whether candidates that count seconds are made with every choice of capacities, not only
-    with the paper's. ``keeps_time``: it is fixed and its ranks have few peers, so that programs hardly lose
-    against its schedules; ``few_peers``: it needs few peers. Both numbers say in which order such strategies are
-    tried. ``fallback``: for where those of few peers refuse, as it takes any cluster that few peers can join.
-    ``load_first``: of those with few peers the first where load counts more than latency.
+    (``autotune/rules.py``); what is not placed, and no library's, comes last. ``schedules_only``: the collectives
+    for which it is tried only where no programs are made, as others are quicker (docs/decisions/0013).
+    ``max_transfers``: of a candidate. ``every_chunking``: whether candidates that count seconds are made with
+    every choice of capacities, not only with the paper's. ``keeps_time``: it is fixed and its ranks have few
+    peers, so that programs hardly lose against its schedules; ``few_peers``: it needs few peers. Both numbers say
+    in which order such strategies are tried. ``fallback``: for where those of few peers refuse, as it takes any
+    cluster that few peers can join. ``load_first``: of those with few peers the first where load counts more
+    than latency.
     """
 
     name: str
@@ -55,6 +58,7 @@ class StrategyRow:
     candidate: bool = True
     cost: float | None = None
     placed: bool = False
+    schedules_only: tuple[CollectiveName, ...] = ()
     prices: Callable[[AutotunePolicy], tuple[float, ...]] | None = None
     max_transfers: Callable[[AutotunePolicy], int] | None = None
     every_chunking: bool = False
@@ -79,11 +83,12 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "tree-packing", "packed trees, a linear program for each step", "ForestColl, section 5; PathFinder",
-        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True, cost=1e-4,
+        "hetesynth.synthesis.trees.packed_trees:STRATEGY", accepts=TO_EVERYBODY, placed=True,
+        schedules_only=FROM_EVERYBODY, cost=1e-4,
     ),
     StrategyRow(
         "direct", "one link per chunk, a linear program per step", "hetesynth",
-        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, placed=True, cost=5e-4,
+        "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, candidate=False, cost=5e-4,
     ),
     StrategyRow(
         "cegis", "one greedy round, then Z3 with laws learned from counterexamples", "HeteCCL 5.2, algorithm 1",
@@ -104,11 +109,13 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "double-tree", "double binary trees", "NCCL",
-        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True, keeps_time=3, cost=1e-5,
+        "hetesynth.synthesis.baselines.table:DOUBLE_TREE", library=True, schedules_only=COLLECTIVE_NAMES,
+        cost=1e-5,
     ),
     StrategyRow(
         "sph", "shortest paths, whatever the load", "SCALE-CCL's evaluation",
-        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, fallback=True, cost=1e-5,
+        "hetesynth.synthesis.baselines.table:SHORTEST_PATHS", library=True, placed=True,
+        fallback=True, cost=1e-5,
     ),
     StrategyRow(
         "all-pairs", "every chunk straight to its receiver", "SCALE-CCL's evaluation",
@@ -116,7 +123,8 @@ ROWS: tuple[StrategyRow, ...] = (
     ),
     StrategyRow(
         "doubling", "recursive doubling and halving", "Thakur et al. 2005",
-        "hetesynth.synthesis.baselines.table:DOUBLING", library=True, few_peers=2, cost=2e-5,
+        "hetesynth.synthesis.baselines.table:DOUBLING", library=True, schedules_only=COLLECTIVE_NAMES,
+        few_peers=2, cost=2e-5,
     ),
     StrategyRow(
         "server-rings", "rings of servers whose NICs keep their peers", "hetesynth",

@@ -160,7 +160,7 @@ def test_all_roots_have_their_decisions(
 
 
 def test_rows_say_what_rules_need() -> None:
-    assert [row.name for row in registry.keeping_time()] == ["server-rings", "ring", "double-tree"]
+    assert [row.name for row in registry.keeping_time()] == ["server-rings", "ring"]
     few = ["hierarchical", "doubling", "server-rings", "ring"]
     assert [row.name for row in registry.with_few_peers(fallback=True)] == [*few, "sph"]
     assert registry.with_few_peers(load_first=True)[0].name == "server-rings"
