@@ -1,6 +1,7 @@
 """One cell of the cluster table in a process of its own: the default command for a size, then the ring.
 
-In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS``. Out: a line of JSON for
+In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS COSTS BLOCKS``, the last two
+see ``Conditions``, 0 where there are none. Out: a line of JSON for
 the command and one for the ring, each as soon as it is there, so that a killed process has told what it knew.
 """
 
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from hetesynth.bench.cluster_cells import Conditions
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
@@ -20,15 +23,19 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.target import TARGETS, Target
 
 
-def measured(topology: Path, collective: CollectiveName, size: int, budget: float) -> dict[str, Any]:
+def measured(topology: Path, collective: CollectiveName, size: int, conditions: Conditions) -> dict[str, Any]:
     """What ``synth --size`` makes of the cluster in ``topology``; nothing is written."""
     request = Request(
         topology,
         collective,
         root=0 if collective in ROOTED else None,
-        budget=Budget(budget, effort=1.0),
+        budget=Budget(conditions.budget, effort=1.0),
+        targets=(_target(conditions.thread_blocks),),
+        runtime=NCCL_TABLES if conditions.runtime_costs else None,
         single_root=True,
         size=size,
     )
@@ -46,11 +53,25 @@ def measured(topology: Path, collective: CollectiveName, size: int, budget: floa
     }
 
 
-def library(topology: Path, collective: CollectiveName, size: int) -> dict[str, Any]:
+def _target(thread_blocks: int | None) -> Target:
+    """The portable one; with ``thread_blocks`` one with so many, and what else then limits them."""
+    portable = TARGETS["portable"]
+    if thread_blocks is None:
+        return portable
+    return replace(
+        portable, max_thread_blocks=thread_blocks, resident_thread_blocks=thread_blocks,
+        multiprocessors=max(portable.multiprocessors, thread_blocks),
+        max_depended_block=max(portable.max_depended_block, thread_blocks - 1), max_nodes=10**6,
+    )  # fmt: skip
+
+
+def library(topology: Path, collective: CollectiveName, size: int, conditions: Conditions) -> dict[str, Any]:
     """What NCCL's rings take, or direct sends."""
     started = time.monotonic()
     cluster, root = load_topology(topology), 0 if collective in ROOTED else None
-    baseline = ring_baseline(cluster, collective, root, size, CostOptions())
+    baseline = ring_baseline(
+        cluster, collective, root, size, CostOptions(runtime=NCCL_TABLES if conditions.runtime_costs else None)
+    )
     if isinstance(baseline, str):
         return {"error": baseline, "wall": time.monotonic() - started}
     return {"wall": time.monotonic() - started, "program": baseline.seconds, "candidate": baseline.label}
@@ -58,10 +79,11 @@ def library(topology: Path, collective: CollectiveName, size: int) -> dict[str, 
 
 def main(arguments: list[str]) -> None:
     """Measure and print both."""
-    topology, collective, size, budget = arguments
+    topology, collective, size, budget, costs, blocks = arguments
     name = cast("CollectiveName", collective)
-    _print(measured(Path(topology), name, int(size), float(budget)))
-    _print(library(Path(topology), name, int(size)))
+    conditions = Conditions(float(budget), costs != "0", int(blocks) or None)
+    _print(measured(Path(topology), name, int(size), conditions))
+    _print(library(Path(topology), name, int(size), conditions))
 
 
 def _print(entry: dict[str, Any]) -> None:

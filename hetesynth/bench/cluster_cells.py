@@ -1,7 +1,7 @@
 """What the default command reaches for one collective, cluster and size, as a value and in a journal.
 
 In: a cell, or a file that an earlier run wrote. Out: the cells of both. A run that was stopped goes on from its
-journal; a cell counts for the same text of the cluster and the same budget only.
+journal; a cell counts for the same text of the cluster and the same conditions only.
 """
 
 from __future__ import annotations
@@ -16,14 +16,26 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.collective import CollectiveName
 
-Key = tuple[str, str, CollectiveName, int, float]
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a cell is measured: the seconds of a command; whether what runtimes cost counts; thread blocks of a GPU,
+    None: those of the portable target."""
+
+    budget: float
+    runtime_costs: bool = False
+    thread_blocks: int | None = None
+
+
+Key = tuple[str, str, CollectiveName, int, Conditions]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCell:
     """One collective on one cluster at one size. Seconds: ``program`` of the program written, ``limit`` of the
     bound, ``ring`` of the ring's program, ``wall`` of the command; each None where there is none. ``digest``: of
-    the cluster's text. ``error`` and ``ring_error``: why there is no program and no ring."""
+    the cluster's text. ``error`` and ``ring_error``: why there is no program and no ring. ``budget`` and the last
+    two: see ``Conditions``."""
 
     cluster: str
     digest: str
@@ -38,11 +50,18 @@ class ClusterCell:
     candidate: str = ""
     error: str = ""
     ring_error: str = ""
+    runtime_costs: bool = False
+    thread_blocks: int | None = None
+
+    @property
+    def conditions(self) -> Conditions:
+        """How it was measured."""
+        return Conditions(self.budget, self.runtime_costs, self.thread_blocks)
 
     @property
     def key(self) -> Key:
         """What was asked for."""
-        return self.cluster, self.digest, self.collective, self.size, self.budget
+        return self.cluster, self.digest, self.collective, self.size, self.conditions
 
     @property
     def percent(self) -> float | None:

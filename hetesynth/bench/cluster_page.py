@@ -21,6 +21,8 @@ AS_FAST = 1 - 1e-9
 def cluster_page(cells: Sequence[ClusterCell], asked: int) -> str:
     """The page; ``asked``: how many cells a whole run of this selection has."""
     budgets = sorted({cell.budget for cell in cells})
+    costs = "counted" if any(cell.runtime_costs for cell in cells) else "left out"
+    blocks = sorted({cell.thread_blocks for cell in cells if cell.thread_blocks is not None})
     lines = [
         "# Programs on clusters that nobody tuned for",
         "",
@@ -29,8 +31,9 @@ def cluster_page(cells: Sequence[ClusterCell], asked: int) -> str:
         "All times are those of **programs**, **simulated** on the time model of [model.md](model.md), not",
         "measured on GPUs. The limit is the bound that the command proves, the larger of throughput and latency;",
         "the ring is NCCL's rings, one a NIC, as a program without a target's limits.",
-        f"`--time-budget {', '.join(f'{budget:g}' for budget in budgets)}`; the",
+        f"`--time-budget {', '.join(f'{budget:g}' for budget in budgets)}`; what a runtime costs is {costs}; the",
         "seconds of a command are on the wall, without starting Python.",
+        *([f"With {', '.join(map(str, blocks))} thread blocks a GPU, which no runtime has."] if blocks else []),
         *([f"**Incomplete**: {len(cells)} of {asked} cells."] if len(cells) < asked else []),
         "",
         "## Summary",

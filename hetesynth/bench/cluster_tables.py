@@ -12,11 +12,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hetesynth.bench.cluster_cells import ClusterCell, Journal
+from hetesynth.bench.cluster_cells import ClusterCell, Conditions, Journal
 from hetesynth.bench.generated_clusters import generated_clusters
 from hetesynth.bench.measure import Process, run
 from hetesynth.errors import HetesynthError
@@ -80,13 +80,19 @@ def cases(examples: Path, patterns: Sequence[str] = (), sizes: Sequence[int] = S
 
 
 def measured_cells(
-    selected: Sequence[ClusterCase], journal: Journal, budget: float, announce: Announce, process: Run = run
+    selected: Sequence[ClusterCase],
+    journal: Journal,
+    conditions: Conditions,
+    announce: Announce,
+    process: Run = run,
 ) -> Iterator[ClusterCell]:
     """The cell of each case, from the journal where it is there; new ones go into the journal at once."""
     with tempfile.TemporaryDirectory(prefix="hetesynth-clusters-") as folder:
         for number, case in enumerate(selected):
             announce(number, len(selected), case.name)
-            asked = ClusterCell(case.cluster, case.digest, case.collective, case.size, budget)
+            asked = ClusterCell(
+                case.cluster, case.digest, case.collective, case.size, **asdict(conditions)
+            )  # fmt: skip
             cell = journal.get(asked.key)
             if cell is None:
                 cell = _measured(asked, _file(case, Path(folder)), process)
@@ -96,7 +102,7 @@ def measured_cells(
 
 def _measured(asked: ClusterCell, topology: Path, process: Run) -> ClusterCell:
     command = [sys.executable, "-m", "hetesynth.bench.cluster_cell_process", str(topology), asked.collective]
-    command += [str(asked.size), f"{asked.budget:g}"]
+    command += [str(asked.size), f"{asked.budget:g}", str(int(asked.runtime_costs)), str(asked.thread_blocks or 0)]
     ended = process(command, dict(os.environ), 4 * asked.budget + CELL_PATIENCE)
     entries = [*_entries(ended.output)]
     why = _failure(ended)

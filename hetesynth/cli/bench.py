@@ -50,6 +50,13 @@ ROOT = Path(__file__).resolve().parents[2]
     help="With --clusters: of each command [default: that of synth].",
 )  # fmt: skip
 @click.option(
+    "--runtime-costs", is_flag=True, help="With --clusters: count what a runtime costs, as synth does by default."
+)
+@click.option(
+    "--thread-blocks", type=click.IntRange(1, 1024), metavar="N",
+    help="With --clusters: of a GPU; no runtime has more than 64 [default: those of the portable target].",
+)  # fmt: skip
+@click.option(
     "--journal", type=NewPath(path_type=Path), metavar="FILE.json",
     help="With --clusters: where cells are kept; a run goes on from them. Take a new file for new code.",
 )  # fmt: skip
@@ -77,7 +84,9 @@ def command(
         target = _target(output, write=not patterns or write or output is not None, page="benchmarks_clusters.md")
         return _clusters(chosen_table, patterns, target, examples, as_json=as_json)
     if chosen_table.given:
-        raise click.UsageError("--size, --time-budget and --journal are for --clusters")
+        raise click.UsageError(
+            "--size, --time-budget, --runtime-costs, --thread-blocks and --journal are for --clusters"
+        )
     if times:
         return _times(patterns, _target(output, write=not patterns or write, page="benchmarks_time.md"), examples)
     cases = chosen(quick=quick, patterns=patterns)
@@ -112,11 +121,14 @@ class _ClusterOptions:
     sizes: tuple[str, ...]
     time_budget: float | None
     journal: Path | None
+    runtime_costs: bool
+    thread_blocks: int | None
 
     @property
     def given(self) -> bool:
         """Whether there is one besides ``--clusters``."""
-        return bool(self.sizes) or self.time_budget is not None or self.journal is not None
+        stated = (self.time_budget, self.journal, self.thread_blocks)
+        return bool(self.sizes) or self.runtime_costs or any(each is not None for each in stated)
 
 
 def _clusters(
@@ -124,7 +136,7 @@ def _clusters(
     as_json: bool,
 ) -> int:  # fmt: skip
     """The table of programs; 1 when a cell has none, 3 when the run was cut short."""
-    from hetesynth.bench.cluster_cells import Journal, plain
+    from hetesynth.bench.cluster_cells import Conditions, Journal, plain
     from hetesynth.bench.cluster_page import cluster_page
     from hetesynth.bench.cluster_tables import DEFAULT_BUDGET, SIZES, cases, measured_cells
     from hetesynth.files.atomic import write_atomically
@@ -134,8 +146,10 @@ def _clusters(
     if not selected:
         raise HetesynthError("no case has such a name", code="HS902", help="try --only gen0 or --only h20_64")
     journal, cells = Journal(options.journal), []
+    budget = options.time_budget or DEFAULT_BUDGET
+    conditions = Conditions(budget, options.runtime_costs, options.thread_blocks)
     with _watching(quiet=as_json) as progress, _interruptible(), suppress(KeyboardInterrupt):
-        for cell in measured_cells(selected, journal, options.time_budget or DEFAULT_BUDGET, progress):
+        for cell in measured_cells(selected, journal, conditions, progress):
             cells.append(cell)  # noqa: PERF402 - those before an interrupt are kept
     text = cluster_page(cells, len(selected))
     if target is not None:

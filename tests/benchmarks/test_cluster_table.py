@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bench.cluster_cells import ClusterCell, Journal
+from hetesynth.bench.cluster_cell_process import measured
+from hetesynth.bench.cluster_cells import ClusterCell, Conditions, Journal
 from hetesynth.bench.cluster_page import cluster_page, percentile
 from hetesynth.bench.cluster_tables import (
     COLLECTIVES,
@@ -47,7 +48,7 @@ class Pretend:
 
 
 def cells_of(journal: Journal, process: Pretend, budget: float = 1.0) -> list[ClusterCell]:
-    return [*measured_cells(TWO, journal, budget, lambda *told: None, process)]
+    return [*measured_cells(TWO, journal, Conditions(budget), lambda *told: None, process)]
 
 
 def test_a_cell_says_what_the_process_told(tmp_path: Path) -> None:
@@ -55,7 +56,9 @@ def test_a_cell_says_what_the_process_told(tmp_path: Path) -> None:
     cell = cells_of(Journal(None), process)[0]
     assert (cell.gpus, cell.program, cell.limit, cell.ring, cell.wall) == (3, 2e-3, 1e-3, 3e-3, 2.5)
     assert cell.percent == pytest.approx(50) and cell.factor == pytest.approx(1.5)
-    assert process.commands[0][-3:] == ["allgather", "1000", "1"] and not cell.error and not cell.ring_error
+    assert (
+        process.commands[0][-5:] == ["allgather", "1000", "1", "0", "0"] and not cell.error and not cell.ring_error
+    )
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ def test_cells_of_another_text_or_budget_are_not_reused(tmp_path: Path) -> None:
     cells_of(journal, other, budget=2.0)
     assert len(other.commands) == 2
     changed = Pretend(ENDED)
-    [*measured_cells([replace(TWO[0], text="other")], journal, 1.0, lambda *told: None, changed)]
+    [*measured_cells([replace(TWO[0], text="other")], journal, Conditions(1.0), lambda *told: None, changed)]
     assert len(changed.commands) == 1
 
 
@@ -186,3 +189,24 @@ def test_ctrl_c_keeps_the_cells_so_far(
 @pytest.mark.parametrize("words", [["--clusters", "--time"], ["--size", "1GB"], ["--journal", "x.json"]])
 def test_options_that_do_not_go_together_are_refused(words: list[str]) -> None:
     assert main.run(["bench", *words]) == 2
+
+
+def test_other_conditions_are_other_cells(tmp_path: Path) -> None:
+    journal, ends = Journal(tmp_path / "cells.json"), Pretend(*[ENDED] * 6)
+    kinds = Conditions(1.0), Conditions(1.0, runtime_costs=True), Conditions(1.0, thread_blocks=1024)
+    for kind in kinds * 2:
+        cells = [*measured_cells(TWO, journal, kind, lambda *told: None, ends)]
+        assert {cell.conditions for cell in cells} == {kind}
+    assert [command[-2:] for command in ends.commands[::2]] == [["0", "0"], ["1", "0"], ["0", "1024"]]
+    assert "costs is counted" in cluster_page([replace(cell("a", 2.0), runtime_costs=True)], 1)
+    assert "With 1024 thread blocks a GPU" in cluster_page([replace(cell("a", 2.0), thread_blocks=1024)], 1)
+
+
+def test_more_thread_blocks_and_costs_reach_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "topo.dsl"
+    path.write_text(next(iter(generated_clusters(range(31, 32)))).text)
+    plain, costed, wide = (
+        measured(path, "alltoall", 10**6, kind)
+        for kind in (Conditions(60), Conditions(60, runtime_costs=True), Conditions(60, thread_blocks=1024))
+    )
+    assert costed["program"] > plain["program"] + 6e-6 and wide["program"] <= plain["program"]
