@@ -38,7 +38,7 @@ from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.steady_state.lower import arrangements
+from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
 from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -73,6 +73,7 @@ class SteadyCandidates:
     told: Callable[[str, float], None]
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
+    _arranged_schedules: list[tuple[Schedule, list[Arrangement]]] = field(default_factory=list)
 
     @property
     def _policy(self) -> AutotunePolicy:
@@ -193,8 +194,7 @@ class SteadyCandidates:
         """What the most promising program along a packing takes, in times of its fullest resource."""
         if self.target.format == "mscclpp-json":
             return 1.0
-        schedule = schedule_along(entry.problem, entry.packing)
-        listed = arrangements(entry.problem, schedule, self._costs, self._options(), self.specs.size)
+        listed = self._arrangements(entry.problem, schedule_along(entry.problem, entry.packing))
         own = [a for a in listed if a.division == "own"]
         return min((a.estimate for a in own or listed), default=math.inf)
 
@@ -304,7 +304,7 @@ class SteadyCandidates:
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
         listed = sorted(
-            arrangements(problem, schedule, self._costs, self._options(), size),
+            self._arrangements(problem, schedule),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
         plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
@@ -318,6 +318,15 @@ class SteadyCandidates:
         for kind in (own, fitting):
             for p in islice(filter(self._early, kind), policy.steady_arrangements):
                 yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
+
+    def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
+        """Of programs along ``schedule``, found once for each."""
+        for arranged, listed in self._arranged_schedules:
+            if arranged == schedule:
+                return listed
+        listed = arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
+        self._arranged_schedules.append((schedule, listed))
+        return listed
 
     @cached_property
     def _costs(self) -> Costs:

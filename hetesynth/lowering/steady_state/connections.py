@@ -14,6 +14,7 @@ parliament).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,15 +76,18 @@ def _fits(channels: Mapping[Pair, int], room: Room) -> bool:
 
 
 def _proportional(traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], room: Room) -> dict[Pair, int]:
-    numbers = sorted(set(traffic.messages.values()))
-    for size in sorted({number / k for number in numbers for k in range(1, room.channels + 1)}):
-        channels = {
+    """The least messages a channel with which they fit: more of them never take more channels."""
+
+    def channels(size: float) -> dict[Pair, int]:
+        return {
             pair: min(max(fewest[pair], round(number / size)), number * pieces)
             for pair, number in traffic.messages.items()
         }
-        if _fits(channels, room):
-            return channels
-    return dict(fewest)
+
+    numbers = set(traffic.messages.values())
+    sizes = sorted({number / k for number in numbers for k in range(1, room.channels + 1)})
+    least = bisect_left(sizes, True, key=lambda size: _fits(channels(size), room))
+    return channels(sizes[least]) if least < len(sizes) else dict(fewest)
 
 
 def _even(
