@@ -55,8 +55,9 @@ def applied(rules: Iterable[TimeRule], situation: Situation) -> Iterator[Candida
 def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> Iterator[CandidateSpec]:
     """What is tried before all numbers of chunks are gone through.
 
-    What keeps its time as a program, where ``programs`` are made; on large clusters other fixed routes, which take
-    little time; what comes near the bound at the first try where bytes weigh much.
+    What keeps its time as a program, where ``programs`` are made, server rings first and rings last; on large
+    clusters other fixed routes, which take little time; what comes near the bound at the first try where bytes
+    weigh much.
     """
     situation = Situation(specs, specs.counts()[0], decisions.inside("opening"), programs=programs)
     yield from applied(OPENING, situation)
@@ -135,20 +136,23 @@ def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
     return _fixed_routes(situation, [row for row in rows if relayed or row.fallback or row.name == "ring"])
 
 
-def _keeping_time(situation: Situation) -> Iterator[CandidateSpec]:
-    """Fixed routes with every number of chunks with which their programs keep the time of their schedules."""
-    specs, policy = situation.specs, situation.specs.policy
-    for chunks in specs.counts():
-        number, what = specs.transfers(chunks), f"programs that keep their time, c={chunks}"
-        if number > policy.max_transfers_keeping_time:
-            most = policy.max_transfers_keeping_time
-            situation.decisions.note(what, "skipped", f"{number:,} transfers are more than {most:,}")
-        elif chunks > policy.max_chunks_keeping_time:
-            most = policy.max_chunks_keeping_time
-            situation.decisions.note(what, "skipped", f"{chunks} chunks per rank are more than {most}")
-        elif specs.chunk_bytes(chunks) >= 1:
-            for row in registry.keeping_time():
-                yield from specs.named(row.name, chunks, [specs.paper_chunking(chunks)])
+def _keeping_time(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Fixed routes ``name`` with every number of chunks with which programs keep the time of their schedules."""
+
+    def specs(situation: Situation) -> Iterator[CandidateSpec]:
+        of_size, policy = situation.specs, situation.specs.policy
+        for chunks in of_size.counts():
+            number, what = of_size.transfers(chunks), f"{name} that keep their time, c={chunks}"
+            if number > policy.max_transfers_keeping_time:
+                most = policy.max_transfers_keeping_time
+                situation.decisions.note(what, "skipped", f"{number:,} transfers are more than {most:,}")
+            elif chunks > policy.max_chunks_keeping_time:
+                most = policy.max_chunks_keeping_time
+                situation.decisions.note(what, "skipped", f"{chunks} chunks per rank are more than {most}")
+            elif of_size.chunk_bytes(chunks) >= 1:
+                yield from of_size.named(name, chunks, [of_size.paper_chunking(chunks)])
+
+    return specs
 
 
 def _baselines(situation: Situation) -> Iterator[CandidateSpec]:
@@ -193,15 +197,14 @@ def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
 
 # ---- the chains
 
+_KEEPING_TIME: tuple[Condition, ...] = (
+    stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent,
+)  # fmt: skip
 _NO_PACKING: Condition = slower_as_program("tree-packing")
 _TREES_FIRST: tuple[Condition, ...] = (stated, personalized, not_above(lambda p: p.ratio_trees_first))
 
 OPENING: tuple[TimeRule, ...] = (
-    Rule(
-        "programs that keep their time",
-        (stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent),
-        _keeping_time,
-    ),
+    Rule("server rings", _KEEPING_TIME, _keeping_time("server-rings")),
     Rule("few peers", (stated, few_transfers), _few_peers),
     Rule("tree packing first", (*_TREES_FIRST, links_independent, _NO_PACKING), _packed),
     Rule(
@@ -213,6 +216,7 @@ OPENING: tuple[TimeRule, ...] = (
         "earliest arrival first", (*_TREES_FIRST, links_share, too_large_for("timed")), _first(_seconds("timed"))
     ),
     Rule("greedy rounds first", (*_TREES_FIRST, links_share), _paper("greedy")),
+    Rule("rings", _KEEPING_TIME, _keeping_time("ring")),
 )
 EVERY_COUNT: tuple[TimeRule, ...] = (
     Rule("balanced paths", (not_personalized,), _seconds("exchange")),
