@@ -1,8 +1,8 @@
 """One cell of the cluster table in a process of its own: the default command for a size, then the ring.
 
-In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS COSTS BLOCKS``, the last two
-see ``Conditions``, 0 where there are none. Out: a line of JSON for
-the command and one for the ring, each as soon as it is there, so that a killed process has told what it knew.
+In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS COSTS BLOCKS``, the last
+two see ``Conditions``, 0 where there are none. Out: a line of JSON for the command and one for the ring, each as
+soon as it is there, so that a killed process has told what it knew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from hetesynth.autotune.choice import choose
 from hetesynth.bench.cluster_cells import Conditions
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.predictors import CostOptions
@@ -41,16 +42,30 @@ def measured(topology: Path, collective: CollectiveName, size: int, conditions: 
     )
     started = time.monotonic()
     try:
-        synthesis = synthesize(request)
+        told = _written(request) if conditions.thread_blocks is None else _chosen(request, size)
     except HetesynthError as error:
-        return {"error": f"{error.code}: {error.message}", "wall": time.monotonic() - started}
+        told = {"error": f"{error.code}: {error.message}"}
+    return {"wall": time.monotonic() - started} | told
+
+
+def _written(request: Request) -> dict[str, Any]:
+    """What the command would write, judged."""
+    synthesis = synthesize(request)
     return {
-        "wall": time.monotonic() - started,
         "gpus": synthesis.topology.ranks,
         "program": synthesis.program_seconds,
         "limit": synthesis.time_optimality.bound_seconds,
         "candidate": "" if synthesis.choice is None else synthesis.choice.label,
     }
+
+
+def _chosen(request: Request, size: int) -> dict[str, Any]:
+    """What it would choose; its program is not judged, as no runtime takes one of more thread blocks."""
+    topology = load_topology(request.topology)
+    chosen = choose(topology, request, size)
+    best = chosen.ranked[0]
+    limit = chosen.run.bounds.seconds(size)
+    return {"gpus": topology.ranks, "program": best.seconds, "limit": limit, "candidate": best.candidate.label}
 
 
 def _target(thread_blocks: int | None) -> Target:

@@ -202,11 +202,17 @@ def test_other_conditions_are_other_cells(tmp_path: Path) -> None:
     assert "With 1024 thread blocks a GPU" in cluster_page([replace(cell("a", 2.0), thread_blocks=1024)], 1)
 
 
-def test_more_thread_blocks_and_costs_reach_the_command(tmp_path: Path) -> None:
+def test_thread_blocks_and_costs_reach_the_command(tmp_path: Path) -> None:
     path = tmp_path / "topo.dsl"
     path.write_text(next(iter(generated_clusters(range(31, 32)))).text)
-    plain, costed, wide = (
-        measured(path, "alltoall", 10**6, kind)
-        for kind in (Conditions(60), Conditions(60, runtime_costs=True), Conditions(60, thread_blocks=1024))
+    plain, costed, narrow, wide = (
+        measured(path, "allgather", 10**9, kind)
+        for kind in (
+            Conditions(60),
+            Conditions(60, runtime_costs=True),
+            Conditions(60, thread_blocks=5),
+            Conditions(60, thread_blocks=1024),
+        )
     )
-    assert costed["program"] > plain["program"] + 6e-6 and wide["program"] <= plain["program"]
+    assert costed["program"] > plain["program"] + 6e-6
+    assert narrow["program"] > 1.01 * wide["program"] and wide["program"] <= plain["program"]
