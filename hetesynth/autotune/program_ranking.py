@@ -106,7 +106,7 @@ class ProgramRanking:
         timed: list[_Timed] = []
         untimed: list[int] = []
         transfers_timed = 0
-        for place in _promising(candidates):
+        for place in _promising(candidates, self._first(candidates)):
             c = candidates[place]
             transfers = len(c.solution.schedule.transfers)
             reason = self._untimed(c, transfers_timed, first=not (timed or untimed))
@@ -124,6 +124,15 @@ class ProgramRanking:
             timed += sorted([*ways, *self._piped(c, place)], key=lambda entry: entry[0])[:1]
         timed.sort(key=lambda entry: entry[:2])
         return timed, untimed
+
+    def _first(self, candidates: Sequence[Candidate]) -> int:
+        """Which is timed first: the quickest schedule; where not both can be timed, of those about as quick that
+        with the fewest transfers, as they cost a program time."""
+        transfers = [len(c.solution.schedule.transfers) for c in candidates]
+        most = (1.0 + self._limits.programs_alike) * candidates[0].seconds
+        fewest = min((i for i, c in enumerate(candidates) if c.seconds <= most), key=transfers.__getitem__)
+        both = self._work(transfers[0] + transfers[fewest])
+        return fewest if self.effort.spent + both > self.effort.allotted else 0
 
     def _piped(self, candidate: Candidate, place: int) -> list[_Timed]:
         """Its program in steady state; none where that is not tried, or does not fit."""
@@ -276,10 +285,10 @@ def throttlings(
         yield Throttling.of(problem, schedule, begin, end, after)
 
 
-def _promising(candidates: Sequence[Candidate]) -> list[int]:
-    """In which order to time: the quickest schedule, then what keeps its time as a program, then the others."""
+def _promising(candidates: Sequence[Candidate], first: int) -> list[int]:
+    """In which order to time: ``first``, then what keeps its time as a program, then the others."""
     keeping = {row.name for row in registry.keeping_time()}
-    return sorted(range(len(candidates)), key=lambda i: (i > 0, candidates[i].name not in keeping, i))
+    return sorted(range(len(candidates)), key=lambda i: (i != first, candidates[i].name not in keeping, i))
 
 
 def timed_target(request: Request) -> Target | None:

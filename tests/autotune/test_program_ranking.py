@@ -139,3 +139,18 @@ def test_programs_that_need_more_effort_are_not_made_in_steady_state() -> None:
     assert best.steady is None
     noted = {d.what: d.verdict for d in decisions.entries}
     assert noted[f"{c.label}, in steady state"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("share", "allotted", "first"), [(0.98, 0.02, "two"), (0.98, 9.0, "four"), (0.9, 0.02, "four")]
+)
+def test_where_one_program_can_be_timed_it_is_the_shortest_of_those_alike(
+    share: float, allotted: float, first: str
+) -> None:
+    size = 64 << 20
+    two, longer = (candidate("h20_4p8", chunks, "server-rings", size) for chunks in (2, 4))
+    four = replace(longer, label="four", seconds=share * two.seconds)
+    record = Decisions()
+    replace(ranking(two, size), effort=Effort(allotted), decisions=record).of([four, replace(two, label="two")])
+    timed = [d.what for d in record.entries if d.verdict == "tried" and "steady" not in d.what]
+    assert timed[0] == first and (len(timed) == 1) == (allotted < 1)
