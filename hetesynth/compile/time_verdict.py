@@ -128,7 +128,8 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     parts += [f"{_span(trees, _percent)} % of that of trees"] if trees else []
     factors = [v.factor_over_rings for v in verdicts if v.factor_over_rings is not None]
     if factors:
-        parts.append(f"{_span(factors, _factor)} x {first.library}")
+        beside = ", which run as a program" if first.timed == "schedule" else ""
+        parts.append(f"{_span(factors, _factor)} x {first.library}{beside}")
     elif isinstance(first.rings, str):
         parts.append(f"not beside {first.library}: {first.rings}")
     return f"{what}: {', '.join(parts)}"

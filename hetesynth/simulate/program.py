@@ -60,8 +60,8 @@ class ProgramTasks:
 
         With more loops than were simulated, each further one is taken to be as long as the simulated ones are
         on average, but for ``skipped`` at either end. That is exact when these are equally long. Where loops
-        overlap for long, it can be too little, so the whole is never less than what the fullest resource needs
-        for all loops.
+        overlap for long, it can be too little, so the whole is never less than what any resource needs for all
+        loops, from the first byte that may reach it.
         """
         if self.loops <= self.simulated:
             return timeline.makespan, 0.0
@@ -73,10 +73,13 @@ class ProgramTasks:
         graph = timeline.graph
         of_loop = int(graph.uses_start[len(self.places)])
         task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
-        load = np.bincount(graph.uses[:of_loop], (graph.size + graph.occupied)[task], len(graph.rate))
-        fullest = float((load / graph.rate).max(initial=0.0))
+        uses = graph.uses[:of_loop]
+        load = np.bincount(uses, (graph.size + graph.occupied)[task], len(graph.rate))
+        first_byte = np.full(len(graph.rate), np.inf)
+        np.minimum.at(first_byte, uses, graph.delay[task])
+        least = np.where(load > 0, self.loops * load / graph.rate + first_byte, 0.0)
         longer = timeline.makespan + (self.loops - self.simulated) * period
-        return max(longer, self.tasks.start + self.loops * fullest), unsteady
+        return max(longer, self.tasks.start + float(least.max(initial=0.0))), unsteady
 
 
 class ProgramLoops:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from hetesynth.autotune.choice import choose
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.request import Request
+from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.compile.time_verdict import TimeVerdict, verdict_line
+from hetesynth.frontend import load_topology
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
 
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, "NCCL's rings", 1.796e-3)
 
@@ -47,3 +55,33 @@ def test_trees_no_rings_and_no_time() -> None:
     untimed = replace(USUAL, seconds=None)
     assert untimed.line == "program not simulated for 192 MB: limit 1,384 us (proved)"
     assert untimed.figures()["program_us"] is None and untimed.figures()["percent_of_limit"] is None
+
+
+def test_a_schedule_says_that_rings_are_a_program() -> None:
+    line = replace(USUAL, timed="schedule").line
+    assert line.endswith("97 % of the limit (proved), 1.26 x NCCL's rings, which run as a program")
+
+
+THREE = """
+node n {
+  gpus 3
+  link gpu0 -> gpu1 { bandwidth 20 GB/s; latency 1 us }
+  link gpu1 -> gpu2 { bandwidth 7 GB/s; latency 3 us }
+  link gpu2 -> gpu0 { bandwidth 13 GB/s; latency 0.5 us }
+}
+cluster three {
+  chunk 1 MB
+  instance a = n
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["allgather", "alltoall"])
+def test_extrapolated_loops_are_not_below_the_limit(tmp_path: Path, name: CollectiveName) -> None:
+    """Loops of a one-way ring overlap for long: their mean is less than what the slowest link needs."""
+    path = tmp_path / "topo.dsl"
+    path.write_text(THREE)
+    topology = load_topology(path)
+    ranked = choose(topology, Request(path, name, budget=Budget(effort=1.0)), 10**9).ranked[0]
+    assert ranked.seconds is not None
+    assert ranked.seconds >= bounds_of(topology, name, None, CostOptions()).seconds(10**9)
