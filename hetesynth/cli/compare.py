@@ -30,7 +30,8 @@ from hetesynth.cli.terminal import show
 @sizes_option("--sizes", "Of the collective's buffer", 4)
 @click.option(
     "--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", show_default=True,
-    help="Strategies of synth; auto is what synth --size would choose.",
+    help="Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "
+    "where that is quicker.",
 )  # fmt: skip
 @rings_option
 @runtime_costs_option

@@ -163,7 +163,7 @@ def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[W
     message = verdict.warning()
     if message is None:
         return ()
-    way_out = "leave the call to the library, or raise --effort, or try --strategy auto or another --target"
+    way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"
     return (Warned(tuple(t.name for t in targets), message, way_out),)
 
 
