@@ -16,14 +16,18 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.packing import PackingPolicy
 
 
-def all_bounds(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[LowerBound]:
+def all_bounds(
+    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds, packing: PackingPolicy = DEFAULT.packing
+) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
     cut, last_step = cut_bounds(problem, policy)
     bounds = list(_cheap_bounds(problem, cut, policy))
     if not problem.collective.reduces:
         bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy)
+        bounds += _tree_prices(problem, policy, packing)
     if last_step is not None:
         bounds.append(last_step)
     return sorted(bounds, key=lambda b: -b.steps)
@@ -47,9 +51,20 @@ def _flow_bounds(problem: Problem, at_least: int, policy: BoundsPolicy) -> Itera
         yield prices
 
 
-def lower_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound:
+def _tree_prices(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> Iterator[LowerBound]:
+    """What trees to all ranks pay."""
+    from hetesynth.bounds.tree_price import tree_price_bound
+
+    prices = tree_price_bound(problem, policy, packing)
+    if prices is not None:
+        yield prices
+
+
+def lower_bound(
+    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds, packing: PackingPolicy = DEFAULT.packing
+) -> LowerBound:
     """The best bound known."""
-    return all_bounds(problem, policy)[0]
+    return all_bounds(problem, policy, packing)[0]
 
 
 def _cheap_bounds(problem: Problem, cut: LowerBound | None, policy: BoundsPolicy) -> Iterator[LowerBound]:

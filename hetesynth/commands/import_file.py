@@ -316,7 +316,7 @@ def _certificate(imported: Imported) -> Certificate | None:
     policy = imported.request.policy
     if imported.chunking is None:
         return None
-    bound = bounds_of(imported.problem, policy.bounds)[0]
+    bound = bounds_of(imported.problem, policy)[0]
     wrong = recheck_bound(imported.problem, bound, policy.compile.recheck_seconds).violations
     if wrong or bound.steps > imported.schedule.makespan:
         raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")

@@ -86,7 +86,7 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     stranded = reach(problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-    return problem, bounds_of(problem, request.policy.bounds)
+    return problem, bounds_of(problem, request.policy)
 
 
 def recheck_bound(

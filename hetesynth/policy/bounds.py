@@ -69,6 +69,15 @@ class BoundsPolicy(Record):
         "A partition into more parts is left out of the volume bound in seconds, as each part takes a maximum "
         "flow. Not measured.",
     )
+    tree_price_ranks: int = threshold(256, "ranks", "Past it the price bound of trees is left out. Not measured.")
+    tree_price_gap: float = threshold(
+        1e-3,
+        "share of the steps",
+        "A packing of trees into steps that is proved to be as near to the optimum has the prices. Not measured.",
+    )
+    tree_price_scale: int = threshold(
+        72_072_000, "price", "Of the dearest resource, a multiple of 1 to 24: how finely prices are rounded."
+    )
     packing_ranks: int = threshold(
         256,
         "ranks",

@@ -11,13 +11,20 @@ from hetesynth.policy import Policy
 
 
 def for_steps(policy: Policy, effort: float | None) -> Policy:
-    """What searches that count steps get. No limit exceeds that of ``policy`` times the effort."""
+    """What searches that count steps get. No limit exceeds that of ``policy`` times the effort, and none of a
+    strategy that is stated is less at effort 1."""
     if effort is None:
         return policy
     rounds, solver = policy.effort.greedy_rounds * effort, policy.effort.solver * effort
-    greedy, steps = policy.greedy, policy.steps
+    greedy, steps, smt = policy.greedy, policy.steps, policy.smt
     return replace(
         policy,
+        smt=replace(
+            smt,
+            cegis_rlimit=_scaled(smt.cegis_rlimit, effort),
+            monolithic_rlimit=_scaled(smt.monolithic_rlimit, effort),
+            neighbourhood_rlimit=_scaled(smt.neighbourhood_rlimit, effort),
+        ),
         greedy=replace(
             greedy,
             max_rounds=_scaled(greedy.max_rounds, rounds),

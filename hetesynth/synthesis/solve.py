@@ -22,6 +22,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.packing import PackingPolicy
 from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import abandoned, finishing
 from hetesynth.synthesis.interrupts import interrupted as pressed
@@ -52,18 +53,18 @@ class Solution:
         return Certificate(self.schedule.makespan, self.bound)
 
 
-def bounds_of(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> list[LowerBound]:
+def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
     """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
     if problem.collective.name in DUAL:
         dual, _ = invert(problem)
-        return [_of_the_dual(bound) for bound in all_bounds(dual, policy)]
-    return all_bounds(problem, policy)
+        return [_of_the_dual(bound) for bound in all_bounds(dual, policy.bounds, policy.packing)]
+    return all_bounds(problem, policy.bounds, policy.packing)
 
 
 @lru_cache(maxsize=16)
-def _known_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound:
+def _known_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound:
     """The bound, worked out once where strategies try the same problem in turn."""
-    return lower_bound(problem, policy)
+    return lower_bound(problem, policy, packing)
 
 
 def _of_the_dual(bound: LowerBound) -> LowerBound:
@@ -121,7 +122,7 @@ class Solver:
             return GaveUp(f"both phases together: {crowded}", now() - started)
         before = now()
         with finishing(however_often=True) as interrupt:
-            bound = _known_bound(problem, self.policy.bounds)
+            bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
         interrupted |= interrupt.is_set()
         return Solution(
             schedule=schedule,
@@ -156,7 +157,7 @@ class Solver:
             )
         started = now()
         self.progress("bound", None)
-        bound = _known_bound(problem, self.policy.bounds)
+        bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
         bound_seconds = now() - started
         search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions)
         try:

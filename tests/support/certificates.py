@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import networkx as nx
 import z3
+from scipy.optimize import linprog
 
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.model.bound import (
@@ -185,10 +186,25 @@ def _price(problem: Problem, bound: LowerBound, w: PriceWitness) -> None:
     far = dict(nx.all_pairs_dijkstra_path_length(graph))
     paid = 0
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        if post - pre:  # at least the dearest target pays, from its nearest holder
-            paid += max(min(far[u][v] for u in pre) for v in post - pre)
+        if not post - pre:
+            continue
+        least = max(min(far[u][v] for u in pre) for v in post - pre)  # the dearest target, from its nearest holder
+        if len(pre) == 1 and len(pre | post) == problem.ranks:
+            least = max(least, _spanning(graph, min(pre)))
+        paid += least
     demand(w.paid <= paid and w.earned == earned, f"paid {w.paid}/{paid}, earned {w.earned}/{earned}")
     demand(bound.steps == -(-w.paid // w.earned), "the division is wrong")
+
+
+def _spanning(graph: nx.DiGraph, root: int) -> int:
+    """What the cheapest tree from ``root`` to all costs: something enters each set of others (Edmonds 1967)."""
+    edges = list(graph.edges(data="weight"))
+    scale = max(weight for _, _, weight in edges) or 1
+    others = [v for v in graph if v != root]
+    sets = [{v for i, v in enumerate(others) if mask >> i & 1} for mask in range(1, 1 << len(others))]
+    entered = [[-1.0 * (v in side and u not in side) for u, v, _ in edges] for side in sets]
+    costs = [weight / scale for _, _, weight in edges]
+    return round(scale * linprog(costs, A_ub=entered, b_ub=[-1.0] * len(sets)).fun)
 
 
 def _flow(problem: Problem, bound: LowerBound, w: FlowWitness) -> None:

@@ -221,7 +221,7 @@ def _recheck(synthesis: Synthesis) -> str:
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "bound": "",
     "tried": "; the strategy has nothing left to try",
-    "solver": "; the solver's budget for a problem of this size ended, more time changes nothing",
+    "solver": "; the solver's units ended, a higher --effort gives it more",
     "time": "; cut short by the time budget, more may improve it",
     "interrupt": "; cut short by Ctrl-C, more time may improve it",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.model.bound import PriceWitness
 from hetesynth.model.problem import Problem
+from hetesynth.verify.bounds.arborescences import NONE, arborescence_cost
 from hetesynth.verify.bounds.laws import NEVER, Refuted, demand, quotient
 
 if TYPE_CHECKING:
@@ -51,24 +52,42 @@ def _paid(problem: Problem, cost: list[int]) -> int:
     """Every chunk pays at least for the path to the target (and from the contributor) that costs most."""
     if problem.ranks > MAX_RANKS:
         raise Refuted(f"prices on more than {MAX_RANKS} ranks are not rechecked")
-    closest = _cheapest(problem, cost)
+    edges = _edges(problem, cost)
+    closest = _cheapest(edges)
     reduces = problem.collective.reduces
     kinds = Counter(zip(problem.collective.pre, problem.collective.post, strict=True))
     paid = 0
     for (pre, post), count in kinds.items():
         pick = max if reduces else min
-        paid += count * max(pick(int(closest[u, v]) for u in pre) for v in post)
+        least = max(pick(int(closest[u, v]) for u in pre) for v in post)
+        if not reduces and len(pre) == 1 and len(pre | post) == problem.ranks:
+            least = max(least, _cheapest_tree(edges, min(pre)))
+        paid += count * least
     return paid
 
 
-def _cheapest(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
+def _cheapest_tree(edge: NDArray[np.int64], root: int) -> int:
+    """What the cheapest tree from ``root`` to all ranks costs; 0 where it does not reach them."""
+    import numpy as np
+
+    return arborescence_cost(np.where(edge >= NEVER, NONE, edge), root) or 0
+
+
+def _edges(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
+    """``[u, v]``: what the cheapest link from u to v costs, NEVER without one."""
+    import numpy as np
+
+    edge = np.full((problem.ranks, problem.ranks), NEVER, dtype=np.int64)
+    for arc, price in zip(problem.arcs, cost, strict=True):
+        edge[arc.src, arc.dst] = min(int(edge[arc.src, arc.dst]), price)
+    return edge
+
+
+def _cheapest(edge: NDArray[np.int64]) -> NDArray[np.int64]:
     """``[u, v]``: what the cheapest path from u to v costs, NEVER without one."""
     import numpy as np
 
-    n = problem.ranks
-    edge = np.full((n, n), NEVER, dtype=np.int64)
-    for arc, price in zip(problem.arcs, cost, strict=True):
-        edge[arc.src, arc.dst] = min(int(edge[arc.src, arc.dst]), price)
+    n = len(edge)
     closest = np.full((n, n), NEVER, dtype=np.int64)
     np.fill_diagonal(closest, 0)
     settled = np.zeros((n, n), dtype=bool)
