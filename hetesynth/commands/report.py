@@ -53,6 +53,7 @@ class _Subject:
     notes: tuple[str, ...]
     capacities: bool
     derived: bool = False  # the schedule is read off the program, only to be drawn
+    verdict: str = ""
 
 
 def report_of_synthesis(synthesis: Synthesis) -> Report:
@@ -90,6 +91,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
             certificate=_certificate(synthesis),
             notes=notes,
             capacities=True,
+            verdict="" if synthesis.verdict is None else synthesis.verdict.line,
         )
     )
 
@@ -233,6 +235,7 @@ def _report(subject: _Subject) -> Report:
             *compared,
             *bound_curve(subject.sizes, bounds, subject.options.launch(subject.topology)),
         ),
+        verdict=subject.verdict,
     )
 
 
@@ -270,15 +273,11 @@ def _collective(subject: _Subject) -> Collective | None:
 def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
     topology, name_of = subject.topology, _collective_name(subject)
     facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
-    for name, timeline in timed:
+    for name, timeline in reversed(timed):
         reached = bandwidths(name_of, topology.ranks, subject.size, timeline.makespan)
-        facts.append((f"{name.capitalize()}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
-        facts.append(
-            (
-                f"{name.capitalize()}, algbw / busbw",
-                f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s",
-            )
-        )
+        what = "Schedule step by step" if name == "schedule" else name.capitalize()
+        facts.append((f"{what}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
+        facts.append((f"{what}, algbw / busbw", f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s"))
     return tuple(facts)
 
 

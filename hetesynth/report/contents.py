@@ -106,8 +106,8 @@ class Curve:
 class Report:
     """Everything a report says. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
 
-    ``facts``: pairs of a label and a value. ``run`` is None where a program moves what no schedule can say,
-    ``program`` where there is none that is simulated.
+    ``facts``: pairs of a label and a value. ``verdict``: on the program, a line. ``run`` is None where a program
+    moves what no schedule can say, ``program`` where there is none that is simulated.
     """
 
     title: str
@@ -121,6 +121,7 @@ class Report:
     program: ProgramRun | None
     sizes: tuple[int, ...]
     curves: tuple[Curve, ...]
+    verdict: str = ""
 
     def __post_init__(self) -> None:
         if self.run is None and self.program is None:

@@ -280,14 +280,18 @@ def written_lines(synthesis: Synthesis) -> Iterable[str]:
 
 
 def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
-    """The time of the schedule step by step, which is no verdict: what runs is the program."""
+    """The time of the schedule, which is no verdict: what runs is the program."""
     optimality = synthesis.by_steps.time_optimality
     if optimality.seconds is None or optimality.bound is None:
         return
     figures, costs = optimality.figures(), runtime_words(synthesis.request.runtime)
     size = size_text(optimality.size, EXACT)
+    choice = synthesis.choice if synthesis.by_steps is synthesis else None
+    way, how = "step by step", "simulated"
+    if choice is not None and choice.pipelined:
+        way, how = "in steady state", "its trees at best"
     yield (
-        f"step by step {size} in {figures['predicted_us']:,.2f} us (the schedule, simulated, {costs}), "
+        f"{way} {size} in {figures['predicted_us']:,.2f} us (the schedule, {how}, {costs}), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s"
     )
 

@@ -65,6 +65,7 @@ def _marks(report: Report) -> dict[str, str]:
     notes = "".join(f"<li>{_text(note)}</li>" for note in report.notes)
     return {
         "title": _text(report.title),
+        "verdict": f'<p class="verdict">{_text(report.verdict)}</p>' if report.verdict else "",
         "facts": facts,
         "certificate": "".join(f"<p>{_text(sentence)}</p>" for sentence in report.certificate),
         "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
