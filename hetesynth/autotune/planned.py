@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.compile.steady_plans import SteadyPlan
 from hetesynth.compile.steady_programs import SteadyState
+from hetesynth.lowering.steady_state.lower import Arrangement
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
@@ -61,12 +62,15 @@ def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
 @dataclass(frozen=True)
 class Packed:
     """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank. ``slowdown``: what a
-    program is expected to take, in times of its fullest resource, where that was asked."""
+    program is expected to take, in times of its fullest resource, where that was asked. ``schedule``: along its
+    trees, ``arrangements``: of programs along it, each found when it is asked for, once."""
 
     packing: WholePacking
     chunks: int
     trees: int
     problem: Problem
+    schedule: Callable[[], Schedule]
+    arrangements: Callable[[], list[Arrangement]]
     slowdown: float = 1.0
 
 

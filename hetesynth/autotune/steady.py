@@ -47,6 +47,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.packing.rounding import WholePacking
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.registry import row_of, timed_strategies
@@ -73,7 +74,6 @@ class SteadyCandidates:
     told: Callable[[str, float], None]
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
-    _arranged_schedules: list[tuple[Schedule, list[Arrangement]]] = field(default_factory=list)
 
     @property
     def _policy(self) -> AutotunePolicy:
@@ -161,7 +161,7 @@ class SteadyCandidates:
         for entry in islice(early, policy.steady_packings):
             solved = cache(partial(self._solved, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            yield from self._arranged(plan, entry.problem, schedule_along(entry.problem, entry.packing))
+            yield from self._arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
 
     def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
@@ -182,7 +182,7 @@ class SteadyCandidates:
             packing = whole_packing(
                 packed, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
             )  # fmt: skip
-            entry = Packed(packing, chunks, trees, problem)
+            entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
@@ -190,11 +190,16 @@ class SteadyCandidates:
                 enough = math.inf if slow else min(enough, 2 * trees)
         return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings
 
+    def _packed(self, packing: WholePacking, chunks: int, trees: int, problem: Problem) -> Packed:
+        schedule = cache(partial(schedule_along, problem, packing))
+        listed = cache(lambda: self._arrangements(problem, schedule()))
+        return Packed(packing, chunks, trees, problem, schedule, listed)
+
     def _slowdown(self, entry: Packed) -> float:
         """What the most promising program along a packing takes, in times of its fullest resource."""
         if self.target.format == "mscclpp-json":
             return 1.0
-        listed = self._arrangements(entry.problem, schedule_along(entry.problem, entry.packing))
+        listed = entry.arrangements()
         own = [a for a in listed if a.division == "own"]
         return min((a.estimate for a in own or listed), default=math.inf)
 
@@ -288,14 +293,17 @@ class SteadyCandidates:
             return []
         schedule = solution.schedule
         plan = partial(Plan, self._of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
-        return list(self._arranged(plan, problem, schedule))
+        return list(self._arranged(plan, problem, schedule, partial(self._arrangements, problem, schedule)))
 
     def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
         """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
         traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
         return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
-    def _arranged(self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule) -> Iterator[Plan]:
+    def _arranged(
+        self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule,
+        possible: Callable[[], list[Arrangement]],
+    ) -> Iterator[Plan]:  # fmt: skip
         """A plan for each of the arrangements of the program that look best."""
         policy, size = self._policy, self.specs.size
         if self.target.format == "mscclpp-json":
@@ -304,7 +312,7 @@ class SteadyCandidates:
                 yield replace(expected, seconds=expected.seconds_per_byte * size)
             return
         listed = sorted(
-            self._arrangements(problem, schedule),
+            possible(),
             key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
         )
         plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
@@ -320,13 +328,8 @@ class SteadyCandidates:
                 yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
 
     def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
-        """Of programs along ``schedule``, found once for each."""
-        for arranged, listed in self._arranged_schedules:
-            if arranged == schedule:
-                return listed
-        listed = arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
-        self._arranged_schedules.append((schedule, listed))
-        return listed
+        """Of programs along ``schedule``."""
+        return arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
 
     @cached_property
     def _costs(self) -> Costs:
