@@ -26,17 +26,20 @@ def all_bounds(
     cut, last_step = cut_bounds(problem, policy)
     bounds = list(_cheap_bounds(problem, cut, policy))
     if not problem.collective.reduces:
-        bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy)
-        bounds += _tree_prices(problem, policy, packing)
+        bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy, packing)
     if last_step is not None:
         bounds.append(last_step)
     return sorted(bounds, key=lambda b: -b.steps)
 
 
-def _flow_bounds(problem: Problem, at_least: int, policy: BoundsPolicy) -> Iterator[LowerBound]:
-    """What enters each destination; what leaves each source, where every chunk has one target; prices."""
+def _flow_bounds(
+    problem: Problem, at_least: int, policy: BoundsPolicy, packing: PackingPolicy
+) -> Iterator[LowerBound]:  # fmt: skip
+    """What enters each destination; what leaves each source, where every chunk has one target; prices of paths and
+    of trees."""
     from hetesynth.bounds.flow import flow_bound
     from hetesynth.bounds.price import price_bound
+    from hetesynth.bounds.tree_price import tree_price_bound
 
     into = flow_bound(problem, at_least, policy)
     if into is not None:
@@ -46,18 +49,9 @@ def _flow_bounds(problem: Problem, at_least: int, policy: BoundsPolicy) -> Itera
         out_of = flow_bound(problem.reversed(), at_least, policy)
         if out_of is not None:
             yield replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
-    prices = price_bound(problem, policy)
-    if prices is not None:
-        yield prices
-
-
-def _tree_prices(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> Iterator[LowerBound]:
-    """What trees to all ranks pay."""
-    from hetesynth.bounds.tree_price import tree_price_bound
-
-    prices = tree_price_bound(problem, policy, packing)
-    if prices is not None:
-        yield prices
+    for prices in (price_bound(problem, policy), tree_price_bound(problem, policy, packing)):
+        if prices is not None:
+            yield prices
 
 
 def lower_bound(

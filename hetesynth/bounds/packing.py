@@ -63,7 +63,13 @@ def _whole_prices(
     """The prices of the optimal packing, rounded to whole numbers."""
     packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
     prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
-    grain = min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
+    return in_whole_numbers(
+        prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
+    )
+
+
+def in_whole_numbers(prices: Floats, grain: int) -> Floats:
+    """Prices rounded so that the highest is ``grain``, without a common divisor."""
     whole = np.round(prices * (grain / prices.max()))
     smallest: Floats = whole / np.gcd.reduce(whole.astype(np.int64))
     return smallest
@@ -118,6 +124,11 @@ def _costs(network: Network, prices: Floats) -> Floats:
     return costs
 
 
+def tree_costs(network: Network, prices: Floats) -> Floats:
+    """By root, what the cheapest tree to all ranks costs. Raises ValueError where it cannot reach one."""
+    return contract(_costs(network, prices)).root_costs()
+
+
 def _copies(network: Network, prices: Floats, name: CollectiveName, root: Rank | None) -> Fraction:
     """The cheapest trees, or paths, of each byte of the buffer."""
     n = network.ranks
@@ -125,7 +136,7 @@ def _copies(network: Network, prices: Floats, name: CollectiveName, root: Rank |
     if name in ("alltoall", "scatter", "gather"):
         sources = np.arange(n) if root is None else np.array([root])
         return Fraction(_total(ShortestPaths(graph, sources).priced(prices)[0].ravel()), n)
-    of_roots = contract(_costs(graph, prices)).root_costs()
+    of_roots = tree_costs(graph, prices)
     return Fraction(_total(of_roots), n) if root is None else Fraction(int(of_roots[root]))
 
 
@@ -135,7 +146,7 @@ def _total(costs: Floats) -> int:
 
 def _both_trees(network: Network, prices: Floats) -> Fraction:
     """The cheapest in-tree and out-tree of one root."""
-    outward, inward = (contract(_costs(g, prices)).root_costs() for g in (network, network.reversed()))
+    outward, inward = (tree_costs(g, prices) for g in (network, network.reversed()))
     return Fraction(int((outward + inward).min()))
 
 

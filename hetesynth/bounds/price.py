@@ -10,11 +10,14 @@ computed from them exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import SupportsInt
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Problem, Resource
 from hetesynth.policy.bounds import BoundsPolicy
 
 Floats = NDArray[np.float64]
@@ -42,15 +45,17 @@ def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
         price = price / price.max()
     if best is None:
         return None
-    return _bound(problem, routing, demand, *best)
+    _, whole = best
+    return bound_of_prices(zip(routing.resources, whole, strict=True), routing.route(whole, demand)[0], "paths")
 
 
-def _bound(problem: Problem, routing: _Routing, demand: Ints, steps: int, price: Ints) -> LowerBound:
-    cost, _ = routing.route(price, demand)
-    earned = int(price @ routing.capacity_int)
-    named = tuple((r.name, int(p)) for r, p in zip(routing.resources, price, strict=True))
-    proof = f"the cheapest paths cost {cost} at prices that let a step earn {earned}"
-    return LowerBound(steps, "price", proof, PriceWitness(named, cost, earned))
+def bound_of_prices(priced: Iterable[tuple[Resource, SupportsInt]], paid: int, what: str) -> LowerBound:
+    """That a schedule pays ``paid`` at least, for its cheapest ``what``, at these whole-number prices."""
+    listed = [(resource, int(price)) for resource, price in priced]
+    earned = sum(price * resource.capacity for resource, price in listed)
+    proof = f"the cheapest {what} cost {paid} at prices that let a step earn {earned}"
+    witness = PriceWitness(tuple((resource.name, price) for resource, price in listed), paid, earned)
+    return LowerBound(-(-paid // earned), "price", proof, witness)
 
 
 def _demand(problem: Problem) -> Ints | None:

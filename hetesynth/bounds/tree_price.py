@@ -13,17 +13,15 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
-from hetesynth.model.bound import LowerBound, PriceWitness
+from hetesynth.bounds.packing import in_whole_numbers, tree_costs
+from hetesynth.bounds.price import bound_of_prices
+from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.packing.contraction import contract
 from hetesynth.packing.network import Network
 from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.pairs import Floats
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
 
@@ -39,12 +37,15 @@ def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPol
     servers = problem.servers or tuple("" for _ in range(problem.ranks))
     try:
         prices = optimal_packing(network, name, root, servers, within, no_deadline())[1].prices
-        whole = np.round(prices * (policy.tree_price_scale / prices.max()))
-        costs = contract(network.pairs.cheapest(network.link_prices(whole))[0]).root_costs()
+        whole = in_whole_numbers(prices, policy.tree_price_scale)
+        costs = tree_costs(network, whole)
     except ValueError:
         return None
     paid = sum(number * int(costs[rank]) for rank, number in chunks.items())
-    return _bound(problem, network, whole, paid)
+    if not paid:
+        return None
+    charged = [problem.binding_resources[place] for _, place in network.limits]
+    return bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
 
 
 def _chunks_by_rank(problem: Problem) -> Counter[Rank] | None:
@@ -71,15 +72,3 @@ def _network(problem: Problem) -> Network:
     capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
     ends = [(arc.src, arc.dst) for arc in problem.arcs]
     return Network.of_links(problem.ranks, ends, used, capacities, [0.0] * len(ends))
-
-
-def _bound(problem: Problem, network: Network, whole: Floats, paid: int) -> LowerBound | None:
-    resources = problem.binding_resources
-    named = tuple((resources[place].name, int(p)) for (_, place), p in zip(network.limits, whole, strict=True))
-    earned = sum(
-        price * resources[place].capacity for (_, place), (_, price) in zip(network.limits, named, strict=True)
-    )
-    if not earned or not paid:
-        return None
-    proof = f"the cheapest trees cost {paid} at prices that let a step earn {earned}"
-    return LowerBound(-(-paid // earned), "price", proof, PriceWitness(named, paid, earned))
