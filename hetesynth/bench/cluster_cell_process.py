@@ -24,7 +24,6 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS, Target
 
 
@@ -36,7 +35,7 @@ def measured(topology: Path, collective: CollectiveName, size: int, conditions: 
         root=0 if collective in ROOTED else None,
         budget=Budget(conditions.budget, effort=1.0),
         targets=(_target(conditions.thread_blocks),),
-        runtime=NCCL_TABLES if conditions.runtime_costs else None,
+        runtime=conditions.runtime,
         single_root=True,
         size=size,
     )
@@ -84,9 +83,7 @@ def library(topology: Path, collective: CollectiveName, size: int, conditions: C
     """What NCCL's rings take, or direct sends."""
     started = time.monotonic()
     cluster, root = load_topology(topology), 0 if collective in ROOTED else None
-    baseline = ring_baseline(
-        cluster, collective, root, size, CostOptions(runtime=NCCL_TABLES if conditions.runtime_costs else None)
-    )
+    baseline = ring_baseline(cluster, collective, root, size, CostOptions(runtime=conditions.runtime))
     if isinstance(baseline, str):
         return {"error": baseline, "wall": time.monotonic() - started}
     return {"wall": time.monotonic() - started, "program": baseline.seconds, "candidate": baseline.label}

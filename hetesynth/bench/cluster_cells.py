@@ -15,6 +15,7 @@ from hetesynth.bench.machine import machine
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.runtime_costs import NCCL_TABLES, RuntimeCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Conditions:
     budget: float
     runtime_costs: bool = False
     thread_blocks: int | None = None
+
+    @property
+    def runtime(self) -> RuntimeCosts | None:
+        """What a runtime costs, where it counts."""
+        return NCCL_TABLES if self.runtime_costs else None
 
 
 Key = tuple[str, str, CollectiveName, int, Conditions]

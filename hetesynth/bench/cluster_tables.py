@@ -90,9 +90,7 @@ def measured_cells(
     with tempfile.TemporaryDirectory(prefix="hetesynth-clusters-") as folder:
         for number, case in enumerate(selected):
             announce(number, len(selected), case.name)
-            asked = ClusterCell(
-                case.cluster, case.digest, case.collective, case.size, **asdict(conditions)
-            )  # fmt: skip
+            asked = ClusterCell(case.cluster, case.digest, case.collective, case.size, **asdict(conditions))
             cell = journal.get(asked.key)
             if cell is None:
                 cell = _measured(asked, _file(case, Path(folder)), process)
