@@ -18,7 +18,7 @@ _OF_A_NODE = ("bandwidth", "latency", "linktype", "model", "reduce", "group", "f
 _OF_ONE_NODE = ("failure", "slowdown")
 _OF_AN_INTERNODE = ("interbandwidth", "interlatency", "interlinktype")
 _OF_THE_CLUSTER = ("nodenum", "chunk", "intergroup")
-_NAMES = (*_OF_THE_CLUSTER, "node1", *_OF_A_NODE, "internode", *_OF_AN_INTERNODE)
+NAMES = (*_OF_THE_CLUSTER, "node1", *_OF_A_NODE, "internode", *_OF_AN_INTERNODE)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _Gathering:
         elif name in _OF_AN_INTERNODE:
             self._behind(self._internode, "an internode (`define internode = (node1, node2)`)", define)
         else:
-            help_ = did_you_mean(name, _NAMES, "the names are " + ", ".join(_NAMES))
+            help_ = did_you_mean(name, NAMES, "the names are " + ", ".join(NAMES))
             self.findings.add("HS220", define.name.span, f"`{name[:60]}` is not a name of the paper form", help_)
 
     def _open_node(self, define: Define) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hetesynth.cli.main import run
 from hetesynth.diagnostics import SourceError, SourceWarning
 from hetesynth.frontend import load_topology, parse_topology
 
@@ -70,3 +72,12 @@ def test_what_is_nearly_the_printed_figure_is_refused(text: str, replaced: str) 
     with pytest.raises(SourceError) as caught:
         parse_topology(PRINTED.replace(text, replaced))
     assert {finding.code for finding in caught.value.diagnostics} == {"HS105"}
+
+
+def test_commands_show_the_warnings_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "printed.dsl"
+    path.write_text(PRINTED)
+    assert run(["topo", "show", str(path), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("warning HS105") == 2 and "Warning" not in shown.err
+    assert json.loads(shown.out)["ranks"] == 6

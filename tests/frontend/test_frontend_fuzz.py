@@ -102,10 +102,17 @@ def test_random_characters(text: str) -> None:
     judged(text)
 
 
-DEFINED = (
-    "nodenum node1 node2 internode interbandwidth interlatency interlinktype bandwidth latency linktype model reduce "
-    "group intergroup failure slowdown chunk"
-).split()
+OF_NODES = ["node2", "bandwidth", "latency", "linktype", "model", "reduce", "group", "failure", "slowdown"]
+DEFINED = [
+    *OF_NODES,
+    "nodenum",
+    "internode",
+    "interbandwidth",
+    "interlatency",
+    "interlinktype",
+    "intergroup",
+    "chunk",
+]
 KEYS = ["direct", "mesh", "port", "switch", "pcie", "nic", "gpu", "g", "gpu0.x"]
 ATOMS = st.sampled_from([*"0123", "25", "0.7", "-1", "8 GB/s", "3 us", "1 MB", "node1", "node2", "node1.gpu0"])
 SIGNS = st.sampled_from(["->", ">->"])
@@ -124,25 +131,46 @@ def nested(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 VALUES = st.recursive(ATOMS, nested, max_leaves=8)
-LISTS = st.lists(st.sampled_from("0123"), min_size=1, max_size=4).map(lambda numbers: f"({','.join(numbers)})")
-SIDES = st.one_of(LISTS, st.builds("{}, {}".format, LISTS, LISTS))
-ENTRY = st.builds("({} {} ({},{}))".format, SIDES, SIGNS, ATOMS, ATOMS)
-CONNECTIONS = st.lists(st.builds("{} => [{}]".format, st.sampled_from(KEYS), ENTRY), max_size=4).map(
-    lambda inside: f"{{{', '.join(inside)}}}"
-)
+LISTS = st.lists(st.sampled_from("0123"), min_size=1, max_size=4, unique=True).map(lambda of: f"({','.join(of)})")
+RATES = st.sampled_from(["(25,2)", "(8,1)", "(12.5)", "(16,1,0.7 us)", "(64 Gbps,1)", "(450,1)", "(0,1)", "8"])
+SHAPES = [
+    ("direct", st.sampled_from(["(0,1) ->", "(1,0) ->", "(2,3) ->", "(3,2) ->", "(0,0) ->"])),
+    ("mesh", st.sampled_from(["(0,1,2,3) ->", "(0,1) ->", "(3,2,1) ->", "(0) ->"])),
+    ("port", st.sampled_from(["(0,1,2,3) ->", "(0,1) ->", "(2,3) ->"])),
+    ("switch", st.sampled_from(["(0,1), (2,3) >->", "((0),(1,2,3)) >->", "((0,1),(0,1)) >->"])),
+    ("pcie", st.sampled_from(["(0,1) >->", "(2,3) >->", "((0)) >->"])),
+    ("nic", st.sampled_from(["(0,1) >->", "(2,3) >->", "(0,1,2,3) >->", "(0) >->"])),
+]
+
+
+def connections(sorts: list[str]) -> st.SearchStrategy[str]:
+    """A mapping of ``sorts`` to one or two entries of their shape, right but for some of the numbers."""
+    entries = [
+        st.lists(st.builds("( {} {} )".format, ends, RATES), min_size=1, max_size=2, unique=True).map(
+            lambda of, sort=sort: f"{sort} => [{', '.join(of)}]"
+        )
+        for sort, ends in SHAPES
+        if sort in sorts
+    ]
+    return st.lists(st.one_of(entries), max_size=4, unique_by=lambda of: of.split()[0]).map(
+        lambda of: f"{{{', '.join(of)}}}"
+    )
+
+
+CONNECTIONS = connections(["direct", "mesh", "port", "switch", "pcie", "nic"])
 STATEMENTS = st.builds("define {} = {}".format, st.sampled_from(DEFINED), st.one_of(VALUES, CONNECTIONS))
 HEAD = "define nodenum = 2\ndefine node1 = 4\n"
-BANDWIDTHS = st.builds("define {} = {}".format, st.sampled_from(["bandwidth", "interbandwidth"]), CONNECTIONS)
 JOINED = "define node2 = node1\ndefine internode = (node2, node1)\n"
+BETWEEN = connections(["direct", "switch"]).map("define interbandwidth = {}\n".format)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STATEMENTS, max_size=12), st.booleans())
 def test_random_definitions(statements: list[str], begun: bool) -> None:
     judged((HEAD if begun else "") + "\n".join(statements))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(CONNECTIONS, st.lists(STATEMENTS, max_size=3), st.lists(BANDWIDTHS, max_size=2))
-def test_random_nodes_that_are_joined(inside: str, others: list[str], between: list[str]) -> None:
-    judged(f"{HEAD}define bandwidth = {inside}\n{JOINED}" + "\n".join([*others, *between]))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CONNECTIONS, st.lists(STATEMENTS, max_size=1), st.one_of(st.just(""), BETWEEN))
+def test_random_nodes_that_are_joined(inside: str, others: list[str], between: str) -> None:
+    judged(f"{HEAD}define bandwidth = {inside}\n{JOINED}{between}" + "\n".join(others))
