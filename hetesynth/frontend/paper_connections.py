@@ -24,7 +24,7 @@ IN_A_NODE = {
     "pcie": "pcie",
     "nic": "net",
 }
-_WORK_OF_A_CONNECTION = 16  # in names matched: what reading one takes
+_WORK_OF_A_CONNECTION = 128  # in names matched: what reading one takes
 BETWEEN_NODES = {"direct": "direct", "switch": "net"}
 
 
@@ -69,6 +69,7 @@ def _connections(
             findings.add("HS221", entry.key.span, message, "give the two nodes an `internode` of their own")
             continue
         for ends in paper_values.connections(entry.value, sort, shape, findings):
+            findings.spend(_WORK_OF_A_CONNECTION, ends.span)
             stated = (
                 _rate(ends),
                 kind.get(sort, Property("kind", ends.span, words=(Word(kinds[sort], ends.span),))),

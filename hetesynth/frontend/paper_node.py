@@ -50,7 +50,8 @@ class Pcie:
     gpus: frozenset[str]
 
 
-PcieOf = Table[str, Pcie]  # by the number of a GPU
+PcieOf = Table[str, Pcie]  # by the number of a GPU, as NICs are
+NicsOf = Table[str, list[Connection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +68,19 @@ def node_of(definition: NodeDefinition, findings: Findings) -> Node:
     """The hardware of one node."""
     name, behind = definition.name, definition.behind
     connections = connections_in(behind, findings)
-    pcie = _pcie_switches(connections, findings)
+    pcie, nics = _pcie_switches(connections, findings), _nics_by_gpu(connections)
     size = gpu_count(definition, findings)
     items: list[NodeItem] = [Gpus(size, (), name.span)] if size is not None else []
     items += _profile(behind.get("model"), behind.get("reduce"), findings)
     for connection in connections:
-        items += _hardware(connection, connections, pcie, findings)
+        items += _hardware(connection, nics, pcie, findings)
     items += groups(behind.get("group"), _local_gpus, findings)
     overrides: tuple[Override, ...] = (
         *_slowdowns(behind.get("slowdown"), findings),
         *_failures(behind.get("failure"), findings),
     )
-    has_nics = any(connection.sort == "nic" for connection in connections)
     instance = Instance(name, name, None, overrides, name.span)
-    return Node(NodeType(name, tuple(items), name.span), instance, pcie, has_nics)
+    return Node(NodeType(name, tuple(items), name.span), instance, pcie, bool(nics))
 
 
 def _profile(model: Define | None, reduce: Define | None, findings: Findings) -> Iterator[Property]:
@@ -132,9 +132,7 @@ def outlets(gpus: Iterable[Amount], pcie: PcieOf, findings: Findings) -> tuple[W
 # --- connections
 
 
-def _hardware(
-    connection: Connection, all_of_node: list[Connection], pcie: PcieOf, findings: Findings
-) -> Iterator[Element | Join]:
+def _hardware(connection: Connection, nics: NicsOf, pcie: PcieOf, findings: Findings) -> Iterator[Element | Join]:
     """The switches, buses, NICs and wires of one connection."""
     sides, span, properties = connection.ends.sides, connection.ends.span, connection.properties
     name = Word(f"{connection.sort}{connection.number}", span)
@@ -149,7 +147,7 @@ def _hardware(
         left, right = (outlets(side, pcie, findings) for side in sides)
         yield Element("switch", name, (Property("members", span, words=left, far=right), *properties), span)
     elif connection.sort == "pcie":
-        far = _nics_behind(sides[0], all_of_node, findings)
+        far = _nics_behind(sides[0], nics, findings)
         yield Element(
             "bus", name, (Property("members", span, words=gpus, far=far, two_sided=True), *properties), span
         )
@@ -160,21 +158,22 @@ def _hardware(
             yield Join("attach", tuple(attached), (name,), True, (), span)
 
 
-def _nics_behind(
-    gpus: Iterable[Amount], connections: Iterable[Connection], findings: Findings
-) -> tuple[Word, ...]:
-    """The NIC of a PCIe switch, if it has one; a second one is a finding."""
-    numbers = {gpu.number for gpu in gpus}
-    nics: list[Word] = []
+def _nics_by_gpu(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
+    nics: dict[str, list[Connection]] = {}
     for connection in connections:
-        findings.spend(1, connection.ends.span)
-        if connection.sort == "nic" and any(gpu.number in numbers for gpu in connection.ends.sides[0]):
-            span = connection.ends.span
-            if nics:
-                message = "GPUs that share a PCIe switch share one NIC; this is a second one"
-                findings.add("HS221", span, message, "write one NIC with more links: `(0,1) >-> (50,2)`")
-            nics.append(Word(f"nic{connection.number}", span))
-    return tuple(nics)
+        for gpu in connection.ends.sides[0] if connection.sort == "nic" else ():
+            nics.setdefault(gpu.number, []).append(connection)
+    return nics
+
+
+def _nics_behind(gpus: Iterable[Amount], nics: NicsOf, findings: Findings) -> tuple[Word, ...]:
+    """The NIC of a PCIe switch, if it has one; a second one is a finding."""
+    behind = {nic.number: nic for gpu in gpus for nic in nics.get(gpu.number, ())}
+    for nic in list(behind.values())[1:]:
+        message = "GPUs that share a PCIe switch share one NIC; this is a second one"
+        help_ = "write one NIC with more links: `(0,1) >-> (50,2)`"
+        findings.add("HS221", nic.ends.span, message, help_)
+    return tuple(Word(f"nic{number}", nic.ends.span) for number, nic in behind.items())
 
 
 def _names(gpus: Iterable[Amount]) -> tuple[Word, ...]:

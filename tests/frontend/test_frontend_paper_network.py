@@ -184,3 +184,10 @@ def test_a_switch_of_many_nodes_ends_in_a_message_in_time() -> None:
     pipes = f"define interbandwidth = {{switch => [{', '.join(['(0)'] * 1000)} >-> (8,1)]}}\n"
     with pytest.raises(SourceError, match="too many names"):
         parse_topology(f"define nodenum = 1000\n{nodes}{joined}{pipes}")
+
+
+def test_many_nodes_like_a_large_one_end_in_a_message_in_time() -> None:
+    nics = f"define bandwidth = {{nic => [{', '.join(['(0) >-> (1,1)'] * 1000)}]}}\n"
+    nodes = "".join(f"define node{i} = node1\n" for i in range(2, 101))
+    with pytest.raises(SourceError, match="too many names"):
+        parse_topology(f"define nodenum = 100\ndefine node1 = 1\n{nics}{nodes}")
