@@ -84,6 +84,11 @@ class Network:
         connections = connections_between(internode.behind, len(internode.nodes), self.findings)
         if "interbandwidth" not in internode.behind:
             self._joining.append(internode)
+            typed = internode.behind.get("interlinktype")
+            if typed is not None:
+                help_ = "write `linktype = {nic => ...}` behind the nodes"
+                message = "without `interbandwidth` the links between nodes are of the type of their NICs"
+                self.findings.add("HS221", typed.name.span, message, help_)
             return
         first_pair, pipes = self._pairs, 0
         pairs = math.comb(len(internode.nodes), 2)

@@ -146,6 +146,11 @@ REFUSED = {
         "the NICs of `node1` and `node2` are on one switch",
     ),
     "one switch with two latencies": (ALL_OF_THREE[2] + LATENCIES, "HS221", "one latency"),
+    "a link type beside NICs": (
+        ALL_OF_THREE[2] + "\ndefine interlinktype = {switch => ib}",
+        "HS221",
+        "of the type of their NICs",
+    ),
     "one node": (one_gpu_nodes(2, "define internode = (node1)"), "HS221", "two nodes or more"),
     "a node twice": (one_gpu_nodes(2, "define internode = (node1, node1)"), "HS218", "joined to itself"),
     "a node that is not there": (
