@@ -75,6 +75,10 @@ def _excerpt(span: Span, source: str | None) -> list[str]:
     return [f"  {window}", f"  {' ' * caret_at}{'^' * length}"]
 
 
+class SourceWarning(UserWarning):
+    """Something in an input file that was read in the one way it can be meant."""
+
+
 class SourceError(HetesynthError):
     """One or more findings about an input file, shown together."""
 

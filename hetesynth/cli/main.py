@@ -12,16 +12,17 @@ import itertools
 import json
 import os
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from hetesynth import __version__
 from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.cli.terminal import show
-from hetesynth.diagnostics import SourceError
+from hetesynth.diagnostics import SourceError, SourceWarning
 from hetesynth.errors import HetesynthError, InternalError
 
 COMMANDS = {
@@ -85,13 +86,25 @@ def run(arguments: list[str]) -> int:
     """
     gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
-        result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (Exception, KeyboardInterrupt) as error:
         options = set(itertools.takewhile(lambda argument: argument != "--", arguments))
         return _fail(error, as_json="--json" in options, as_sarif="--sarif" in options)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:  # fmt: skip
+    """A warning on standard error: about an input file its text alone, else as Python shows it."""
+    about_input = issubclass(category, SourceWarning)
+    text = str(message) if about_input else warnings.formatwarning(message, category, filename, lineno, line)
+    show(text.rstrip("\n"), err=True)
 
 
 def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:

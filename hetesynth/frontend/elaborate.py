@@ -6,9 +6,11 @@ Reading order: imports, parts, overrides, wires, checks, links, groups.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.groups import shared_groups
@@ -41,8 +43,10 @@ MAX_PARTS = 16 * MAX_GPUS
 
 
 def topology_of(source: Source) -> Topology:
-    """The cluster that ``source`` describes."""
+    """The cluster that ``source`` describes; a ``SourceWarning`` for each thing that was mended in it."""
     findings = Findings()
+    for warning in source.warnings:
+        warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
     program = resolve(source, findings)
     return _Elaboration(program, findings).topology()
 

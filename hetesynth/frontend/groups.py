@@ -57,6 +57,8 @@ def _groups_of(
         backward |= back
     if name is None or bandwidth is None or findings:
         return []
+    if not forward and not backward and shared.optional:
+        return []
     if not forward and not backward:
         findings.add(
             "HS219", shared.name.span, f"no link is in shared group `{name}`", "name GPUs that links join"

@@ -1,7 +1,8 @@
 """Reads a source file and refuses what cannot be a topology before any parsing.
 
 In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes, the pairing of brackets
-and that no string holds characters that cannot be seen.
+and that no string holds characters that cannot be seen. Figure 10 of HeteCCL gets the brackets that its print
+lacks.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
+from hetesynth.frontend import figure10
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
@@ -25,10 +27,15 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name its findings carry (a path, or ``<text>``)."""
+    """A text and the name its findings carry (a path, or ``<text>``).
+
+    ``warnings``: what was mended in it; ``written`` is what it was before.
+    """
 
     name: str
     text: str
+    written: str = ""
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -48,7 +55,8 @@ def checked_source(text: str, name: str) -> Source:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {line}")
-    source = Source(name, text)
+    completed = figure10.completed(text, name)
+    source = Source(name, text) if completed is None else Source(name, completed.text, text, completed.warnings)
     diagnostics = [*_hidden_characters(source), *_bracket_findings(source)]
     if diagnostics:
         raise SourceError(diagnostics, {name: text})

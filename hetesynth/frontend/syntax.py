@@ -38,6 +38,7 @@ class Property:
     """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces.
 
     ``amount`` and ``lanes`` are those of rates, times, sizes; ``words`` and ``far`` (right of ``<->``) the rest.
+    ``two_sided``: members have a right side even where ``far`` is empty, for other buses to join.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Property:
     lanes: Amount | None = None
     words: tuple[Word, ...] = ()
     far: tuple[Word, ...] = ()
+    two_sided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,14 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """``shared NAME RATE { A -> B }``: a stated limit on links together."""
+    """``shared NAME RATE { A -> B }``: a stated limit on links together; ``optional``: where there are any."""
 
     name: Word
     amount: Amount
     lanes: Amount | None
     flows: tuple[Flow, ...]
     span: Span
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

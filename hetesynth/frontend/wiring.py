@@ -53,7 +53,7 @@ class Wiring:
     def _split(self, part: Part, element: Element) -> None:
         """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
         members = next((p for p in element.properties if p.name == "members"), None)
-        if members is not None and members.far:
+        if members is not None and _two_sided(members):
             ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
             part.outlet, part.inlet = ends[1], ends[2]
         elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
@@ -155,7 +155,7 @@ class Wiring:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
             self._check_sides(near, far, members)
-            if not members.far:
+            if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
                 self._lay_side(part, part.inlet, part.outlet, near)
                 continue
@@ -259,6 +259,10 @@ class Wiring:
             self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
             return False
         return True
+
+
+def _two_sided(members: Property) -> bool:
+    return bool(members.far) or members.two_sided
 
 
 def _has(element: Element, name: str) -> bool:

@@ -24,6 +24,9 @@ ALLOWED = {
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
         hetesynth/frontend/names.py: MAX_RANGE
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
+        hetesynth/frontend/paper.py: MAX_NODES MAX_NAME
+        hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
+        hetesynth/frontend/paper_network.py: _WORK_OF_A_PIPE
         hetesynth/frontend/parser.py: MAX_RECOVERY_CHARACTERS
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES

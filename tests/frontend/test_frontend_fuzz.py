@@ -12,16 +12,33 @@ from hetesynth.frontend import parse_topology
 from hetesynth.model.topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]
+PAPER = """define nodenum = 3
+define node1 = 4
+define bandwidth = {port => [( (0,1,2,3) -> (450,1,0.7 us) )], pcie => [( (0,1) >-> (16,1) )]}
+define group = {pcie => ([(0,1) -> (2,3)], (48,1))}
+define model = H20
+define node2 = node1
+define failure = {gpu => (3)}
+define node3 = 1
+define internode = (node3, node1, node2)
+define interbandwidth = {switch => [( (0), (0,1), (0,1) >-> (8,1) )], direct => [((0,1) -> (2,2))]}
+define interlatency = {switch => 1.3 us}
+define internode = (node1, node3)
+define interbandwidth = {direct => [( (0,0) -> (50,1) )], switch => [( (0,1), (0) >-> (9,2) )]}
+define intergroup = {core => ([(node1) -> (node2, node3.gpu0)], (10,1))}
+define chunk = 4 MB
+"""
 SEEDS = [
     path.read_text()
     for path in (
         *sorted((ROOT / "examples").glob("[fhrv]*_4p8/topo.dsl")),
+        *sorted((ROOT / "examples").glob("v100_[4f]*8*/paper.dsl")),
         ROOT / "examples" / "fig10" / "topo.dsl",
         ROOT / "examples" / "ring8" / "topo.dsl",
         *sorted((ROOT / "dsl" / "library").glob("*.dsl")),
         *sorted((ROOT / "tests" / "errors").glob("[pw]*.dsl")),
     )
-]
+] + [PAPER]
 WORDS = sorted(
     {word for seed in SEEDS for line in seed.splitlines() if not line.startswith("#") for word in line.split()}
 )
@@ -83,3 +100,77 @@ def test_random_words(pieces: list[str]) -> None:
 @given(st.text(max_size=60))
 def test_random_characters(text: str) -> None:
     judged(text)
+
+
+OF_NODES = ["node2", "bandwidth", "latency", "linktype", "model", "reduce", "group", "failure", "slowdown"]
+DEFINED = [
+    *OF_NODES,
+    "nodenum",
+    "internode",
+    "interbandwidth",
+    "interlatency",
+    "interlinktype",
+    "intergroup",
+    "chunk",
+]
+KEYS = ["direct", "mesh", "port", "switch", "pcie", "nic", "gpu", "g", "gpu0.x"]
+ATOMS = st.sampled_from([*"0123", "25", "0.7", "-1", "8 GB/s", "3 us", "1 MB", "node1", "node2", "node1.gpu0"])
+SIGNS = st.sampled_from(["->", ">->"])
+
+
+def nested(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Tuples, lists, edges and mappings of ``values``."""
+    edges = st.builds("{} {} {}".format, values, SIGNS, values)
+    elements = st.lists(st.one_of(values, edges), min_size=1, max_size=4)
+    entries = st.lists(st.builds("{} => {}".format, st.sampled_from(KEYS), values), max_size=3)
+    return st.one_of(
+        elements.map(lambda inside: f"({', '.join(inside)})"),
+        elements.map(lambda inside: f"[{', '.join(inside)}]"),
+        entries.map(lambda inside: f"{{{', '.join(inside)}}}"),
+    )
+
+
+VALUES = st.recursive(ATOMS, nested, max_leaves=8)
+LISTS = st.lists(st.sampled_from("0123"), min_size=1, max_size=4, unique=True).map(lambda of: f"({','.join(of)})")
+RATES = st.sampled_from(["(25,2)", "(8,1)", "(12.5)", "(16,1,0.7 us)", "(64 Gbps,1)", "(450,1)", "(0,1)", "8"])
+SHAPES = [
+    ("direct", st.sampled_from(["(0,1) ->", "(1,0) ->", "(2,3) ->", "(3,2) ->", "(0,0) ->"])),
+    ("mesh", st.sampled_from(["(0,1,2,3) ->", "(0,1) ->", "(3,2,1) ->", "(0) ->"])),
+    ("port", st.sampled_from(["(0,1,2,3) ->", "(0,1) ->", "(2,3) ->"])),
+    ("switch", st.sampled_from(["(0,1), (2,3) >->", "((0),(1,2,3)) >->", "((0,1),(0,1)) >->"])),
+    ("pcie", st.sampled_from(["(0,1) >->", "(2,3) >->", "((0)) >->"])),
+    ("nic", st.sampled_from(["(0,1) >->", "(2,3) >->", "(0,1,2,3) >->", "(0) >->"])),
+]
+
+
+def connections(sorts: list[str]) -> st.SearchStrategy[str]:
+    """A mapping of ``sorts`` to one or two entries of their shape, right but for some of the numbers."""
+    entries = [
+        st.lists(st.builds("( {} {} )".format, ends, RATES), min_size=1, max_size=2, unique=True).map(
+            lambda of, sort=sort: f"{sort} => [{', '.join(of)}]"
+        )
+        for sort, ends in SHAPES
+        if sort in sorts
+    ]
+    return st.lists(st.one_of(entries), max_size=4, unique_by=lambda of: of.split()[0]).map(
+        lambda of: f"{{{', '.join(of)}}}"
+    )
+
+
+CONNECTIONS = connections(["direct", "mesh", "port", "switch", "pcie", "nic"])
+STATEMENTS = st.builds("define {} = {}".format, st.sampled_from(DEFINED), st.one_of(VALUES, CONNECTIONS))
+HEAD = "define nodenum = 2\ndefine node1 = 4\n"
+JOINED = "define node2 = node1\ndefine internode = (node2, node1)\n"
+BETWEEN = connections(["direct", "switch"]).map("define interbandwidth = {}\n".format)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(STATEMENTS, max_size=12), st.booleans())
+def test_random_definitions(statements: list[str], begun: bool) -> None:
+    judged((HEAD if begun else "") + "\n".join(statements))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CONNECTIONS, st.lists(STATEMENTS, max_size=1), st.one_of(st.just(""), BETWEEN))
+def test_random_nodes_that_are_joined(inside: str, others: list[str], between: str) -> None:
+    judged(f"{HEAD}define bandwidth = {inside}\n{JOINED}{between}" + "\n".join(others))
