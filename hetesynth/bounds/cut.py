@@ -3,14 +3,16 @@
 In: any problem. Out: the best such bound over single ranks and groups of well-joined ranks, in both directions
 (SCCL 3.1, the bandwidth bound). For reductions a chunk whose contributions lie on both sides crosses once.
 
-Last step: a copied chunk that nobody on the far side holds before the last step must cross in it to every rank
-there that wants it. So with w such ranks at least, a capacity of C and n chunks, n <= C (T - 1) + floor(C / w).
+Last steps: a copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the
+far side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank adds
+one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of C,
+n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Literal
 
 from hetesynth.bounds.cover import Coverer
@@ -93,13 +95,40 @@ def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
         return None
     far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
     posts = problem.collective.post
-    arrivals = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
-    steps = 1 + max(0, -(-(w.needed - w.capacity // arrivals) // w.capacity))
+    wanted = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
+    copies = most_copies(problem, far)
+    steps = _steps(w, wanted, copies)
     if steps <= cut.steps:
         return None
-    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, arrivals)
-    proof = f"{cut.proof}, and one that first does so in the last step does so {arrivals} times"
-    return LowerBound(steps, "last-step", proof, witness)
+    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted, copies)
+    late = "in the last step does so" if wanted <= 1 + copies else "late does so"
+    spread = "" if wanted <= 1 + copies else f", as the {wanted} ranks that want it pass it on {copies} at a time"
+    times = f"{wanted} times" if wanted <= 1 + copies else f"more than once{spread}"
+    return LowerBound(steps, "last-step", f"{cut.proof}, and one that first does so {late} {times}", witness)
+
+
+def most_copies(problem: Problem, ranks: Set[int]) -> int:
+    """To how many others among ``ranks`` one of them sends a chunk in a step, at most."""
+    if problem.exclusive_reduction:
+        return 1
+    others: dict[int, set[int]] = defaultdict(set)
+    for arc in problem.arcs:
+        if arc.src in ranks and arc.dst in ranks:
+            others[arc.src].add(arc.dst)
+    return max(map(len, others.values()), default=0)
+
+
+def _steps(cut: CutWitness, wanted: int, copies: int) -> int:
+    """The least T with n w <= C times the ranks that arrivals reach."""
+    steps, reach, served = 0, 1, 0
+    while cut.capacity * served < cut.needed * wanted:
+        if reach >= wanted or not copies:  # every step more serves as much
+            short = cut.needed * wanted - cut.capacity * served
+            return steps + -(-short // (cut.capacity * min(wanted, reach)))
+        served += reach
+        reach *= 1 + copies
+        steps += 1
+    return steps
 
 
 def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:

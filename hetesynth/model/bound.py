@@ -33,8 +33,9 @@ class CutWitness:
 class LastStepWitness:
     """``needed`` chunks must enter (or leave) ``region`` over resources that carry ``capacity`` a step.
 
-    Each is wanted by ``wanted`` ranks or more on the far side: one that first crosses in the last step crosses as
-    often."""
+    Each is wanted by ``wanted`` ranks or more on the far side, and a rank there sends a chunk to at most ``copies``
+    others of that side in a step: what crosses once when r steps are left, that one included, is at (1 + copies)^(r
+    - 1) ranks in the end."""
 
     region: tuple[Rank, ...]
     direction: Literal["in", "out"]
@@ -42,6 +43,7 @@ class LastStepWitness:
     needed: int
     capacity: int
     wanted: int
+    copies: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,12 +115,12 @@ def _last_step(problem: Problem, bound: LowerBound, w: LastStepWitness) -> None:
     here = set(w.region) if w.direction == "in" else set(range(problem.ranks)) - set(w.region)
     sets = zip(problem.collective.pre, problem.collective.post, strict=True)
     wants = [len(post & here) for pre, post in sets if post & here and not pre & here]
-    fewer = bound.steps - 1  # steps that must not suffice: all but the last in full, the last for its listeners
-    late, room = 0, w.capacity
-    for listeners in sorted(wants):
-        room -= listeners
-        late += room >= 0
-    demand(w.wanted <= min(wants) and len(wants) > w.capacity * (fewer - 1) + late, "a step fewer might do")
+    beside = {r: {a.dst for a in problem.arcs if a.src == r} & here for r in here}
+    most = 1 if problem.exclusive_reduction else max(map(len, beside.values()))
+    demand(w.wanted <= min(wants) and w.copies >= most, "fewer ranks want a chunk, or more get it at once")
+    # ranks that one crossing serves with so many steps to go; a step fewer must not serve all
+    served = [min(w.wanted, (1 + w.copies) ** left) for left in range(bound.steps - 1)]
+    demand(w.capacity * sum(served) < w.wanted * len(wants), "a step fewer might do")
 
 
 def _volume(problem: Problem, bound: LowerBound, w: VolumeWitness) -> None:

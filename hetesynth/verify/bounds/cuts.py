@@ -6,6 +6,7 @@ proves nothing. Capacities are those of the laws that the judge of schedules enf
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -33,8 +34,8 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
 
 
 def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
-    """A cut of which the last step serves less: a chunk that nobody on the far side holds until then crosses to
-    every rank there that wants it, and every other chunk crosses in a step before."""
+    """A cut of which the last steps serve less: a crossing with few steps left is not at all ranks in the end that
+    want the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")
     demand(claim.wanted > 0, "nobody wants the chunks")
     cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))
@@ -44,8 +45,21 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
         listeners = len(post & far)
         if listeners and far.isdisjoint(pre):
             demand(listeners >= claim.wanted, f"chunk {k} is wanted by {listeners} ranks, not {claim.wanted}")
-    early = max(0, claim.needed - claim.capacity // claim.wanted)
-    return quotient(early, claim.capacity) + 1
+    copies = 1 if problem.exclusive_reduction else _widest(problem, far)
+    demand(claim.copies >= copies, f"a rank can pass a chunk on to {copies} others in a step, not {claim.copies}")
+    worth, left = 1, claim.needed * claim.wanted
+    for steps in range(1, MAX_STEPS + 1):
+        left -= claim.capacity * min(worth, claim.wanted)
+        if left <= 0:
+            return steps
+        worth = min(worth * (1 + claim.copies), claim.wanted)
+    raise Refuted(f"more than {MAX_STEPS} steps are not rechecked")
+
+
+def _widest(problem: Problem, ranks: set[int]) -> int:
+    """The most others among ``ranks`` that one of them has a link to."""
+    pairs = {(arc.src, arc.dst) for arc in problem.arcs if arc.src in ranks and arc.dst in ranks}
+    return max(Counter(src for src, _ in pairs).values(), default=0)
 
 
 def _must_reach(problem: Problem, far: set[int]) -> int:
