@@ -3,9 +3,9 @@
 In: any problem. Out: the best such bound over single ranks and groups of well-joined ranks, in both directions
 (SCCL 3.1, the bandwidth bound). For reductions a chunk whose contributions lie on both sides crosses once.
 
-Last steps: a copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the
-far side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank adds
-one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of C,
+Last steps: a copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of
+the far side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank
+adds one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of C,
 n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
 """
 
@@ -95,16 +95,17 @@ def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
         return None
     far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
     posts = problem.collective.post
-    wanted = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
+    listeners = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
     copies = most_copies(problem, far)
-    steps = _steps(w, wanted, copies)
+    steps = _steps(w, listeners, copies)
     if steps <= cut.steps:
         return None
-    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, wanted, copies)
-    late = "in the last step does so" if wanted <= 1 + copies else "late does so"
-    spread = "" if wanted <= 1 + copies else f", as the {wanted} ranks that want it pass it on {copies} at a time"
-    times = f"{wanted} times" if wanted <= 1 + copies else f"more than once{spread}"
-    return LowerBound(steps, "last-step", f"{cut.proof}, and one that first does so {late} {times}", witness)
+    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
+    if listeners <= 1 + copies:
+        late = f"in the last step does so {listeners} times"
+    else:
+        late = f"late does so more often, as {listeners} ranks want it and pass it on to {copies} other a step"
+    return LowerBound(steps, "last-step", f"{cut.proof}, and one that first does so {late}", witness)
 
 
 def most_copies(problem: Problem, ranks: Set[int]) -> int:
@@ -118,13 +119,13 @@ def most_copies(problem: Problem, ranks: Set[int]) -> int:
     return max(map(len, others.values()), default=0)
 
 
-def _steps(cut: CutWitness, wanted: int, copies: int) -> int:
+def _steps(cut: CutWitness, listeners: int, copies: int) -> int:
     """The least T with n w <= C times the ranks that arrivals reach."""
     steps, reach, served = 0, 1, 0
-    while cut.capacity * served < cut.needed * wanted:
-        if reach >= wanted or not copies:  # every step more serves as much
-            short = cut.needed * wanted - cut.capacity * served
-            return steps + -(-short // (cut.capacity * min(wanted, reach)))
+    while cut.capacity * served < cut.needed * listeners:
+        if reach >= listeners or not copies:  # every step more serves as much
+            short = cut.needed * listeners - cut.capacity * served
+            return steps + -(-short // (cut.capacity * min(listeners, reach)))
         served += reach
         reach *= 1 + copies
         steps += 1

@@ -73,3 +73,48 @@ class SmtPolicy(Record):
         "How many ranks may pass on a free chunk that they do not want. Relays close v100_fail_one8 alltoall "
         "(docs/decisions/0004); their number was not measured.",
     )
+    checkpoint_attempts: int = threshold(
+        16, "attempts", "Of cegis from checkpoint to checkpoint, each with other ties. Not measured."
+    )
+    checkpoint_frozen_attempts: int = threshold(
+        2,
+        "attempts",
+        "The first of them that keep the steps before the first candidate's checkpoint. Not measured.",
+    )
+    checkpoint_checks: int = threshold(
+        4,
+        "checks",
+        "At one checkpoint, before all regions may receive anew, not only those that break a law. Not measured.",
+    )
+    checkpoint_check_rlimit: int = threshold(
+        300_000, "solver resource units", "What one check at a checkpoint may spend, besides. Not measured."
+    )
+    checkpoint_send_rlimit: int = threshold(
+        700,
+        "solver resource units a Send variable",
+        "The same for each variable: Z3 spends 450 of them before it begins to search (h20_4x2p8, 4 chunks).",
+    )
+    checkpoint_plain_attempts: int = threshold(
+        3, "attempts", "The first of them in which the last steps are not unfrozen. Not measured."
+    )
+    sample_steps: int = threshold(
+        4, "steps", "A region is first offered the rarest of its chunks, what can enter in so many. Not measured."
+    )
+    sample_senders: int = threshold(
+        4, "senders", "For each of them and each receiver Z3 is first offered so many. Not measured."
+    )
+    checkpoint_unfrozen: int = threshold(
+        3, "steps", "So many at the end, at most, are unfrozen together. Not measured."
+    )
+    checkpoint_sends: int = threshold(
+        60_000, "Send variables", "Of a model of the last steps that are unfrozen together. Not measured."
+    )
+    whole_sends: int = threshold(
+        300_000, "Send variables", "Up to here cegis gives all steps to Z3 where checkpoints fail. Not measured."
+    )
+    trace_counterexamples: int = threshold(
+        3, "counterexamples", "Of one iteration that the trace keeps in words. Not measured."
+    )
+    snapshot_sends: int = threshold(
+        2_000, "sends", "Of a schedule that the trace keeps as a snapshot. Not measured."
+    )

@@ -202,9 +202,8 @@ def _exactly(
 
 
 def _cegis(search: Search) -> LowerBound | None:
-    """Algorithm 1: one greedy round as the seed, then CEGIS."""
-    greedy.improve(search, rounds=1)
-    return None if search.done else _exactly("cegis", _cegis_module)(search)
+    """Algorithm 1: a first candidate, then CEGIS."""
+    return _exactly("cegis", _cegis_module)(search)
 
 
 def _lns(search: Search) -> LowerBound | None:

@@ -91,7 +91,8 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.greedy.direct:STRATEGY", accepts=PERSONALIZED, candidate=False, cost=5e-4,
     ),
     StrategyRow(
-        "cegis", "one greedy round, then Z3 with laws learned from counterexamples", "HeteCCL 5.2, algorithm 1",
+        "cegis", "repair of a candidate from checkpoint to checkpoint, Z3 where laws are broken",
+        "HeteCCL 5.2, algorithm 1",
         "hetesynth.synthesis.auto:CEGIS", candidate=False, cost=6e-4,
     ),
     StrategyRow(

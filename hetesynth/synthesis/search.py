@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -23,6 +24,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.copy_problem import excess
 
 Oracle = Callable[[Problem, Schedule], list[Violation]]
+Candidate = Literal["greedy", "flood", "nothing"] | Schedule  # what CEGIS begins with
 Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
 BEST = "; best "  # in a progress line: what follows is how the best so far stands, by time
 
@@ -51,6 +53,7 @@ def no_progress(what: str, steps: int | None) -> None:
 class Search:
     """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
 
+    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/seeds.py``).
     ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
     """
 
@@ -61,6 +64,8 @@ class Search:
     progress: Progress = no_progress
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions)
+    trace: CegisTrace = field(default_factory=CegisTrace)
+    first_candidate: Candidate = "greedy"
     best: Schedule | None = None
     interrupted: bool = False
     solver_spent: bool = False  # the solver's budget ended before it had an answer

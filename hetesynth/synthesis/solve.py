@@ -12,9 +12,10 @@ from functools import lru_cache
 from hetesynth.bounds.distance import reach
 from hetesynth.bounds.lower import all_bounds, lower_bound
 from hetesynth.collectives.composition import split
-from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.collectives.inversion import DUAL, invert, reverse_schedule
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import Certificate, LowerBound
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -26,7 +27,7 @@ from hetesynth.policy.packing import PackingPolicy
 from hetesynth.synthesis.copy_problem import excess
 from hetesynth.synthesis.interrupts import abandoned, finishing
 from hetesynth.synthesis.interrupts import interrupted as pressed
-from hetesynth.synthesis.search import ENDINGS, Ending, Oracle, Progress, Search, no_progress
+from hetesynth.synthesis.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, no_progress
 from hetesynth.synthesis.strategy import Strategy
 
 
@@ -81,6 +82,8 @@ class Solver:
     progress: Progress = no_progress
     policy: Policy = DEFAULT
     decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+    trace: CegisTrace = field(default_factory=CegisTrace, compare=False, repr=False)
+    first_candidate: Candidate = "greedy"
 
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
@@ -136,7 +139,13 @@ class Solver:
 
     def _phase(self, name: str, budget: Budget) -> Solver:
         """What solves one phase of an allreduce."""
-        return replace(self, budget=budget, decisions=self.decisions.inside(name))
+        parts = {"decisions": self.decisions.inside(name), "trace": self.trace.inside(name)}
+        return replace(self, budget=budget, **parts)  # type: ignore[arg-type]
+
+    def _first_candidate(self, *, backwards: bool) -> Candidate:
+        """What CEGIS begins with; a schedule of a reduction is turned around like the problem."""
+        first = self.first_candidate
+        return reverse_schedule(first) if backwards and isinstance(first, Schedule) else first
 
     def _copying(
         self, problem: Problem, budget: Budget, *, backwards: bool = False
@@ -159,7 +168,10 @@ class Solver:
         self.progress("bound", None)
         bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
         bound_seconds = now() - started
-        search = Search(problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions)
+        search = Search(
+            problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
+            self._first_candidate(backwards=backwards),
+        )  # fmt: skip
         try:
             proved = self.strategy.improve(search)
         except KeyboardInterrupt:

@@ -9,10 +9,12 @@ from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 from support.solving import solve
 
+from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.baselines.table import BASELINES
 from hetesynth.synthesis.registry import names, row_of, strategy
 from hetesynth.synthesis.solve import Solution, Solver
@@ -67,6 +69,16 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
     else:
         assert solution.schedule.makespan == steps
         assert name == "lns" or solution.certificate.proven_optimal, "neighbourhood search proves nothing"
+
+
+@pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
+def test_cegis_without_a_first_candidate_asks_z3(case: tuple[str, Graph, CollectiveName, int, int]) -> None:
+    """No seed: Z3 decides every step, and the optimum is the same."""
+    _, graph, wanted, chunks, steps = case
+    solver = verified_solver(strategy("cegis"), Budget(), DEFAULT)
+    solution = replace(solver, first_candidate="nothing").solve(problem(graph, wanted, chunks))
+    assert isinstance(solution, Solution) and solution.schedule.makespan == steps
+    assert solver.trace.calls >= 1
 
 
 @pytest.mark.slow

@@ -11,25 +11,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hetesynth.errors import InternalError
+from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.interrupts import deferred
 from hetesynth.synthesis.search import OutOfTime, Search
-from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel
+from hetesynth.synthesis.smt.checkpoints import Checkpoints
+from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel, size
 
 
 def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
     """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so.
 
-    ``rlimit``: solver resource units; None: those of the policy.
+    From checkpoint to checkpoint where there is a first candidate; all steps together where that fails, or there
+    is none. ``rlimit``: solver resource units; None: those of the policy.
     """
     units = search.policy.smt.cegis_rlimit if rlimit is None else rlimit
+    tables = CopyProblem(search.problem)
     with deferred() as interrupted:
         try:
-            model = StepModel(CopyProblem(search.problem), steps, search.stop_check(interrupted), interrupted)
+            if search.first_candidate != "nothing":
+                checkpoints = Checkpoints(search, tables, steps, units, interrupted)
+                schedule = checkpoints.run()
+                if schedule is not None:
+                    return Synthesized(schedule), None
+            if size(tables, steps) > search.policy.smt.whole_sends:
+                return GaveUp(f"no schedule of {steps} steps from any checkpoint", search.elapsed()), None
+            model = StepModel(tables, steps, search.stop_check(interrupted), interrupted)
             return _refine(search, model, units), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
@@ -45,7 +57,14 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         if left <= 0:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
         spend = max(1, left // search.policy.smt.frozen_share if frozen else left)
+        before, began = model.spent, search.elapsed()
         answer = model.check(_flat(frozen), spend, search.remaining())
+        entry = CegisEntry(
+            steps, "whole", len(frozen), laws=len(model.laws), sends=len(model.send), answer=answer,
+            units=model.spent - before, seconds=round(search.elapsed() - began, 6),
+        )  # fmt: skip
+        if answer != "sat":
+            search.trace.note(entry)
         if answer == "unknown":
             if model.clauses.timed_out:
                 search.clock_decisions.note("solver")
@@ -58,6 +77,8 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         else:
             proposal = Schedule.of(model.transfers(), steps)
             violations = search.oracle(search.problem, proposal)
+            words = tuple(v.message for v in violations[: search.policy.smt.trace_counterexamples])
+            search.trace.note(replace(entry, counterexamples=words, number=len(violations)))
             if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
             frozen = _revise(model, proposal, violations)

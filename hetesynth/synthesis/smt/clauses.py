@@ -63,6 +63,13 @@ class Clauses:
             counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
             z3.Z3_solver_assert(self._context, self._solver.solver, counted)
 
+    def at_least(self, variables: Sequence[int], limit: int) -> None:
+        """At least ``limit`` of ``variables`` hold."""
+        if limit > len(variables):
+            self.clause()
+        elif limit > 0:
+            self.at_most([-v for v in variables], len(variables) - limit)
+
     def tell(self, literals: Sequence[int]) -> None:
         """A clause that follows from what is stated, or defines a help: for the solver only."""
         terms = (z3.Ast * len(literals))(*[self._asts[v] for v in literals])
@@ -117,8 +124,11 @@ class Clauses:
         """What was stated as SMT-LIB 2, for any solver that knows at-most."""
         lines = [f"(declare-fun {name} () Bool)" for name in self._names if name]
         for literals in self._stated:
-            terms = [self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals]
+            terms = self._terms(literals)
             lines.append(f"(assert {'(or ' + ' '.join(terms) + ')' if terms else 'false'})")
         for variables, limit in self._counts:
-            lines.append(f"(assert ((_ at-most {limit}) {' '.join(self._names[v] for v in variables)}))")
+            lines.append(f"(assert ((_ at-most {limit}) {' '.join(self._terms(variables))}))")
         return "\n".join([*lines, "(check-sat)", ""])
+
+    def _terms(self, literals: Sequence[int]) -> list[str]:
+        return [self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals]

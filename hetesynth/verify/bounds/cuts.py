@@ -34,8 +34,8 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
 
 
 def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
-    """A cut of which the last steps serve less: a crossing with few steps left is not at all ranks in the end that
-    want the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
+    """A cut of which the last steps serve less: a crossing with few steps left does not get to all ranks that want
+    the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
     demand(not problem.collective.reduces, "parts of a sum may cross in any step")
     demand(claim.wanted > 0, "nobody wants the chunks")
     cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))

@@ -1,0 +1,87 @@
+"""What counterexample-guided synthesis did: an entry for each checkpoint, its counterexamples, Z3's answer.
+
+Append-only. Seconds are wall time, so two traces differ in them and in nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Action = Literal["seed", "fill", "solve", "whole"]
+CALLED = ("sat", "unsat", "unknown")  # answers of Z3; a linear program says infeasible before
+Sent = tuple[int, int, int]  # chunk, link, step
+
+
+@dataclass(frozen=True, slots=True)
+class CegisEntry:
+    """One iteration.
+
+    ``steps``: how many were asked for. ``action``: ``seed``: the first candidate was verified; ``fill``: a step
+    was filled greedily; ``solve``: Z3 chose what scarce links carry in a step; ``whole``: Z3 chose all steps from
+    the checkpoint on. ``checkpoint``: the step that was looked at, the earliest with a
+    counterexample; None: none. ``counterexamples``: what VERIFY says is wrong, in words; ``number``: how many, as
+    only the first are kept. ``laws``: how many Z3 was told. ``sends``: Send variables of Z3's model; ``answer``:
+    Z3's, with resource units. ``snapshot``: the schedule as far as it was, where it is small. ``phase``: of an
+    allreduce.
+    """
+
+    steps: int
+    action: Action
+    checkpoint: int | None
+    counterexamples: tuple[str, ...] = ()
+    number: int = 0
+    laws: int = 0
+    sends: int = 0
+    answer: str | None = None
+    units: int = 0
+    seconds: float = 0.0
+    snapshot: tuple[Sent, ...] | None = None
+    phase: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        entry: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        entry["counterexamples"] = list(self.counterexamples)
+        if self.snapshot is None:
+            del entry["snapshot"]
+        return entry
+
+
+@dataclass
+class CegisTrace:
+    """The entries; with ``phase`` those of one phase, which parts write into the same list."""
+
+    phase: str = ""
+    entries: list[CegisEntry] = field(default_factory=list)
+
+    def inside(self, phase: str) -> CegisTrace:
+        """The part for ``phase``."""
+        return CegisTrace(f"{self.phase}, {phase}" if self.phase else phase, self.entries)
+
+    def note(self, entry: CegisEntry) -> None:
+        """Append one entry, as of this phase."""
+        self.entries.append(replace(entry, phase=self.phase))
+
+    @property
+    def calls(self) -> int:
+        """How often Z3 was asked."""
+        return sum(entry.answer in CALLED for entry in self.entries)
+
+    @property
+    def counterexamples(self) -> int:
+        """How many there were."""
+        return sum(entry.number for entry in self.entries)
+
+    def words(self, since: int = 0) -> str:
+        """The entries from ``since`` on in a few words."""
+        part = CegisTrace(entries=self.entries[since:])
+        units = sum(entry.units for entry in part.entries)
+        return (
+            f"{_count(len(part.entries), 'iteration')}, {_count(part.counterexamples, 'counterexample')}, "
+            f"{_count(part.calls, 'call')} of Z3 ({units:,} units)"
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
