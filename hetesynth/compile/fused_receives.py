@@ -25,7 +25,6 @@ from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
 
 UNTIMED = "the time budget leaves no time to choose"
-COPY_BLOCK = 1  # a thread block of every GPU, for copies
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
 
@@ -111,7 +110,7 @@ def _spread(question: _Question, first: LoweringVariant) -> tuple[LoweringVarian
     """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
     q, options, target = question, first.options, first.options.target
     priced = q.costs.costs(q.topology)
-    spread = channels_of_pairs(priced, q.schedule, options.protocol, target.thread_blocks - COPY_BLOCK)
+    spread = channels_of_pairs(priced, q.schedule, options.protocol, target.thread_blocks - 1)  # one is for copies
     plain = q.program(options) if spread else None
     if plain is None:
         return None, first.seconds
