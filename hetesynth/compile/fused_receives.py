@@ -9,12 +9,13 @@ faster, and take thread blocks from each other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hetesynth.compile.formats import FORMATS, Emitted
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.spreading import channels_of_pairs
+from hetesynth.compile.spreading import channels_of_pairs, chunk_seconds
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions, lower
 from hetesynth.model.problem import Problem
@@ -43,9 +44,11 @@ def lowering_variants(
 ) -> list[LoweringVariant]:  # fmt: skip
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
-    With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, for schedules
-    of up to ``max_spread`` transfers.
+    With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
+    chunks cut where that takes more channels than there are chunks at once, for schedules of up to ``max_spread``
+    transfers.
     """
+    options = replace(options, chunk_seconds=chunk_seconds(costs.costs(topology), options.protocol))
     variants = _timed_variants(_Question(topology, problem, schedule, size, options.unnamed, costs))
     return [replace(variant, options=_named(variant.options, options)) for variant in variants]
 
@@ -66,6 +69,20 @@ class _Question:
         self.size, self.options, self.costs = size, options, costs
         self._identity = (id(topology), id(problem), id(schedule), size, costs)
 
+    def lowered_as(self, options: LoweringOptions) -> _Question:
+        """The same with other options."""
+        return _Question(self.topology, self.problem, self.schedule, self.size, options, self.costs)
+
+    def program(self, options: LoweringOptions) -> Program | None:
+        """The program that ``options`` make; None where the target cannot hold it."""
+        return _program(self.problem, self.schedule, options)
+
+    def seconds(self, program: Program) -> float:
+        """What ``program`` takes."""
+        return (
+            ProgramPredictor(self.topology, program, self.costs, self.options.target).timeline(self.size).makespan
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Question) and self._identity == other._identity and self.options == other.options
 
@@ -77,52 +94,69 @@ class _Question:
 def _timed_variants(question: _Question) -> tuple[LoweringVariant, ...]:
     """Answered once for the choice among programs and for the file."""
     q = question
-    return tuple(_variants(q.topology, q.problem, q.schedule, q.size, q.options, q.costs))
-
-
-def _variants(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    costs: CostOptions,
-) -> list[LoweringVariant]:  # fmt: skip
-    """The same, worked out."""
-    variants = _receiving(topology, problem, schedule, size, options, costs)
-    if costs.runtime is None or len(schedule.transfers) > costs.policy.compile.max_spread:
-        return variants
-    first, target = variants[0], options.target
-    spread = channels_of_pairs(costs.costs(topology), schedule, options.protocol, target.thread_blocks)
-    spreading = replace(first.options, min_channels=spread)
-    program = _program(problem, schedule, spreading) if spread else None
-    plain = _program(problem, schedule, first.options) if program is not None else None
-    if program is None or plain is None or plain == program:
-        return variants
-    before = first.seconds
+    variants = _receiving(q)
+    if q.costs.runtime is None or len(q.schedule.transfers) > q.costs.policy.compile.max_spread:
+        return tuple(variants)
+    first = variants[0]
+    best, before = _spread(q, first)
     if before is None:
-        before = ProgramPredictor(topology, plain, costs, target).timeline(size).makespan
-    after = ProgramPredictor(topology, program, costs, target).timeline(size).makespan
-    if after >= before * (1 - EQUAL):
-        return [replace(first, seconds=before), *variants[1:]]
-    times = f"{after * 1e6:.1f} us for {size:,} bytes, {before * 1e6:.1f} us with as few as concurrent chunks need"
-    note = f"channels for the copy rate of thread blocks: {times}"
-    return [LoweringVariant(spreading, after, f"{first.note}; {note}" if first.note else note), *variants]
+        return tuple(variants)
+    if best is None:
+        return (replace(first, seconds=before), *variants[1:])
+    return (best, *variants)
 
 
-def _receiving(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    costs: CostOptions,
-) -> list[LoweringVariant]:  # fmt: skip
-    """The same by their receives.
+def _spread(question: _Question, first: LoweringVariant) -> tuple[LoweringVariant | None, float | None]:
+    """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
+    q, options, target = question, first.options, first.options.target
+    priced = q.costs.costs(q.topology)
+    spread = channels_of_pairs(priced, q.schedule, options.protocol, target.thread_blocks - 1)  # one is for copies
+    plain = q.program(options) if spread else None
+    if plain is None:
+        return None, first.seconds
+    before = q.seconds(plain) if first.seconds is None else first.seconds
+    best, least = None, before
+    for instances in _instances(q):
+        spreading = replace(options, min_channels=spread, instances=instances)
+        program = q.program(spreading)
+        after = None if program is None or program == plain else q.seconds(program)
+        if after is not None and after < least * (1 - EQUAL):
+            cut = f", every chunk in {instances} parts" if instances > 1 else ""
+            times = f"{after * 1e6:.1f} us for {q.size:,} bytes, {before * 1e6:.1f} us with as few as concurrent"
+            note = f"channels for the copy rate of thread blocks{cut}: {times} chunks need"
+            best, least = LoweringVariant(spreading, after, f"{first.note}; {note}" if first.note else note), after
+    return best, before
 
-    Both with and without fused receives are timed for schedules of up to ``max_both_receives`` transfers. Past
+
+def _instances(question: _Question) -> Iterator[int]:
+    """Into how many parts chunks may be cut. Where sends are throttled, into as many as are best where they are
+    not."""
+    yield 1
+    policy, transfers, options = question.costs.policy.compile, len(question.schedule.transfers), question.options
+    listed = policy.instances
+    if options.throttling is not None:
+        free = _timed_variants(question.lowered_as(replace(options, throttling=None)))[0].options
+        listed = (free.instances,) if free.instances > 1 else ()
+    for instances in listed:
+        if transfers * instances <= policy.max_cut:
+            yield instances
+
+
+def _receiving(question: _Question) -> list[LoweringVariant]:
+    """The variants by their receives.
+
+    With fused receives, with fused additions alone, which need no shared thread blocks, and with plain
+    instructions they are timed for schedules of up to ``max_both_receives`` transfers. Past
     that they come first: which is quicker varies there, and they are a third fewer instructions where data is
     added.
     """
-    most = costs.policy.compile.max_both_receives
-    if len(schedule.transfers) > most:
+    q, options, most = question, question.options, question.costs.policy.compile.max_both_receives
+    if len(q.schedule.transfers) > most:
         return _untimed(options, f"past {most:,} transfers programs are not timed to choose")
     if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
         return [LoweringVariant(options)]
     plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
-    fusing, separating = _program(problem, schedule, options), _program(problem, schedule, plain)
+    fusing, separating = q.program(options), q.program(plain)
     if fusing is None or separating is None:
         if fusing is None and separating is not None:
             return [LoweringVariant(plain, None, "no fused receives: with them the program does not fit")]
@@ -130,12 +164,23 @@ def _receiving(
         return [LoweringVariant(options, None, note)]
     if not _fuses(fusing):
         return [LoweringVariant(options)]
-    predictors = [ProgramPredictor(topology, program, costs, options.target) for program in (fusing, separating)]
-    fused, separate = (predictor.timeline(size).makespan for predictor in predictors)
-    times = f"{fused * 1e6:.1f} us with them for {size:,} bytes, {separate * 1e6:.1f} us without"
-    if separate < fused * (1 - EQUAL):
-        return [LoweringVariant(plain, separate, f"no fused receives: {times}"), LoweringVariant(options, fused)]
-    return [LoweringVariant(options, fused, f"fused receives: {times}"), LoweringVariant(plain, separate)]
+
+    fused, separate = q.seconds(fusing), q.seconds(separating)
+    times = f"{fused * 1e6:.1f} us with them for {q.size:,} bytes, {separate * 1e6:.1f} us without"
+    listed = [
+        LoweringVariant(options, fused, f"fused receives: {times}"),
+        LoweringVariant(plain, separate, f"no fused receives: {times}"),
+    ]
+    adding_options = replace(options, optimizations=replace(options.optimizations, forward=False))
+    adding = q.program(adding_options)
+    if adding is not None and adding not in (fusing, separating):
+        seconds_of_adding = q.seconds(adding)
+        note = f"fused additions, one link for a thread block: {seconds_of_adding * 1e6:.1f} us; {times}"
+        listed.append(LoweringVariant(adding_options, seconds_of_adding, note))
+    best = listed[0]
+    for variant in listed[1:]:
+        best = variant if (variant.seconds or 0.0) < (best.seconds or 0.0) * (1 - EQUAL) else best
+    return [best, *(replace(variant, note="") for variant in listed if variant is not best)]
 
 
 def _untimed(options: LoweringOptions, why: str) -> list[LoweringVariant]:

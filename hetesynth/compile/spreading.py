@@ -33,6 +33,16 @@ def channels_of_pairs(costs: Costs, schedule: Schedule, protocol: Protocol, thre
     return {pair: number for pair, number in _within(needed, thread_blocks).items() if number > 1}
 
 
+def chunk_seconds(costs: Costs, protocol: Protocol) -> dict[Pair, float]:
+    """Seconds for each byte of a chunk that one thread block sends from one rank to another, nobody else sending;
+    over all links of a pair together."""
+    rates: dict[Pair, float] = defaultdict(float)
+    for ends, rate in zip(costs.link_ends, costs.link_rate, strict=True):
+        rates[ends] += rate
+    copying = {src: costs.copy_rate(src, protocol) for src, _ in rates}
+    return {pair: 1 / min(rate, copying[pair[0]] or rate) for pair, rate in rates.items()}
+
+
 def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
     """Bytes per second of each pair while the scarcest resource of each of its links is full."""
     of_link: dict[int, int] = defaultdict(int)
@@ -50,16 +60,14 @@ def _rates(costs: Costs, schedule: Schedule) -> dict[Pair, float]:
 
 
 def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
-    """The same where every rank sends, and receives, on at most ``thread_blocks`` connections; the widest pairs
-    give up channels first."""
-    sent: dict[Rank, list[int]] = defaultdict(list)
-    received: dict[Rank, list[int]] = defaultdict(list)
-    for (src, dst), number in needed.items():
-        sent[src].append(number)
-        received[dst].append(number)
-    most_sent = {rank: _width(numbers, thread_blocks) for rank, numbers in sent.items()}
-    most_received = {rank: _width(numbers, thread_blocks) for rank, numbers in received.items()}
-    return {(s, d): min(number, most_sent[s], most_received[d]) for (s, d), number in needed.items()}
+    """The same where every connection of a rank has a thread block of its own; the widest pairs give up channels
+    first."""
+    of_rank: dict[Rank, list[int]] = defaultdict(list)
+    for pair, number in needed.items():
+        for rank in pair:
+            of_rank[rank].append(number)
+    most = {rank: _width(numbers, thread_blocks) for rank, numbers in of_rank.items()}
+    return {(s, d): min(number, most[s], most[d]) for (s, d), number in needed.items()}
 
 
 def _width(numbers: Iterable[int], room: int) -> int:

@@ -80,6 +80,19 @@ class CompilePolicy(Record):
         "Of a schedule whose program is also timed with as many channels as the copy rate of thread blocks asks "
         "for. Of ten schedules of 8 to 32 GPUs it is up to 18 % quicker at 1 GB, and 7 % slower for one.",
     )
+    instances: tuple[int, ...] = threshold(
+        (2, 4),
+        "parts of a chunk",
+        "Into how many every chunk is cut in programs that are timed too, where one thread block does not fill a "
+        "link: greedy schedules on 16 clusters of up to 24 GPUs take 4 % less time on average than with whole "
+        "chunks. More parts were not tried.",
+    )
+    max_cut: int = threshold(
+        2_500,
+        "transfers",
+        "Of a schedule with its chunks cut, up to which its program is timed: lowering and simulating takes a "
+        "second for about 2,000.",
+    )
     max_step_multiple: int = threshold(
         4,
         "chunks over the slowest link",

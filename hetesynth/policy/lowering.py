@@ -35,12 +35,6 @@ class LoweringPolicy(Record):
         "A program of more operations whose thread blocks are too long without nops is drafted again before its "
         "dependences are worked out. Not measured.",
     )
-    max_compared_operations: int = threshold(
-        24_000,
-        "operations",
-        "For a program of up to so many operations every way to share thread blocks is tried and the shortest "
-        "critical path wins; a larger one shares as much as it can. Not measured.",
-    )
     filled_steps: float = threshold(
         0.9,
         "share of the steps of a thread block",

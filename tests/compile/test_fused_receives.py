@@ -153,13 +153,13 @@ def test_variants_of_one_schedule_are_timed_once(monkeypatch: pytest.MonkeyPatch
     """The choice among programs asks for them, and then the file under its own name."""
     topology, problem, schedule, size = found("fig10", "allgather")
     costs, questions = CostOptions(), list[LoweringOptions]()
-    real = fused_receives._variants
+    real = fused_receives._receiving
 
-    def counting(*arguments: Any) -> Any:
-        questions.append(arguments[4])
-        return real(*arguments)
+    def counting(question: Any) -> Any:
+        questions.append(question.options)
+        return real(question)
 
-    monkeypatch.setattr(fused_receives, "_variants", counting)
+    monkeypatch.setattr(fused_receives, "_receiving", counting)
     fused_receives._timed_variants.cache_clear()
     named = [replace(OPTIONS, name=name, max_bytes=most) for name, most in (("a", 0), ("b", 4096))]
     first, second = (lowering_variants(topology, problem, schedule, size, options, costs) for options in named)

@@ -20,6 +20,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
+from hetesynth.verify.msccl.judge import program_violations
 
 SLOW = RuntimeCosts("slow", (("", GpuCosts(ByProtocol(0, 0, 0), ByProtocol(10e9, 10e9, 10e9))),))
 COSTS = CostOptions(runtime=NCCL_TABLES)
@@ -103,3 +104,18 @@ def test_channels_for_the_copy_rate_are_quicker_somewhere() -> None:
     plain = written(emitted(topology, problem, schedule, size, LoweringOptions("x"), CostOptions()))
     assert with_costs(topology, plain, size) > 2 * first.seconds
     assert time(topology, plain, size) == pytest.approx(time(topology, made, size), rel=0.05)
+
+
+def test_one_chunk_goes_over_several_channels_of_a_wide_link() -> None:
+    """One thread block carries a quarter of the link: with the chunk in parts the program is quicker."""
+    topology = cluster(2, [(0, 1, 90, 0)])
+    problem = Problem(2, 2, (), (Arc(0, 1, 1),), (), collective("broadcast", 2, 1))
+    schedule = sends({0: 1})
+    first, *_ = lowering_variants(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS)
+    assert first.options.instances == 4 and "parts" in first.note
+    made = written(emitted(topology, problem, schedule, 8_000_000, LoweringOptions("x"), COSTS))
+    assert len({b.channel for b in made.gpus[0].thread_blocks if b.send_peer == 1}) == 4
+    assert not program_violations(made)
+    seconds = with_costs(topology, made, 8_000_000)
+    plain = written(emitted(topology, problem, schedule, 8_000_000, LoweringOptions("x"), CostOptions()))
+    assert with_costs(topology, plain, 8_000_000) > 2 * seconds

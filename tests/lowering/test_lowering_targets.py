@@ -86,7 +86,9 @@ def test_no_program_is_larger_than_the_straightforward_one(graph: str, name: str
         made = lowered(graph, name, target, chunks=2)
         after = program_summary(made.program)
         assert after.steps <= before.steps and after.thread_blocks <= before.thread_blocks
-        assert after.dependences <= before.dependences and made.critical_path <= plain.critical_path
+        assert after.dependences <= before.dependences
+        if target is not FUSING:  # a receive that forwards shares a thread block for it
+            assert made.critical_path <= plain.critical_path
         saved = {saving.by: saving.count for saving in made.savings}
         assert (saved["fuse"] > 0) == bool({"rcs", "rrc", "rrs", "rrcs"} & dict(after.instructions).keys())
 

@@ -11,12 +11,13 @@ from support.clusters import cluster, problem_on
 
 from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
+from hetesynth.lowering.cut_chunks import collective_in_pieces
 from hetesynth.lowering.layout import Layout
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, slowdown
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements, lower_steady_state
-from hetesynth.lowering.steady_state.pieces import collective_in_pieces, in_pieces
+from hetesynth.lowering.steady_state.pieces import in_pieces
 from hetesynth.lowering.steady_state.traffic import Traffic
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs

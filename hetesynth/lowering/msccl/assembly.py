@@ -34,7 +34,6 @@ from hetesynth.lowering.msccl.thread_blocks import (
     Connection,
     Connections,
     partners,
-    passed_on,
     thread_blocks,
 )
 from hetesynth.lowering.msccl.throttling import Throttling, throttled
@@ -52,18 +51,20 @@ class Optimizations:
     """Which optimizations the lowering makes.
 
     ``merge``: neighbouring chunks that share a channel in one tick are one message. ``share``: a send and a
-    receive connection may have one thread block. ``fuse``: additions and sends go into the receive before them,
-    where the target can. ``reduce``: what other dependences imply is dropped.
+    receive connection may have one thread block. ``fuse``: additions go into the receive before them, where the
+    target can; with ``forward`` sends do too, and their connections share a thread block for it. ``reduce``: what
+    other dependences imply is dropped.
     """
 
     merge: bool = True
     share: bool = True
     fuse: bool = True
+    forward: bool = True
     reduce: bool = True
 
 
 OPTIMIZED = Optimizations()
-STRAIGHTFORWARD = Optimizations(False, False, False, False)
+STRAIGHTFORWARD = Optimizations(merge=False, share=False, fuse=False, forward=False, reduce=False)
 """One message a chunk, one thread block a connection, plain instructions, all dependences."""
 
 
@@ -157,9 +158,9 @@ class Assembly:
 
     @cached_property
     def _forwarded(self) -> list[Counter[tuple[Connection, Connection]]]:
-        if self.ops > PLAIN_OPS:
+        if self.ops > PLAIN_OPS and self.optimizations.forward:
             return [forwards(operations, self.ops, self._traffic) for operations in self.placement.operations]
-        return [passed_on(operations) for operations in self.placement.operations]
+        return [Counter() for _ in self.placement.operations]
 
     @cached_property
     def _order(self) -> array[int]:

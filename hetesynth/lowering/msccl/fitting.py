@@ -9,8 +9,9 @@ be met and what to change. The measures, in the order in which they are taken:
   then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
   share a thread block with.
 
-Drafts share thread blocks as much as possible. Once one fits, ``best`` also tries to share less, where that
-shortens the critical path and still fits.
+- too many elements in the file: thread blocks are shared as much as possible.
+
+A thread block serves one link while there are as many thread blocks as connections (``thread_blocks``).
 """
 
 from __future__ import annotations
@@ -18,21 +19,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError
+from hetesynth.lowering.cut_chunks import at_once, collective_in_pieces
 from hetesynth.lowering.layout import Layout
 from hetesynth.lowering.msccl.assembly import Assembly, Grouped, Optimizations, Ordered
-from hetesynth.lowering.msccl.channels import ChannelPlan, Message, Pair, messages, steps_of, tracks_of
+from hetesynth.lowering.msccl.channels import (
+    ChannelPlan,
+    Message,
+    Pair,
+    concurrent_chunks,
+    messages,
+    steps_of,
+    tracks_of,
+)
+from hetesynth.lowering.msccl.chunk_times import ChunkTimes, chunk_times
 from hetesynth.lowering.msccl.placement import Placement, place
-from hetesynth.lowering.msccl.thread_blocks import SHARINGS, Block, BlockPlan, Connection, Sharing
+from hetesynth.lowering.msccl.thread_blocks import Block, BlockPlan, Connection, Sharing
 from hetesynth.lowering.msccl.throttling import Throttling
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 
 FEWER = "use fewer chunks per rank, another strategy or another target"
@@ -45,6 +56,7 @@ class Fit:
     channels: ChannelPlan = field(default_factory=ChannelPlan)
     alone: frozenset[tuple[Rank, Connection]] = frozenset()
     no_copy_block: frozenset[Rank] = frozenset()
+    sharing: Sharing = "needed"
     split_in_time: bool = True  # whether tracks may still be split in time to spread over channels
     notes: tuple[str, ...] = ()
 
@@ -59,12 +71,32 @@ class Job:
 
     problem: Problem
     schedule: Schedule
-    layout: Layout
+    in_place: bool
     target: Target
     protocol: Protocol
     optimizations: Optimizations
-    policy: LoweringPolicy = DEFAULT.lowering
-    min_channels: Mapping[Pair, int] = field(default_factory=dict)
+    policy: LoweringPolicy
+    min_channels: Mapping[Pair, int]
+    chunk_seconds: Mapping[Pair, float]
+    instances: int
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where chunks stand in buffers."""
+        return Layout(self.problem.collective, self.in_place)
+
+    def cut(self) -> Job:
+        """The same with every chunk cut into its instances."""
+        if self.instances == 1:
+            return self
+        collective = collective_in_pieces(self.problem.collective, self.instances)
+        schedule = at_once(self.schedule, self.instances)
+        return replace(self, problem=replace(self.problem, collective=collective), schedule=schedule)
+
+    @cached_property
+    def times(self) -> list[ChunkTimes]:
+        """Of a chunk from and to each peer, by rank."""
+        return chunk_times(self.problem, self.chunk_seconds)
 
     @property
     def slots(self) -> int:
@@ -112,7 +144,7 @@ class Draft:
         assembly = Assembly(placement, carried, job.optimizations, job.target, job.slots, job.policy)
         if placement.fragmented:
             return cls(carried, placement, assembly)
-        grouped = assembly.grouped(_plans(job, fit, "all"))
+        grouped = assembly.grouped(_plans(job, fit))
         large = sum(map(len, placement.operations)) > job.policy.early_check_from
         if any(len(of_rank) > job.target.thread_blocks for of_rank in grouped.steps) or (
             large and not within(grouped.steps, job.target)
@@ -121,36 +153,22 @@ class Draft:
         return cls(carried, placement, assembly, grouped, assembly.ordered(grouped))
 
 
-def _plans(job: Job, fit: Fit, sharing: Sharing) -> list[BlockPlan]:
+def channels_of_instances(job: Job) -> dict[Pair, int]:
+    """Of every pair of a job that is still to be cut: as many as chunks at once or as its link needs. So the parts
+    of a chunk stay in one message where one thread block fills the link."""
+    tracks, most = concurrent_chunks(job.problem, job.schedule), job.target.channels
+    return {pair: min(most, max(n, job.min_channels.get(pair, 1))) for pair, n in tracks.items()}
+
+
+def _plans(job: Job, fit: Fit) -> list[BlockPlan]:
     alone: dict[Rank, set[Connection]] = defaultdict(set)
     for rank, connection in fit.alone:
         alone[rank].add(connection)
-    used: Sharing = sharing if job.optimizations.share else "none"
-    ranks = range(job.problem.ranks)
-    return [BlockPlan(frozenset(alone[rank]), rank in fit.no_copy_block, used) for rank in ranks]
-
-
-def best(job: Job, fit: Fit, draft: Draft) -> Ordered:
-    """The sharing of thread blocks with the shortest critical path that fits; ties go to the smaller program.
-
-    ``draft`` fits already.
-    """
-    if draft.ordered is None:
-        raise InternalError("a draft without dependences does not fit")
-    shortest = draft.ordered
-    few = (
-        job.optimizations.share and sum(map(len, draft.placement.operations)) <= job.policy.max_compared_operations
-    )
-    seen = [shortest.grouped]
-    for sharing in SHARINGS[1:] if few else ():
-        grouped = draft.assembly.grouped(_plans(job, fit, sharing))
-        if not within(grouped.steps, job.target) or any(grouped.same(other) for other in seen):
-            continue
-        seen.append(grouped)
-        tried = draft.assembly.ordered(grouped)
-        if within(tried.steps, job.target) and tried.size < shortest.size:
-            shortest = tried
-    return shortest
+    sharing: Sharing = fit.sharing if job.optimizations.share else "none"
+    return [
+        BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, sharing)
+        for rank, times in enumerate(job.times)
+    ]
 
 
 def with_throttling(draft: Draft, ordered: Ordered, throttling: Throttling, target: Target) -> Ordered:
@@ -179,8 +197,20 @@ def refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         better = limit(job, draft, fit)
         if better is not None:
             return better
-    _check_nodes(draft.steps, job.target)
-    return None
+    over = _too_many_nodes(draft.steps, job.target)
+    if over is None:
+        return None
+    if fit.sharing != "all" and job.optimizations.share:
+        return replace(fit, sharing="all").noting(
+            "thread blocks were shared to stay within the elements that readers store"
+        )
+    rank, nodes = over
+    raise HetesynthError(
+        f"rank {rank} needs {nodes} elements in the file; readers of target {job.target.name} store "
+        f"{job.target.max_nodes}",
+        code="HS504",
+        help=FEWER,
+    )
 
 
 def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
@@ -321,14 +351,10 @@ def too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:
     )
 
 
-def _check_nodes(steps: Lengths, target: Target) -> None:
-    """Files with more elements than a reader stores for one rank."""
+def _too_many_nodes(steps: Lengths, target: Target) -> tuple[Rank, int] | None:
+    """The first rank with more elements in the file than a reader stores for one, and how many."""
     for rank, blocks in enumerate(steps):
         nodes = 1 + len(steps) + len(blocks) + sum(blocks)
         if nodes > target.max_nodes:
-            raise HetesynthError(
-                f"rank {rank} needs {nodes} elements in the file; readers of target {target.name} store "
-                f"{target.max_nodes}",
-                code="HS504",
-                help=FEWER,
-            )
+            return rank, nodes
+    return None

@@ -24,7 +24,7 @@ from hetesynth.lowering.msccl.fitting import (
     Draft,
     Fit,
     Job,
-    best,
+    channels_of_instances,
     refined,
     too_many_blocks,
     with_throttling,
@@ -50,6 +50,9 @@ class LoweringOptions:
     ``policy``: the thresholds by which the lowering decides.
     ``min_channels``: over how many channels what a pair of ranks carries is spread where the limits of the target
     allow, for targets in MSCCL XML: a thread block may be slower than its link.
+    ``chunk_seconds``: how long a chunk takes from one rank to another, by which links share thread blocks where
+    there are fewer than links; empty: not known, 1 / C(u, v) counts. ``instances``: into how many parts every
+    chunk is cut, so that a pair of ``min_channels`` carries one chunk over several channels at once.
     """
 
     name: str
@@ -64,6 +67,8 @@ class LoweringOptions:
     throttling: Throttling | None = None
     policy: LoweringPolicy = DEFAULT.lowering
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
+    chunk_seconds: Mapping[Pair, float] = field(default_factory=dict)
+    instances: int = 1
 
     @property
     def unnamed(self) -> LoweringOptions:
@@ -95,31 +100,30 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     """As ``lower``, with what was done to meet the limits."""
     check_options(problem, options)
     _check_peers(problem, schedule, options.target)
-    layout = Layout(problem.collective, options.in_place)
-    policy = options.policy
     job = Job(
-        problem, schedule, layout, options.target, options.protocol, options.optimizations, policy,
-        options.min_channels,
+        problem, schedule, options.in_place, options.target, options.protocol, options.optimizations,
+        options.policy, options.min_channels, options.chunk_seconds, options.instances,
     )  # fmt: skip
     try:
         settled = _settled_or_kept(job)
     except HetesynthError:
         if not job.min_channels:
             raise
-        settled = _settled_or_kept(replace(job, min_channels={}))
+        settled = _settled_or_kept(replace(job, min_channels={}, instances=1))
     ordered = settled.ordered
     if options.throttling is not None:
-        ordered = with_throttling(settled.draft, ordered, options.throttling, options.target)
+        throttling = options.throttling.cut(settled.job.instances)
+        ordered = with_throttling(settled.draft, ordered, throttling, options.target)
     assembled = settled.draft.assembly.assembled(ordered)
-    return Lowered(
-        written_program(layout, assembled, options), settled.fit.notes, assembled.savings, assembled.critical_path
-    )
+    program = written_program(settled.job.layout, assembled, options)
+    return Lowered(program, settled.fit.notes, assembled.savings, assembled.critical_path)
 
 
 @dataclass(frozen=True)
 class _Settled:
-    """Decisions with which a program fits, and the best that was made with them."""
+    """What was lowered, decisions with which its program fits, and what was made with them."""
 
+    job: Job
     fit: Fit
     draft: Draft
     ordered: Ordered
@@ -139,8 +143,11 @@ class _Key:
             t.max_count,
             t.max_nodes,
         )
-        of = (id(job.problem), id(job.schedule), job.layout.in_place, job.optimizations, job.slots, job.policy)
-        self._facts = (*of, *limits, tuple(sorted(job.min_channels.items())))
+        of = (
+            id(job.problem), id(job.schedule), job.in_place, job.optimizations, job.slots, job.policy,
+            job.instances,
+        )  # fmt: skip
+        self._facts = (*of, *limits, *(tuple(sorted(m.items())) for m in (job.min_channels, job.chunk_seconds)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self._facts == other._facts
@@ -162,13 +169,17 @@ def _kept(key: _Key) -> _Settled:
 
 def _settled(job: Job) -> _Settled:
     attempts = job.policy.max_attempts
-    large = len(job.schedule.transfers) > job.policy.adjacent_chunks_from
-    fit = Fit(ChannelPlan(merge=job.optimizations.merge, adjacent_only=large, min_channels=job.min_channels))
+    large = len(job.schedule.transfers) * job.instances > job.policy.adjacent_chunks_from
+    plan = ChannelPlan(merge=job.optimizations.merge, adjacent_only=large, min_channels=job.min_channels)
+    fit = Fit(replace(plan, max_channels=channels_of_instances(job) if job.instances > 1 else {}))
+    job = job.cut()
     for _ in range(attempts):
         draft = Draft.of(job, fit)
         better = refined(job, draft, fit)
         if better is None:
-            return _Settled(fit, draft, best(job, fit, draft))
+            if draft.ordered is None:
+                raise InternalError("a draft without dependences does not fit")
+            return _Settled(job, fit, draft, draft.ordered)
         fit = better
         del draft  # a large program takes much memory, and the next one as much
     raise InternalError(f"the lowering did not settle in {attempts} attempts")

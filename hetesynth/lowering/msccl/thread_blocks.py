@@ -4,8 +4,10 @@ In: the operations of one rank in the total order, and what to keep apart. Out: 
 operations in that order. Knows nothing of dependences.
 
 A thread block serves one send connection, one receive connection of the same channel, or both; additions and
-late copies run where their message was received. Own-block copies have a thread block of their own. How many
-connections share is a choice (``Sharing``): a shared thread block does one thing at a time, two do both at once.
+late copies run where their message was received. Own-block copies have a thread block of their own. A shared
+thread block does one thing at a time, and what it waits for holds up the other link (HeteCCL 3.1: one link for the
+lifetime of a thread block). So connections share only where a receive is sent on at once by one instruction, or
+where a GPU has fewer thread blocks than connections; then the lightest by time do.
 
 No deadlock. The total order holds every instruction of every GPU (``channels``). Thread blocks run
 their instructions in that order, dependences point backwards in it, and a receive comes after its send. A send
@@ -20,20 +22,20 @@ on. Repeating the whole program for large buffers only puts copies of the order 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
-from hetesynth.lowering.layout import Cell
+from hetesynth.lowering.msccl.chunk_times import ChunkTimes
 from hetesynth.lowering.msccl.placement import Operation
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
-Sharing = Literal["all", "idle", "relays", "none"]
-"""Which send and receive connections share a thread block. ``relays``: those where a receive is sent on at once.
-``idle``: those too that never carry a message in the same tick. ``all``: as many as can."""
-SHARINGS: tuple[Sharing, ...] = ("all", "idle", "relays", "none")
+Sharing = Literal["all", "needed", "none"]
+"""Which send and receive connections share a thread block. ``needed``: those where a receive is sent on at once by
+one instruction, and as many others as the limit of thread blocks asks for. ``all``: as many as can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,13 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
     """``alone``: receive connections that must not share a thread block with a send; ``no_copy_block``: own-block
-    copies go to the first thread block with room instead of one of their own."""
+    copies go to the first thread block with room instead of one of their own. ``times``: by which it is decided
+    which connections share."""
 
+    times: ChunkTimes
     alone: frozenset[Connection] = frozenset()
     no_copy_block: bool = False
-    sharing: Sharing = "all"
+    sharing: Sharing = "needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,66 +133,94 @@ def partners(
 ) -> dict[Connection, Connection]:
     """The send connection that shares a thread block with each receive connection that shares one.
 
-    ``forwarded``: how many messages go from a receive connection to a send connection of its channel at once;
-    those that forward most share first.
+    ``forwarded``: how many messages a receive connection can forward at once to a send connection of its channel;
+    those that forward most share first. Then as many share as the limit of thread blocks asks for.
     """
-    partner: dict[Connection, Connection] = {}
-    free: dict[int, list[Connection]] = defaultdict(list)
-    for s in sorted(connections.sends):
-        free[s[1]].append(s)
-
-    def join(r: Connection, candidates: list[Connection]) -> None:
-        if r in partner or r in plan.alone:
-            return
-        for s in candidates:
-            if s in free[r[1]] and len(connections.receives[r]) + len(connections.sends[s]) <= target.max_steps:
-                partner[r] = s
-                free[r[1]].remove(s)
-                return
-
+    pairing = _Pairing(connections, plan.alone, target.max_steps)
     if plan.sharing == "none":
-        return partner
+        return pairing.partner
     for r, s in sorted(forwarded, key=lambda pair: (-forwarded[pair], pair)):
-        join(r, [s])
-    if plan.sharing == "relays":
-        return partner
-    ticks = _Ticks(operations, connections)
-    for r in sorted(connections.receives, key=lambda r: (r[1], r[0])):
-        join(r, [s for s in free[r[1]] if plan.sharing == "all" or ticks.apart(r, s)])
-    return partner
+        pairing.join(r, s)
+    copies = 0 if plan.no_copy_block else -(-len(connections.copies) // target.max_steps)
+    single = len(connections.sends) + len(connections.receives) - len(pairing.partner)
+    too_many = single if plan.sharing == "all" else single + copies - target.thread_blocks
+    if too_many > 0:
+        pairing.join_lightest(too_many, _busy(operations, connections, plan))
+    return pairing.partner
 
 
-class _Ticks:
-    """When each connection of a rank carries messages."""
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """How long each connection of a rank keeps a thread block busy."""
 
-    def __init__(self, operations: tuple[Operation, ...], connections: Connections) -> None:
-        def ticks(of: list[int]) -> set[int]:
-            return {m.start for i in of if (m := operations[i].message) is not None}
+    receives: Mapping[Connection, Fraction]
+    sends: Mapping[Connection, Fraction]
 
-        self.receiving = {r: ticks(of) for r, of in connections.receives.items()}
-        self.sending = {s: ticks(of) for s, of in connections.sends.items()}
 
-    def apart(self, r: Connection, s: Connection) -> bool:
-        """Whether the two are never busy in the same tick."""
-        return self.receiving[r].isdisjoint(self.sending[s])
+def _busy(operations: tuple[Operation, ...], connections: Connections, plan: BlockPlan) -> _Busy:
+    def chunks(of: list[int]) -> int:
+        return sum(operations[i].count for i in of)
+
+    return _Busy(
+        {r: chunks(of) * plan.times.receive[r[0]] for r, of in connections.receives.items()},
+        {s: chunks(of) * plan.times.send[s[0]] for s, of in connections.sends.items()},
+    )
+
+
+class _Pairing:
+    """Which receive connections share a thread block with which send connections, one by one."""
+
+    def __init__(self, connections: Connections, alone: frozenset[Connection], max_steps: int) -> None:
+        self.partner: dict[Connection, Connection] = {}
+        self._connections, self._alone, self._max_steps = connections, alone, max_steps
+        self._free = set(connections.sends)
+
+    def join(self, r: Connection, s: Connection) -> bool:
+        """``r`` and ``s`` share a thread block where both are free and one holds all their steps."""
+        if r in self.partner or r in self._alone or s not in self._free or r[1] != s[1]:
+            return False
+        if len(self._connections.receives[r]) + len(self._connections.sends[s]) > self._max_steps:
+            return False
+        self.partner[r] = s
+        self._free.remove(s)
+        return True
+
+    def join_lightest(self, number: int, busy: _Busy) -> None:
+        """Up to ``number`` more pairs, such that the thread block that is busy longest is so as briefly as can be.
+
+        Of a channel the lightest share, the lightest of them with the heaviest; each further pair is of the
+        channel where the longest is shortest.
+        """
+        channels = sorted({s[1] for s in self._free})
+        receives = {c: self._lightest(self._open_receives(c), busy.receives) for c in channels}
+        sends = {c: self._lightest([s for s in self._free if s[1] == c], busy.sends) for c in channels}
+        chosen = dict.fromkeys(channels, 0)
+
+        def longest(c: int, pairs: int) -> Fraction:
+            both = zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True)
+            return max(busy.receives[r] + busy.sends[s] for r, s in both)
+
+        for _ in range(number):
+            growing = [c for c in channels if chosen[c] < min(len(receives[c]), len(sends[c]))]
+            if not growing:
+                break
+            chosen[min(growing, key=lambda c: (longest(c, chosen[c] + 1), c))] += 1
+        for c, pairs in chosen.items():
+            for r, s in zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True):
+                number -= self.join(r, s)
+        lightest_first = [(r, s) for c in channels for r in receives[c] for s in sends[c]] if number else []
+        for r, s in lightest_first:  # instead of pairs that have too many steps together
+            if number:
+                number -= self.join(r, s)
+
+    def _open_receives(self, channel: int) -> list[Connection]:
+        open_to_sends = self._connections.receives.keys() - self.partner.keys() - self._alone
+        return [r for r in open_to_sends if r[1] == channel]
+
+    @staticmethod
+    def _lightest(connections: Iterable[Connection], busy: Mapping[Connection, Fraction]) -> list[Connection]:
+        return sorted(connections, key=lambda connection: (busy[connection], connection))
 
 
 def _first(peer: Rank | None) -> int:
     return -1 if peer is None else peer
-
-
-def passed_on(operations: tuple[Operation, ...]) -> Counter[tuple[Connection, Connection]]:
-    """How many sends of a connection read what a receive connection of the same channel wrote last."""
-    wrote: dict[Cell, Connection] = {}
-    passed: Counter[tuple[Connection, Connection]] = Counter()
-    for op in operations:
-        if op.message is None:
-            continue
-        if op.op == "s":
-            to = (op.message.dst, op.message.channel)
-            origins = {wrote[cell] for cell in op.reads if cell in wrote}
-            passed.update((origin, to) for origin in origins if origin[1] == to[1])
-        else:
-            for cell in op.writes:
-                wrote[cell] = (op.message.src, op.message.channel)
-    return passed

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from hetesynth.lowering.msccl.channels import Message
@@ -57,6 +57,15 @@ class Throttling:
             for a in resource.arcs if len(resource.arcs) > 1 else ():
                 shared.setdefault((problem.arcs[a].src, problem.arcs[a].dst), set()).add(number)
         return cls(flows, {pair: frozenset(numbers) for pair, numbers in shared.items()}, after)
+
+    def cut(self, pieces: int) -> Throttling:
+        """The same where every chunk is cut into ``pieces``."""
+        flows = {
+            (src, dst, start, chunk * pieces + j): span
+            for (src, dst, start, chunk), span in self.flows.items()
+            for j in range(pieces)
+        }
+        return replace(self, flows=flows)
 
     def span(self, m: Message) -> tuple[float, float]:
         """When the first byte of a message flows and when the last one has."""

@@ -21,6 +21,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.lowering.layout import Layout
 from hetesynth.lowering.msccl.assembly import Assembly
 from hetesynth.lowering.msccl.channels import ChannelPlan, messages
+from hetesynth.lowering.msccl.chunk_times import NO_TIMES
 from hetesynth.lowering.msccl.fitting import FEWER, within
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, written_program
 from hetesynth.lowering.msccl.placement import place
@@ -151,7 +152,7 @@ def _draft(
     carried = messages(problem, schedule, plan, target, slots)
     placement = place(layout, carried, target)
     assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
-    grouped = assembly.grouped([BlockPlan(sharing="none") for _ in range(problem.ranks)])
+    grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
     if not within(grouped.steps, target):
         return None
     ordered = assembly.ordered(grouped)

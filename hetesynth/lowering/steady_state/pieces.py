@@ -14,25 +14,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetesynth.model.collective import Chunk, Collective
+from hetesynth.lowering.cut_chunks import collective_in_pieces
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-
-
-def collective_in_pieces(collective: Collective, pieces: int) -> Collective:
-    """``collective`` with every chunk cut into ``pieces``: those of chunk k are k x pieces and the following."""
-    return replace(
-        collective,
-        chunks_per_rank=collective.chunks_per_rank * pieces,
-        chunks=tuple(
-            Chunk(chunk.index * pieces + j, chunk.block, chunk.part * pieces + j)
-            for chunk in collective.chunks
-            for j in range(pieces)
-        ),
-        pre=tuple(pre for pre in collective.pre for _ in range(pieces)),
-        post=tuple(post for post in collective.post for _ in range(pieces)),
-    )
 
 
 def in_pieces(
