@@ -75,6 +75,7 @@ def _kind(phase: Phase, number: int, types: tuple[Topology, ...]) -> dict[str, A
     used = sorted({link for spread in spreads for step in spread.steps for _, link in step})
     index = {link: i for i, link in enumerate(used)}
     return {
+        "order": list(entries.order[number]),
         "gates": [_gate(gate, phase) for gate in kind.gates],
         "slots": list(entries.slots[number]),
         "own": list(entries.own[number]) if entries.own else [],

@@ -60,10 +60,14 @@ def test_the_flat_judge_passes_an_expanded_allgather(name: str) -> None:
     link = {pair: i for i, pair in enumerate(pairs)}
     goal = collective("allgather", ranks, 1)
     everything = Problem(ranks, ranks, (), tuple(Arc(u, v, ranks) for u, v in pairs), (), goal)
-    rows = transfers(values, values["phases"][0])
+    phase = values["phases"][0]
+    rows = transfers(values, phase)
+    pods = zip(phase["kind_of"], values["pods"], strict=True)
+    owner = [first + gpu for k, (_, first, _) in pods for gpu in phase["kinds"][k]["order"]]
     times = {t: i for i, t in enumerate(sorted({t for start, end, *_ in rows for t in (start, end)}))}
     schedule = Schedule.of(
-        Transfer(times[start], times[end], position, link[src, dst]) for start, end, position, src, dst in rows
+        Transfer(times[start], times[end], owner[position], link[src, dst])
+        for start, end, position, src, dst in rows
     )
     late = [t for t in schedule.transfers if t.end != t.start + 1]
     if late:  # the judge replays steps: later ends do not change who may send, as arrivals are in order

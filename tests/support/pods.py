@@ -89,6 +89,16 @@ def encoded(values: dict[str, Any]) -> bytes:
     return json.dumps(values).encode()
 
 
+def _owners(values: dict[str, Any], phase: dict[str, Any]) -> dict[int, int]:
+    """Whose chunk each position is."""
+    chunks = values["chunks_per_rank"]
+    return {
+        first * chunks + x: first + phase["kinds"][k]["order"][x % size]
+        for k, (_, first, size) in zip(phase["kind_of"], values["pods"], strict=True)
+        for x in range(size * chunks)
+    }
+
+
 Transfer = tuple[int, int, int, int, int]  # start, end, position, sender, receiver
 
 
@@ -132,10 +142,9 @@ def transfers(values: dict[str, Any], phase: dict[str, Any]) -> list[Transfer]:
 
 def complaints(values: dict[str, Any]) -> list[str]:
     """What is wrong with the data of a document, by following sets of contributions."""
-    ranks, chunks = values["ranks"], values["chunks_per_rank"]
-    owner = {
-        first * chunks + x: first + x % size for _, first, size in values["pods"] for x in range(size * chunks)
-    }
+    ranks = values["ranks"]
+    owner, *others = [_owners(values, phase) for phase in values["phases"]]
+    assert all(other == owner for other in others)
     value: dict[tuple[int, int], frozenset[int]] = {}
     everyone = frozenset(range(ranks))
     for position, rank in owner.items():

@@ -3,8 +3,8 @@
 In: gates and chunks per rank. Out: for every pod type a pattern of gates, repeated over the positions of chunks,
 which loads gates by their rates.
 
-Position ``first + j n + i`` of a pod with n GPUs is part j of the chunks of its GPU i, so that n consecutive
-positions are of n GPUs.
+Position ``first + j n + i`` of a pod with n GPUs is part j of the chunks of its GPU ``order[i]``: n consecutive
+positions are of n GPUs, and few of them leave by different edges.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Entries:
-    """``slots[k]``: the gate of kind k at which position x enters and leaves is ``slots[k][x mod len]``; ``own``:
+    """``order[k]``: the GPUs of kind k in the order of positions.
+
+    ``slots[k]``: the gate of kind k at which position x enters and leaves is ``slots[k][x mod len]``; ``own``:
     the gate from which a pod sends its own position ``first + x``, by kind; empty: as the others, after they have
     been spread."""
 
     gates: Gates
     chunks: int
+    order: tuple[tuple[int, ...], ...]
     slots: tuple[tuple[int, ...], ...]
     own: tuple[tuple[int, ...], ...]
 
@@ -50,16 +53,23 @@ def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
     else from their own GPU: None where one has no gate."""
     own: list[tuple[int, ...]] = []
-    for kind in gates.kinds if not spread_first else ():
+    order = tuple(_order(kind, gates.cluster.types[kind.type].ranks, policy) for kind in gates.kinds)
+    for number, kind in enumerate(gates.kinds if not spread_first else ()):
         of_gpu = defaultdict(list)
-        for number, gate in enumerate(kind.gates):
-            of_gpu[gate.gpu].append(number)
+        for g, gate in enumerate(kind.gates):
+            of_gpu[gate.gpu].append(g)
         ranks = gates.cluster.types[kind.type].ranks
         if len(of_gpu) < ranks and len(gates.cluster.pods) > 1:
             return None
-        own.append(tuple(of_gpu[x % ranks][x // ranks % len(of_gpu[x % ranks])] for x in range(ranks * chunks)))
+        turns = [of_gpu[gpu] for gpu in order[number]]
+        own.append(tuple(turns[x % ranks][x // ranks % len(turns[x % ranks])] for x in range(ranks * chunks)))
     slots = tuple(_aligned(gates, own) or _pattern(kind, policy) for kind in gates.kinds)
-    return Entries(gates, chunks, slots, tuple(own))
+    return Entries(gates, chunks, order, slots, tuple(own))
+
+
+def _order(kind: Kind, ranks: int, policy: PodsPolicy) -> tuple[int, ...]:
+    """All GPUs, in the order in which the pattern of gates first names them."""
+    return tuple(dict.fromkeys([*(kind.gates[g].gpu for g in _pattern(kind, policy)), *range(ranks)]))
 
 
 def _aligned(gates: Gates, own: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -70,7 +80,7 @@ def _aligned(gates: Gates, own: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     kind = gates.kinds[0]
     if len(kind.gates) != gates.cluster.types[kind.type].ranks or len(set(kind.share)) > 1:
         return ()
-    return tuple(range(len(kind.gates)))
+    return own[0][: len(kind.gates)]
 
 
 def _pattern(kind: Kind, policy: PodsPolicy) -> tuple[int, ...]:
@@ -152,8 +162,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> Ints:
 
 def home_of(entries: Entries) -> Sequence[tuple[int, ...]]:
     """By kind, the GPU of each chunk that a pod starts with, by its position in the pod modulo its GPUs."""
-    cluster = entries.gates.cluster
-    return [tuple(range(cluster.types[kind.type].ranks)) for kind in entries.gates.kinds]
+    return entries.order
 
 
 def gpus_of_slots(entries: Entries) -> Sequence[tuple[int, ...]]:

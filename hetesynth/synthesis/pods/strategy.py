@@ -41,9 +41,8 @@ def _refuses(problem: Problem, policy: Policy) -> str | None:
     pods = pod_ranks(problem)
     if len(pods) < 2:
         return "the cluster has one instance, so there is nothing to compose"
-    everyone = frozenset(range(problem.ranks))
-    if any(len(pre) != 1 for pre in problem.collective.pre) or any(p != everyone for p in problem.collective.post):
-        return "a chunk does not go from one rank to all"
+    if problem.collective.name != "allgather":
+        return f"{problem.collective.name} is not composed"
     between = {(arc.src, arc.dst) for arc in problem.arcs}
     for mine, others in ((p, q) for p in pods for q in pods if p is not q):
         lonely = next((u for u in mine if not any((u, v) in between for v in others)), None)

@@ -41,15 +41,20 @@ class GateEntry:
 
 @dataclass(frozen=True, slots=True)
 class KindEntry:
-    """Pods with the same schedules. Steps are rows of (slot, link)."""
+    """Pods with the same schedules; ``order``: their GPUs by position. Steps are rows of (slot, link)."""
 
-    ranks: int
+    order: Ints
     gates: tuple[GateEntry, ...]
     slots: Ints
     own: Ints
     links: tuple[tuple[int, int, tuple[int, ...]], ...]
     home: tuple[Ints, ...]
     entered: tuple[Ints, ...]
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs."""
+        return len(self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ _TOP = (
     "phases",
 )  # fmt: skip
 _PHASE = "adds", "kinds", "kind_of", "uplinks", "paths", "rounds", "batches", "moves"
-_KIND = "gates", "slots", "own", "links", "home", "entered"
+_KIND = "order", "gates", "slots", "own", "links", "home", "entered"
 
 
 def fail(what: str) -> NoReturn:
@@ -239,4 +244,7 @@ class _PhaseReader:
             for name, size in (("home", ranks), ("entered", len(slots)))
         )
         numbers = np.array(slots, np.int64), np.array(own, np.int64)
-        return KindEntry(ranks, tuple(gates), *numbers, tuple(links), home, entered)
+        order = _integers(fields["order"], "order", ranks - 1)
+        if sorted(order) != list(range(ranks)):
+            fail("the order of a kind does not name each GPU once")
+        return KindEntry(np.array(order, np.int64), tuple(gates), *numbers, tuple(links), home, entered)

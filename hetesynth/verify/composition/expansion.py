@@ -64,8 +64,11 @@ class Expansion:
 
     @cached_property
     def owner(self) -> Ints:
-        """The rank whose chunk each position is: part j of GPU i of a pod with n comes at j n + i."""
-        blocks = [first + np.arange(size * self.document.chunks) % size for _, first, size in self.document.pods]
+        """The rank whose chunk each position is: part j of the i-th GPU of a pod with n comes at j n + i."""
+        blocks = [
+            first + np.tile(self.phase.kinds[k].order, self.document.chunks)
+            for k, (_, first, _) in zip(self.phase.kind_of, self.document.pods, strict=True)
+        ]
         return np.concatenate(blocks).astype(np.int64)
 
     @cached_property

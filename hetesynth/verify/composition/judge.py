@@ -53,8 +53,11 @@ def _violations(document: Document, cluster: PodCluster | None) -> Iterator[Viol
     if cluster is not None and not _same_pods(document, cluster):
         yield Violation("no-such-link", "the pods are not those of the cluster")
         return
-    for phase in document.phases:
-        expansion = Expansion(document, phase)
+    expansions = [Expansion(document, phase) for phase in document.phases]
+    if any((e.owner != expansions[0].owner).any() for e in expansions):
+        yield Violation("not-delivered", "the phases differ in whose chunk a position is")
+        return
+    for phase, expansion in zip(document.phases, expansions, strict=True):
         events = expansion.events()
         yield from sum_violations(expansion, events) if phase.adds else copy_violations(expansion, events)
         if cluster is not None:
