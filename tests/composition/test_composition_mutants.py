@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import pytest
-from support.pods import SMALL, composed, document, encoded, pods_of
+from support.pods import SMALL, complaints, composed, document, encoded, pods_of
 
 from hetesynth.synthesis.pods.compose import ComposedName
 from hetesynth.verify.composition.judge import judge_composition
@@ -178,3 +179,30 @@ def test_without_a_cluster_data_is_judged_and_loads_are_not() -> None:
 def test_what_is_no_composition_is_said_to_be_none(text: bytes) -> None:
     verdict = judge_composition(text, None)
     assert not verdict.readable and [v.kind for v in verdict.violations] == ["syntax"]
+
+
+def _values_in(node: Any) -> list[tuple[Any, Any]]:
+    """Every place of a document that holds a number, as its container and its key there."""
+    if isinstance(node, dict):
+        pairs: list[tuple[Any, Any]] = list(node.items())
+    else:
+        pairs = list(enumerate(node)) if isinstance(node, list) else []
+    places = [(node, key) for key, value in pairs if isinstance(value, int)]
+    return places + [place for _, value in pairs for place in _values_in(value)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_number_may_be_anything(seed: int) -> None:
+    """The judge answers, whatever stands in the document; a change that it passes keeps the data right."""
+    rng = random.Random(seed)
+    name = rng.choice(["4x2", "racks", "3x3"])
+    collective: ComposedName = rng.choice(["allgather", "reducescatter", "allreduce"])
+    values = copy.deepcopy(_good(name, collective))
+    for _ in range(rng.choice([1, 1, 3])):
+        container, key = rng.choice(_values_in(values["phases"]))
+        container[key] = rng.choice(
+            [0, 1, container[key] + 1, container[key] - 1, -1, 2**40, 2**70, 1.5, None, "1"]
+        )
+    verdict = judge_composition(encoded(values), pods_of(SMALL[name]))
+    if not verdict.violations:
+        assert complaints(values) == []

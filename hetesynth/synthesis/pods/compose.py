@@ -120,16 +120,19 @@ def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spre
 
 
 def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Round]]]:
-    """Ways to send between pods, as rounds. A ring sends the largest block at once; where that is not too many
-    rounds, no more than the longest pattern of gates has, or as many as a pod has edges."""
+    """Ways to send between pods, as rounds.
+
+    A ring sends the largest block at once, or the smallest, which every pod always has; where that is not too many
+    rounds, no more than the longest pattern of gates has, or as many as a pod has edges.
+    """
     blocks, order = pattern.blocks, _order(pattern.gates)
-    pods = len(order)
     yield "doubling", doubling(blocks, order)
-    longest, few = max(map(len, pattern.slots)), policy.max_moves_in_parts
+    longest = max(map(len, pattern.slots))
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
-    sizes = {max(*blocks.count, longest), longest, edges}
-    for at_once in sorted(sizes, reverse=True):
-        if pods * sum(blocks.count) <= (policy.max_moves if at_once == max(sizes) else few) * at_once:
+    whole = {max(*blocks.count, longest), min(blocks.count)}
+    for at_once in sorted({*whole, longest, edges}, reverse=True):
+        most = policy.max_moves if at_once in whole else policy.max_moves_in_parts
+        if len(order) * sum(blocks.count) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)
 
 
