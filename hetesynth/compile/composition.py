@@ -21,6 +21,7 @@ from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_pods
 from hetesynth.model.pods import PodBound, PodCluster
+from hetesynth.report.words import counted
 from hetesynth.synthesis.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
 from hetesynth.synthesis.registry import strategy
 
@@ -79,6 +80,7 @@ def composed(run: Compilation) -> Composed:
     with timer.phase("parse"):
         cluster = load_pods(request.topology)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
+    demand_judgeable(cluster.ranks, request.chunks)
     task = _task(cluster, request)
     policy = request.policy.pods
     budget = run.budget.part(policy.inside_share)
@@ -95,6 +97,18 @@ def composed(run: Compilation) -> Composed:
         run.progress("pods: every delivery is checked", None)
         deliveries = _judged(document, composition)
     return Composed(run, composition, bound, phase_bound, document, deliveries)
+
+
+def demand_judgeable(ranks: int, chunks: int) -> None:
+    """HetesynthError HS414 where the judge has no room for every GPU and chunk."""
+    from hetesynth.verify.composition.document import MAX_CELLS, MAX_RANKS
+
+    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
+        raise HetesynthError(
+            f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows",
+            code="HS414",
+            help="use fewer chunks per rank, or compose parts of the cluster",
+        )
 
 
 def _task(cluster: PodCluster, request: Request) -> Task:

@@ -82,6 +82,12 @@ def test_what_is_not_composed_is_refused(
     assert f"error[{code}]" in capsys.readouterr().err and not list(tmp_path.glob("out*"))
 
 
+def test_more_than_the_judge_follows_is_refused_at_once(tmp_path: Path, capsys: Said) -> None:
+    command = ["synth", str(EXAMPLE / "512x8.dsl"), "--coll", "allgather", "-o", str(tmp_path / "out")]
+    assert run([*command, "--chunks", "64"]) == 2
+    assert "error[HS414]" in capsys.readouterr().err
+
+
 def test_auto_composes_past_the_threshold_alone(tmp_path: Path) -> None:
     path = tmp_path / "topo.dsl"
     path.write_text(SMALL["4x2"])

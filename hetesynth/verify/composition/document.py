@@ -20,7 +20,7 @@ VERSION = 1
 MAX_BYTES = 1 << 30
 MAX_DEPTH = 16
 MAX_RANKS = 1 << 16
-MAX_CELLS = 1 << 30
+MAX_CELLS = 1 << 29
 MAX_TIME = 1 << 53
 COLLECTIVES = {"allgather": (False,), "reducescatter": (True,), "allreduce": (True, False)}
 """The phases of each collective: whether they add."""
