@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hetesynth.compile.request import Request
 
 STRATEGY = "composition"
+INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what searches inside pods
 COMPOSITION_SUFFIX = ".composition.json"
 
 
@@ -86,9 +87,11 @@ def composed(run: Compilation) -> Composed:
     budget = run.budget.part(policy.inside_share)
     if budget.seconds is None:
         budget = replace(budget, seconds=policy.inside_seconds)
-    solver = replace(verified_solver(strategy("auto"), budget, request.policy), progress=run.progress)
+    solvers = tuple(
+        replace(verified_solver(strategy(name), budget, request.policy), progress=run.progress) for name in INSIDE
+    )
     with timer.phase("synthesis"):
-        composition = compose(task, solver, policy, run.progress)
+        composition = compose(task, solvers, policy, run.progress)
     with timer.phase("bound"):
         run.progress("pods: bound", None)
         bound, phase_bound = _bounds(task)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 from hetesynth.chunking import ChunkingOptions
@@ -74,8 +73,8 @@ def composed(text: str, collective: ComposedName, chunks: int = 1, chunk_bytes: 
     task = Task(
         parse_pods(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes), collective == "allreduce"
     )
-    solver = replace(verified_solver(strategy("greedy"), Budget(None), DEFAULT))
-    return compose(task, solver, DEFAULT.pods, lambda what, steps: None)
+    solvers = tuple(verified_solver(strategy(n), Budget(None), DEFAULT) for n in ("greedy", "hierarchical"))
+    return compose(task, solvers, DEFAULT.pods, lambda what, steps: None)
 
 
 def document(composition: Composition) -> dict[str, Any]:

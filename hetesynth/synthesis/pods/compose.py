@@ -58,8 +58,9 @@ class Composition:
         return all(s.optimal for phase in self.phases for s in (*phase.home, *phase.entered))
 
 
-def compose(task: Task, solver: Solver, policy: PodsPolicy, progress: Progress) -> Composition:
-    """The composition for ``task``. HetesynthError: no pods, no gates, or no path between them."""
+def compose(task: Task, solvers: tuple[Solver, ...], policy: PodsPolicy, progress: Progress) -> Composition:
+    """The composition for ``task``; ``solvers`` search inside pods, the first for all of them. HetesynthError: no
+    pods, no gates, or no path between them."""
     if len(task.cluster.pods) < 2:
         raise HetesynthError(
             "the cluster has one instance: there is nothing to compose",
@@ -68,23 +69,29 @@ def compose(task: Task, solver: Solver, policy: PodsPolicy, progress: Progress) 
         )
     phases, ways = [], []
     if task.collective != "allgather":
-        phase, way = _gathered(task, task.cluster.reversed(), solver, policy, progress, adding=True)
+        phase, way = _gathered(task, task.cluster.reversed(), solvers, policy, progress, adding=True)
         phases.append(backwards(phase))
         ways.append(way)
     if task.collective != "reducescatter":
-        phase, way = _gathered(task, task.cluster, solver, policy, progress, adding=False)
+        phase, way = _gathered(task, task.cluster, solvers, policy, progress, adding=False)
         phases.append(phase)
         ways.append(way)
     return Composition(task, tuple(phases), tuple(ways))
 
 
 def _gathered(
-    task: Task, cluster: PodCluster, solver: Solver, policy: PodsPolicy, progress: Progress, *, adding: bool
+    task: Task,
+    cluster: PodCluster,
+    solvers: tuple[Solver, ...],
+    policy: PodsPolicy,
+    progress: Progress,
+    *,
+    adding: bool,
 ) -> tuple[Phase, str]:
     """The quickest allgather of ``cluster`` and how it sends between pods."""
     gates = gates_of(cluster)
     inside = Inside(cluster.types, task.chunk_bytes, adding)
-    spreads = Spreads(cluster.types, task.options, solver, exclusive=adding and task.exclusive)
+    spreads = Spreads(cluster.types, task.options, solvers, _sharing(gates), adding and task.exclusive)
     best: tuple[Phase, str] | None = None
     reason = "no GPU has a gate"
     for spread_first in (False, True):
@@ -110,6 +117,18 @@ def _gathered(
             help="join the NICs of all pods by a fabric, or their fabrics by a switch",
         )
     return best
+
+
+def _sharing(gates: Gates) -> frozenset[int]:
+    """The types some of whose links use wires by which GPUs leave or enter the pod."""
+    types = gates.cluster.types
+    return frozenset(
+        kind.type
+        for kind in gates.kinds
+        if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
+            w for gate in kind.gates for w in (*gate.out, *gate.into)
+        )
+    )
 
 
 def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spreads) -> Timer:
