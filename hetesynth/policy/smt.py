@@ -19,7 +19,7 @@ class SmtPolicy(Record):
     laws_at_their_step: bool = threshold(
         False,
         "yes or no",
-        "Whether a law that is learned holds at the step where it was broken, as in HeteCCL 5.2, or at every step. "
+        "Whether a law that is learned holds at the step where it was broken, as in HeteCCL 5.2, or at every one. "
         "Measured in docs/decisions/0017.",
     )
     frozen_share: int = threshold(

@@ -35,7 +35,7 @@ class StepsPolicy(Record):
         4, "attempts", "Of one number of steps from checkpoints in auto. Not measured."
     )
     checkpoint_rlimit: int = threshold(
-        4_000_000, "solver resource units", "What auto spends on one number of steps from checkpoints. Not measured."
+        4_000_000, "solver resource units", "What auto spends on a number of steps from checkpoints. Not measured."
     )
     neighbourhood_rlimit: int = threshold(
         10_000_000, "solver resource units", "What auto spends on neighbourhood search. Not measured."

@@ -115,8 +115,8 @@ def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:
 def _revise(
     model: StepModel, proposal: Schedule, violations: list[Violation], *, at_their_step: bool
 ) -> list[set[Sending]]:  # fmt: skip
-    """REVISEFULL: learn the broken laws, everywhere or ``at_their_step``, keep the steps before the checkpoint, mend
-    the checkpoint."""
+    """REVISEFULL: learn the broken laws, everywhere or ``at_their_step``, keep the steps before the checkpoint,
+    mend the checkpoint."""
     laws = [_law(model, violation) for violation in violations]
     if at_their_step:
         laws = [replace(w, step=v.step) if w.kind != "peers" else w for w, v in zip(laws, violations, strict=True)]
