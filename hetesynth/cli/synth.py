@@ -106,6 +106,7 @@ def command(
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.compile.artifacts import write
+    from hetesynth.compile.composition import COMPOSITION_SUFFIX, is_composed
 
     every = options["root"] == ALL_ROOTS
     if every and (options["single_root"] or page is not None or trace is not None):
@@ -115,13 +116,20 @@ def command(
     stated = request(topology, **(options | {"root": None} if every else options))
     stated = replace(stated, objective=objective)
     check_folder(output)
-    named = named_stem(output, file_suffixes(stated))
+    composing = is_composed(stated)
+    suffixes = [*file_suffixes(stated), *([COMPOSITION_SUFFIX] if composing else [])]
+    named = named_stem(output, suffixes)
     if page is not None or trace is not None:
         from hetesynth.commands.report import check_reports
 
         check_reports(page, trace)
-    _check_apart(named, file_suffixes(stated), (page, trace, log))
+    _check_apart(named, suffixes, (page, trace, log))
     _check_log(log, (topology, page, trace, options["first_candidate"]))
+    if composing:
+        first = stated.first_candidate is not None
+        check_composed(every=every, reports=page is not None or trace is not None, cegis=log is not None or first)
+        _composition(stated, named, output, as_json=as_json)
+        return
     if every:
         _every_root(stated, named, output, log, as_json=as_json, explain=explain)
         return
@@ -151,6 +159,36 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
         if explain:
             show("\n".join(decision_lines(decisions.entries)), err=True)
         raise
+
+
+def check_composed(*, every: bool, reports: bool, cegis: bool) -> None:
+    """Refuse what there is not for compositions."""
+    if every or reports or cegis:
+        excluded = "--root all, --report, --trace, --log and --from"
+        raise click.UsageError(f"{excluded} are not for strategy composition")
+
+
+def _composition(stated: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
+    """The files of a cluster of pods, and their report."""
+    from hetesynth.cli.render import composition as render
+    from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
+    from hetesynth.commands.composition import compose_files
+
+    patience = stated.policy.compile.programs_after_interrupt
+    with watching(quiet=as_json, budget=stated.budget.seconds, patience=patience) as progress:
+        files = compose_files(stated, progress, warned)
+    task = files.composed.composition.task
+    chunks = f"-c{task.chunks}" if task.chunks > 1 else ""
+    paths = files.write(named or (output or Path()) / f"{task.cluster.name}-{task.collective}{chunks}")
+    if as_json:
+        values = render.composition_values(files, paths)
+        if files.synthesis is not None:
+            values = {**values, **synthesis_summary(files.synthesis, paths)}
+        show(json.dumps(values, indent=2))
+    elif files.synthesis is None:
+        show(render.composition_report(files, paths))
+    else:
+        show("\n".join([*render.composition_lines(files), synthesis_report(files.synthesis, paths)]))
 
 
 def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: Path | None) -> list[Path]:

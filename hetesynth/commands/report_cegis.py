@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.collectives.composition import split
 from hetesynth.collectives.inversion import DUAL, invert
+from hetesynth.compile.first_candidate import STRATEGY
 from hetesynth.model.cegis_totals import totals
 from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent
 from hetesynth.model.problem import Problem
@@ -27,6 +28,7 @@ MAX_SNAPSHOTS = 6  # of a phase
 MAX_RESOURCES = 24  # that a snapshot shows
 MAX_COLUMNS = 40  # steps of a snapshot
 CHUNKS_NAMED = 6  # in a cell
+OTHERS = "Other techniques ran as well, and the schedule may be theirs: --explain says what became of each."
 
 HEADS = ("Iteration", "What", "Steps", "Checkpoint", "Counterexamples", "Z3 said", "Sends in its model", "Units")
 _ACTIONS = {
@@ -43,7 +45,8 @@ def cegis_run(synthesis: Synthesis) -> CegisRun | None:
     if not entries:
         return None
     numbered = list(enumerate(entries, 1))
-    return CegisRun(tuple(_said(entries)), HEADS, tuple(map(_row, _few(numbered))), tuple(_phases(synthesis)))
+    said = [*_said(entries), *([OTHERS] if synthesis.by_steps.strategy != STRATEGY else [])]
+    return CegisRun(tuple(said), HEADS, tuple(map(_row, _few(numbered))), tuple(_phases(synthesis)))
 
 
 def _said(entries: Sequence[CegisEntry]) -> Iterable[str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth import __version__
-from hetesynth.compile.formats import demand_one_run, format_of
+from hetesynth.compile.formats import HEAD, demand_one_run, format_of
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
+from hetesynth.frontend import load_pods, load_topology
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
@@ -87,9 +87,37 @@ class Question:
 def judge_file(path: Path, question: Question) -> Judged:
     """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
     demand_one_run(path)
+    if is_composition(path):
+        return _judge_composition(path, question)
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
+
+
+def is_composition(path: Path) -> bool:
+    """Whether the file at ``path`` begins as a composition does."""
+    try:
+        with path.open("rb") as stream:
+            return b'"hetesynth-composition"' in stream.read(HEAD)
+    except (OSError, ValueError):
+        return False  # the reader says why
+
+
+def _judge_composition(path: Path, question: Question) -> Judged:
+    """Every transfer; loads only with a topology, which a note says."""
+    from hetesynth.verify.composition.judge import judge_composition
+
+    cluster = None if question.topology is None else load_pods(question.topology)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
+    verdict = judge_composition(data, cluster)
+    findings = [Finding("error", violation) for violation in verdict.violations]
+    if cluster is None:
+        unloaded = Violation("overloaded", "loads of wires are not checked; --topo gives the cluster")
+        findings.append(Finding("note", unloaded))
+    return Judged(tuple(findings), readable=verdict.readable)
 
 
 def installed(path: Path, target: Target) -> list[Finding]:

@@ -28,7 +28,7 @@ def demand_first_candidate(request: Request) -> None:
         raise HetesynthError(
             f"strategy {request.strategy} begins with no candidate",
             code="HS624",
-            help="use --strategy cegis with --from: auto asks CEGIS last, and only for small models",
+            help="use --strategy cegis with --from; where auto comes to CEGIS it begins with the paper's greedy",
         )
     if isinstance(request.first_candidate, Path) and request.collective == "allreduce":
         raise HetesynthError(

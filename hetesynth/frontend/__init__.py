@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 
 from hetesynth.frontend.reachability import unreachable_pairs
+from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
 
-__all__ = ["load_topology", "parse_topology", "unreachable_pairs"]
+__all__ = ["load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
 
 
 def load_topology(path: str | os.PathLike[str]) -> Topology:
@@ -23,6 +24,25 @@ def load_topology(path: str | os.PathLike[str]) -> Topology:
     from hetesynth.frontend.source import read_source
 
     return topology_of(read_source(path))
+
+
+def load_pods(path: str | os.PathLike[str]) -> PodCluster:
+    """The cluster that the file at ``path`` describes, as pods; no link between two pods is worked out.
+
+    Raises as ``load_topology`` does.
+    """
+    from hetesynth.frontend.elaborate import pods_of
+    from hetesynth.frontend.source import read_source
+
+    return pods_of(read_source(path))
+
+
+def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
+    """The cluster that ``text`` describes, as pods; for text that is in no file."""
+    from hetesynth.frontend.elaborate import pods_of
+    from hetesynth.frontend.source import checked_source
+
+    return pods_of(checked_source(text, filename))
 
 
 def parse_topology(text: str, filename: str = "<text>") -> Topology:

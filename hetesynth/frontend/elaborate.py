@@ -1,7 +1,7 @@
 """Syntax tree -> Topology: instances are expanded, wires laid, links found, the result checked.
 
-In: a ``Source``. Out: a ``Topology``, or ``SourceError`` with everything that is wrong.
-Reading order: imports, parts, overrides, wires, checks, links, groups.
+In: a ``Source``. Out: a ``Topology``, or a ``PodCluster`` without the links between pods; or ``SourceError`` with
+everything that is wrong. Reading order: imports, parts, overrides, wires, checks, links, groups.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.imports import Program, resolve
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
+from hetesynth.frontend.pods import Hardware, pod_cluster
 from hetesynth.frontend.properties import measured
 from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import (
@@ -30,16 +31,21 @@ from hetesynth.frontend.syntax import (
     Join,
     NodeItem,
     NodeType,
+    PodItem,
+    PodType,
     Property,
     Shared,
 )
 from hetesynth.frontend.units import count, measure
 from hetesynth.frontend.wiring import Wiring
+from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
 
 MAX_GPUS = 2048
+MAX_POD_GPUS = 16 * MAX_GPUS
 MAX_INSTANCES = 1024
 MAX_PARTS = 16 * MAX_GPUS
+MAX_POD_PARTS = 16 * MAX_PARTS
 
 
 def topology_of(source: Source) -> Topology:
@@ -48,7 +54,14 @@ def topology_of(source: Source) -> Topology:
     for warning in source.warnings:
         warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
     program = resolve(source, findings)
-    return _Elaboration(program, findings).topology()
+    return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
+
+
+def pods_of(source: Source) -> PodCluster:
+    """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
+    findings = Findings()
+    program = resolve(source, findings)
+    return _Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS).pods()
 
 
 @dataclass(slots=True)
@@ -57,12 +70,28 @@ class _Elaboration:
 
     program: Program
     findings: Findings
+    max_gpus: int
+    max_parts: int
     hardware: HardwareGraph = field(default_factory=HardwareGraph)
-    instances: list[tuple[Scope, NodeType]] = field(default_factory=list)
+    instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
+    gpus: int = 0
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
+        return self._assembled(self.program.cluster, self._built())
+
+    def pods(self) -> PodCluster:
+        """The same without links between pods."""
+        chunk = self._built()
+        vertices, wires = self.hardware.graph()
+        checks.attached_nics(self.hardware, vertices, wires, self.findings)
+        self.findings.raise_any()
+        built = Hardware(self.hardware, vertices, wires, self.groups)
+        return pod_cluster(self.program.cluster.name, chunk, built, self.findings)
+
+    def _built(self) -> int | None:
+        """Parts and wires; the chunk size that is stated."""
         cluster = self.program.cluster
         wiring = Wiring(self.hardware, self.findings)
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
@@ -73,7 +102,7 @@ class _Elaboration:
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
         self.findings.raise_any()
-        return self._assembled(cluster, chunk)
+        return chunk
 
     def _assembled(self, cluster: Cluster, chunk: int | None) -> Topology:
         vertices, wires = self.hardware.graph()
@@ -106,8 +135,8 @@ class _Elaboration:
                 self._instantiate(item, scope, wiring)
             elif isinstance(item, Element):
                 wiring.declare(item, scope, "")
-            if len(self.hardware.parts) > MAX_PARTS:
-                self.findings.add("HS208", item.span, f"the cluster has more than {MAX_PARTS} parts")
+            if len(self.hardware.parts) > self.max_parts:
+                self.findings.add("HS208", item.span, f"the cluster has more than {self.max_parts} parts")
                 self.findings.raise_any()
 
     def _instantiate(self, item: Instance, scope: Scope, wiring: Wiring) -> None:
@@ -118,8 +147,13 @@ class _Elaboration:
             self.findings.add("HS201", item.node.span, message, help_)
             return
         for name in self._instance_names(item):
-            local = Scope(f"node `{node.name.text}`", self.findings, prefix=f"{name}.")
-            self._declare_node(node, local, name, wiring)
+            full = f"{scope.prefix}{name}"
+            what = "node" if isinstance(node, NodeType) else "pod"
+            local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
+            if isinstance(node, NodeType):
+                self._declare_node(node, local, full, wiring)
+            else:
+                self._declare_pod(node, local, wiring)
             for override in item.overrides:
                 _override_instance(override, local, wiring, self.findings)
             if f"{name}.gpu0" in scope.parts or any(
@@ -128,6 +162,8 @@ class _Elaboration:
                 self.findings.add("HS203", item.name.span, f"there are two instances `{name}`", "rename one")
                 return
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
+            for part in local.parts.values() if not scope.prefix else ():
+                part.pod = name
             self.instances.append((local, node))
             self._limit_gpus(item)
 
@@ -143,11 +179,27 @@ class _Elaboration:
         return [f"{names[0]}{i}" for i in range(copies)] if copies else []
 
     def _limit_gpus(self, item: Instance) -> None:
-        total = sum(part.kind == "gpu" for part in self.hardware.parts)
-        if total > MAX_GPUS:
-            message = f"the cluster has more than {MAX_GPUS} GPUs"
-            self.findings.add("HS208", item.span, message, "use fewer or smaller instances")
+        if self.gpus > self.max_gpus:
+            message = f"the cluster has more than {self.max_gpus} GPUs"
+            help_ = "use fewer or smaller instances"
+            if self.max_gpus < MAX_POD_GPUS:
+                help_ += ", or `hetesynth synth --strategy composition`"
+            self.findings.add("HS208", item.span, message, help_)
             self.findings.raise_any()
+
+    def _declare_pod(self, pod: PodType, scope: Scope, wiring: Wiring) -> None:
+        for item in pod.items:
+            if isinstance(item, Instance):
+                if isinstance(self.program.nodes.get(item.node.text), PodType):
+                    help_ = "name a node type: pods hold servers"
+                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod", help_)
+                else:
+                    self._instantiate(item, scope, wiring)
+            elif isinstance(item, Element):
+                wiring.declare(item, scope, "")
+        for item in pod.items:
+            if isinstance(item, (Change, Disable)):
+                _override_instance(item, scope, wiring, self.findings)
 
     def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
         declarations = [item for item in node.items if isinstance(item, Gpus)]
@@ -170,6 +222,7 @@ class _Elaboration:
             part = Part(f"{scope.prefix}gpu{index}", "gpu", server, item.span)
             scope.declare(f"gpu{index}", part, item.span)
             self.hardware.add(part)
+        self.gpus += total
         for amount in item.missing:
             missing = count(amount, "a GPU's number", max(0, total - 1), self.findings, least=0)
             if missing is not None and total:
@@ -187,7 +240,7 @@ class _Elaboration:
             self._lay_items(node.items, local, wiring)
         self._lay_items([i for i in cluster.items if isinstance(i, (Element, Join, Shared))], scope, wiring)
 
-    def _lay_items(self, items: Sequence[NodeItem], scope: Scope, wiring: Wiring) -> None:
+    def _lay_items(self, items: Sequence[NodeItem | PodItem], scope: Scope, wiring: Wiring) -> None:
         for item in items:
             if isinstance(item, Element):
                 wiring.lay_element(item, scope)

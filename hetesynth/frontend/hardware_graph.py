@@ -75,6 +75,15 @@ class HardwareGraph:
         """The working GPUs in the order of their ranks."""
         return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
 
+    def pods(self) -> dict[str, str]:
+        """The pod of every vertex that belongs to one, by name."""
+        return {
+            vertex: part.pod
+            for part in self.parts
+            if part.pod and not part.disabled
+            for vertex in (name for name, _ in self._inner.get(part.name, [(part.name, part.kind)]))
+        }
+
     def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
         """The vertices, GPUs first, and the wires."""
         gpus = self.gpus()

@@ -1,4 +1,4 @@
-"""Follows imports and gathers the node types and the one cluster of a program.
+"""Follows imports and gathers the node types, pods and the one cluster of a program.
 
 In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the folder of the
 importing file.
@@ -17,7 +17,7 @@ from hetesynth.frontend.language import library_names, library_path
 from hetesynth.frontend.names import plain
 from hetesynth.frontend.parser import parse
 from hetesynth.frontend.source import Source, read_source
-from hetesynth.frontend.syntax import Cluster, Define, File, Import, NodeType
+from hetesynth.frontend.syntax import Cluster, Define, File, Import, NodeType, PodType
 
 MAX_IMPORTS = 32
 MAX_IMPORT_DEPTH = 8
@@ -25,9 +25,9 @@ MAX_IMPORT_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The node types by name, imported ones included, and the cluster."""
+    """The node types and pods by name, imported ones included, and the cluster."""
 
-    nodes: dict[str, NodeType]
+    nodes: dict[str, NodeType | PodType]
     cluster: Cluster
 
 
@@ -58,7 +58,7 @@ def _identity(name: str) -> str:
 @dataclass(slots=True)
 class _Loader:
     findings: Findings
-    nodes: dict[str, NodeType] = field(default_factory=dict)
+    nodes: dict[str, NodeType | PodType] = field(default_factory=dict)
     incomplete: bool = False  # an import failed: names may be missing
     _loaded: set[str] = field(default_factory=set)
 
@@ -68,22 +68,23 @@ class _Loader:
             if isinstance(item, Import):
                 self._follow(item, file, chain)
         for item in file.items:
-            if isinstance(item, NodeType):
+            if isinstance(item, (NodeType, PodType)):
                 self._add(item)
             elif len(chain) > 1 and isinstance(item, (Cluster, Define)):
                 help_ = "move the node types into a file of their own and import that"
-                self.findings.add("HS215", item.span, "an imported file may only define node types", help_)
+                self.findings.add(
+                    "HS215", item.span, "an imported file may only define node types and pods", help_
+                )
 
-    def _add(self, node: NodeType) -> None:
-        name = plain(node.name, "a node type", self.findings)
+    def _add(self, node: NodeType | PodType) -> None:
+        what = "node type" if isinstance(node, NodeType) else "pod"
+        name = plain(node.name, f"a {what}", self.findings)
         if name is None:
             return
         if name in self.nodes:
             first = self.nodes[name].name.span
             where = f"the first is at {first.file}:{first.line}"
-            self.findings.add(
-                "HS203", node.name.span, f"there are two node types `{name}`", f"rename one; {where}"
-            )
+            self.findings.add("HS203", node.name.span, f"there are two {what}s `{name}`", f"rename one; {where}")
             return
         self.nodes[name] = node
 

@@ -43,6 +43,7 @@ class Part:
     disabled: bool = False
     inlet: str = ""
     outlet: str = ""
+    pod: str = ""  # the instance of the cluster that it belongs to
 
     def __post_init__(self) -> None:
         self.inlet = self.inlet or self.name

@@ -143,7 +143,8 @@ class Instance:
 
 
 NodeItem = Property | Gpus | Element | Join | Shared
-ClusterItem = Property | Instance | Element | Join | Shared | Change | Disable
+PodItem = Instance | Element | Join | Shared | Change | Disable
+ClusterItem = Property | PodItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,15 @@ class NodeType:
 
     name: Word
     items: tuple[NodeItem, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PodType:
+    """``pod NAME { ... }``: servers and what joins them, to be used like a node type."""
+
+    name: Word
+    items: tuple[PodItem, ...]
     span: Span
 
 
@@ -210,7 +220,7 @@ class Define:
     span: Span
 
 
-TopItem = Import | NodeType | Cluster | Define
+TopItem = Import | NodeType | PodType | Cluster | Define
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,9 @@ class _Statements(Transformer[Token, Any]):
     def node(self, meta: Meta, children: _Parsed) -> syntax.NodeType:
         return syntax.NodeType(children[0], tuple(children[1:]), self._span(meta, "node"))
 
+    def pod(self, meta: Meta, children: _Parsed) -> syntax.PodType:
+        return syntax.PodType(children[0], tuple(children[1:]), self._span(meta, "pod"))
+
     def cluster(self, meta: Meta, children: _Parsed) -> syntax.Cluster:
         return syntax.Cluster(children[0], tuple(children[1:]), self._span(meta, "cluster"))
 

@@ -16,6 +16,12 @@ class SmtPolicy(Record):
         "solver resource units",
         "What strategy cegis spends on one number of steps; Z3 spends 300,000 a second on hard models.",
     )
+    laws_at_their_step: bool = threshold(
+        False,
+        "yes or no",
+        "Whether a law that is learned holds at the step where it was broken, as in HeteCCL 5.2, or at every one. "
+        "Measured in docs/decisions/0017.",
+    )
     frozen_share: int = threshold(
         4,
         "divisor",

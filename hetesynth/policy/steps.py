@@ -25,6 +25,18 @@ class StepsPolicy(Record):
     cegis_rlimit_small: int = threshold(
         30_000_000, "solver resource units", "The same where the model is small. Not measured."
     )
+    checkpoint_work: int = threshold(
+        3_000_000, "ranks", "Deliveries times ranks up to which auto fills steps from checkpoints. Not measured."
+    )
+    checkpoint_targets: int = threshold(
+        2, "numbers of steps", "How many auto tries from checkpoints, from the bound upwards. Not measured."
+    )
+    checkpoint_attempts: int = threshold(
+        4, "attempts", "Of one number of steps from checkpoints in auto. Not measured."
+    )
+    checkpoint_rlimit: int = threshold(
+        4_000_000, "solver resource units", "What auto spends on a number of steps from checkpoints. Not measured."
+    )
     neighbourhood_rlimit: int = threshold(
         10_000_000, "solver resource units", "What auto spends on neighbourhood search. Not measured."
     )

@@ -121,6 +121,26 @@ def _neighbourhoods(search: Search) -> LowerBound | None:
     return None
 
 
+def _many_checkpoints(search: Search) -> str | None:
+    """Filling steps takes as long as there are ranks to look at for each delivery."""
+    work, most = search.problem.collective.deliveries * search.problem.ranks, search.policy.steps.checkpoint_work
+    return f"{work:,} ranks to look at are more than {most:,}" if work > most else None
+
+
+def _checkpoints(search: Search) -> LowerBound | None:
+    """From checkpoint to checkpoint, for the fewest steps that are not excluded and a few more."""
+    from hetesynth.synthesis.smt import cegis
+
+    policy, best = search.policy.steps, search.best
+    last = search.target + policy.checkpoint_targets
+    for steps in range(search.target, last if best is None else min(last, best.makespan)):
+        schedule = cegis.from_checkpoints(search, steps, policy.checkpoint_rlimit, policy.checkpoint_attempts)
+        if schedule is not None:
+            search.offer(schedule, "cegis")
+            break
+    return None
+
+
 def _exact(search: Search) -> LowerBound | None:
     policy = search.policy.steps
     rlimit = policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit
@@ -130,6 +150,7 @@ def _exact(search: Search) -> LowerBound | None:
 RULES: tuple[StepRule, ...] = (
     Rule("direct", (_direct_refuses,), direct.improve),
     Rule("greedy", (_bound_met,), greedy.improve),
+    Rule("checkpoints", (_bound_met, _many_checkpoints, _out_of_time), _checkpoints),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
     Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),

@@ -104,6 +104,11 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.auto:MONOLITHIC", candidate=False, cost=4e-3,
     ),
     StrategyRow(
+        "composition", "pods: between them by rings or doubling, inside each type solved once",
+        "HeteCCL, section 7", "hetesynth.synthesis.pods.strategy:STRATEGY", accepts=FROM_EVERYBODY,
+        candidate=False, cost=2e-5,
+    ),
+    StrategyRow(
         "ring", "rings, one a channel", "NCCL",
         "hetesynth.synthesis.baselines.table:RING", library=True, placed=True,
         keeps_time=2, few_peers=4, cost=1e-5,

@@ -19,7 +19,7 @@ ALLOWED = {
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
-        hetesynth/frontend/elaborate.py: MAX_GPUS MAX_INSTANCES MAX_PARTS
+        hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
         hetesynth/frontend/findings.py: MAX_WORK
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
         hetesynth/frontend/names.py: MAX_RANGE
@@ -39,6 +39,7 @@ ALLOWED = {
         hetesynth/verify/bounds/prices.py: MAX_PRICE MAX_RANKS
         hetesynth/verify/bounds/query.py: MAX_QUERY
         hetesynth/verify/bounds/smtlib.py: MAX_DEPTH
+        hetesynth/verify/composition/document.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_CELLS MAX_TIME
         hetesynth/verify/msccl/algo_element.py: MAX_RANKS MAX_CHUNKS
         hetesynth/verify/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_WORK
         hetesynth/verify/msccl/lint_limits.py: MAX_CHILDREN
@@ -52,6 +53,7 @@ ALLOWED = {
     "facts of runtimes, formats and operating systems": """
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
+        hetesynth/compile/composition_document.py: VERSION
         hetesynth/compile/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
         hetesynth/execute/conductor.py: CONTROL MAX_TEXT
@@ -68,6 +70,7 @@ ALLOWED = {
         hetesynth/model/target.py: STEPS MAX_PROGRAM_NAME
         hetesynth/report/trace.py: LEAST
         hetesynth/synthesis/greedy/direct.py: LIMITED
+        hetesynth/verify/composition/document.py: VERSION
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
@@ -87,9 +90,11 @@ ALLOWED = {
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN
         hetesynth/synthesis/smt/relaxation.py: NEARLY
+        hetesynth/synthesis/pods/loads.py: PICOSECONDS
         hetesynth/synthesis/timed/earliest_arrival_kernel.py: ROUNDING
         hetesynth/synthesis/timed/list_scheduling_kernel.py: ROUNDING
         hetesynth/synthesis/trees/step_lp.py: ROUND
+        hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
         hetesynth/cli/render/synth.py: EXACT
@@ -115,6 +120,7 @@ ALLOWED = {
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/report/words.py: NAMED_CUTS size_text.digits
+        hetesynth/verify/composition/judge.py: MOST_VIOLATIONS
         hetesynth/verify/contributions.py: SHOWN_RANKS
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
@@ -128,6 +134,7 @@ ALLOWED = {
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
         hetesynth/frontend/paths.py: _FABRIC_COST
+        hetesynth/synthesis/pods/gates.py: _FABRIC_COST
         hetesynth/lifting/dataflow.py: OWN
         hetesynth/lowering/msccl/lower.py: BOUNDLESS
         hetesynth/lowering/msccl/placement.py: _START

@@ -40,6 +40,7 @@ def test_every_strategy_file_is_registered() -> None:
     tops = {
         "hetesynth.synthesis.registry",
         "hetesynth.autotune.candidates",
+        "hetesynth.compile.composition",
         "hetesynth.synthesis.solve",
         *registered,
     }

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,8 @@ def test_what_auto_has_a_rule_for_is_a_candidate() -> None:
 def test_a_strategy_takes_the_collectives_of_its_row(row: StrategyRow, name: CollectiveName) -> None:
     """Four ranks, every two of them joined."""
     wanted = problem(full(4), name)
+    if row.name == "composition":  # two pods of two
+        wanted = replace(wanted, servers=("a", "a", "b", "b"))
     tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     made: list[Strategy] = (

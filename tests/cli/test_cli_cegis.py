@@ -305,3 +305,10 @@ def test_the_log_has_a_place_of_its_own(tmp_path: Path, capsys: Captured) -> Non
         assert f"error[{code}]" in capsys.readouterr().err
     assert run(cegis("h20_4p8", "allgather", "--log", str(tmp_path / "a.xml"), "-o", stem)) == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_compositions_of_pods_have_neither(tmp_path: Path, capsys: Captured) -> None:
+    arguments = ["synth", topology("h20_4p8"), "--coll", "allgather", "--strategy", "composition"]
+    for option in (("--log", str(tmp_path / "a.jsonl")), ("--from", "flood")):
+        assert run([*arguments, "-o", str(tmp_path / "x"), *option]) == 2
+        assert "strategy composition" in capsys.readouterr().err and not list(tmp_path.iterdir())

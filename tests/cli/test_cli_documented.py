@@ -27,7 +27,7 @@ def printed(page: Path) -> list[list[str]]:
 
 
 DOCUMENTED = [page for page in PAGES if printed(page)]
-LONG = ("README.md", "sizes.md")  # searches at many sizes
+LONG = ("README.md", "sizes.md", "composition.md")  # searches at many sizes, thousands of GPUs
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,8 @@ def test_the_commands_of_a_page_work(
     monkeypatch.chdir(tmp_path)
     for name in ("topo.dsl", "cluster.dsl", "new.dsl"):
         shutil.copy(FIG10, name)
-    shutil.copytree(ROOT / "examples" / "h20_4p8", "examples/h20_4p8")
+    for name in ("h20_4p8", "h20_pods"):
+        shutil.copytree(ROOT / "examples" / name, f"examples/{name}")
     shutil.copy(next(path for path in made.glob("*.xml") if "inplace" not in path.name), "FILE.xml")
     Path("out").mkdir()
     for name in ("program.xml", "any.xml", "out/x.xml"):

@@ -47,7 +47,7 @@ def test_the_reference_names_every_library_node() -> None:
 def test_the_tiers_of_the_reference_are_true() -> None:
     """Half of what the NICs of a leaf carry goes up; a path up costs both leaves and the spine."""
     reference = (ROOT / "dsl" / "reference.md").read_text()
-    section = reference.split("### 2.7")[1].split("## 3.")[0]
+    section = reference.split("### 2.7")[1].split("### 2.8")[0]
     text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
     topology = parse_topology(text)
     assert topology.ranks == 32

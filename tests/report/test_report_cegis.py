@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.commands.report import report_of_synthesis
-from hetesynth.commands.report_cegis import MAX_ROWS, MAX_SNAPSHOTS, cegis_run
+from hetesynth.commands.report_cegis import MAX_ROWS, MAX_SNAPSHOTS, OTHERS, cegis_run
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.request import FirstCandidate, Request
@@ -149,3 +149,10 @@ def test_hostile_words_stay_text() -> None:
     assert hostile not in page and page.count("<script") == page.count("</script>")
     section = page[page.index('<section id="cegis"') : page.index('<section id="proof"')]
     assert "<script" not in section and hostile in unescape(section)
+
+
+def test_where_other_techniques_ran_the_section_says_so() -> None:
+    synthesis = made("h20_4p8", "allgather")
+    alone, among = cegis_run(synthesis), cegis_run(replace(synthesis, strategy="auto"))
+    assert alone is not None and among is not None
+    assert set(among.said) - set(alone.said) == {OTHERS}

@@ -36,7 +36,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
         try:
             if search.first_candidate != "nothing":
                 checkpoints = Checkpoints(search, tables, steps, units, interrupted)
-                schedule = checkpoints.run()
+                schedule = checkpoints.run(search.policy.smt.checkpoint_attempts)
                 if schedule is not None:
                     return Synthesized(schedule), None
             if size(tables, steps) > search.policy.smt.whole_sends:
@@ -45,6 +45,18 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
             return _refine(search, model, units), model
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
+
+
+def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int) -> Schedule | None:
+    """A schedule of ``steps`` steps from one checkpoint to the next; None: nothing is known.
+
+    ``rlimit``: solver resource units; ``attempts``: passes over the steps, each with other ties.
+    """
+    with deferred() as interrupted:
+        try:
+            return Checkpoints(search, CopyProblem(search.problem), steps, rlimit, interrupted).run(attempts)
+        except OutOfTime:
+            return None
 
 
 def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
@@ -82,7 +94,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             search.trace.note(replace(entry, counterexamples=words, number=len(violations), snapshot=seen))
             if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
-            frozen = _revise(model, proposal, violations)
+            frozen = _revise(model, proposal, violations, at_their_step=search.policy.smt.laws_at_their_step)
 
 
 def _snapshot(search: Search, proposal: Schedule) -> tuple[Sent, ...] | None:
@@ -108,9 +120,15 @@ def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:
     return {(t.chunk, t.link, t.start) for t in transfers}
 
 
-def _revise(model: StepModel, proposal: Schedule, violations: list[Violation]) -> list[set[Sending]]:
-    """REVISEFULL: learn the broken laws, keep the steps before the checkpoint, mend the checkpoint."""
-    learned = [model.add(_law(model, violation)) for violation in violations]
+def _revise(
+    model: StepModel, proposal: Schedule, violations: list[Violation], *, at_their_step: bool
+) -> list[set[Sending]]:  # fmt: skip
+    """REVISEFULL: learn the broken laws, everywhere or ``at_their_step``, keep the steps before the checkpoint,
+    mend the checkpoint."""
+    laws = [_law(model, violation) for violation in violations]
+    if at_their_step:
+        laws = [replace(w, step=v.step) if w.kind != "peers" else w for w, v in zip(laws, violations, strict=True)]
+    learned = [model.add(law) for law in laws]
     if not any(learned):
         raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
     checkpoint = min((v.step for v in violations if v.step is not None), default=0)

@@ -51,11 +51,11 @@ class Checkpoints:
         self.laws = SuffixLaws(self.tables, self.search.policy.bounds)
         self._began = time.perf_counter()
 
-    def run(self) -> Schedule | None:
-        """A verified schedule, or None: nothing is known then."""
+    def run(self, attempts: int) -> Schedule | None:
+        """A verified schedule, or None: nothing is known then. ``attempts``: passes over the steps."""
         policy = self.search.policy.smt
         prefix, hints = self._verified_seed()
-        for number in range(policy.checkpoint_attempts):
+        for number in range(attempts):
             if self.units <= 0:
                 return None
             frozen = prefix if number < policy.checkpoint_frozen_attempts else []

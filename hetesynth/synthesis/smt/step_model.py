@@ -28,12 +28,14 @@ class Law:
 
     ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
     ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
-    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual).
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``step``: where it holds;
+    None: everywhere. ``peers`` is of all steps.
     """
 
     kind: Literal["capacity", "once", "exclusive", "peers"]
     a: int
     b: int = 0
+    step: int | None = None
 
 
 def size(tables: CopyProblem, steps: int) -> int:
@@ -138,7 +140,7 @@ class StepModel:
                 self.clauses.clause(holds)
 
     def add(self, law: Law) -> bool:
-        """Demand ``law`` at every step; False when it was already there."""
+        """Demand ``law`` at its step or at every step; False when it was already there."""
         if law in self.laws:
             return False
         self.laws.add(law)
@@ -146,7 +148,7 @@ class StepModel:
             self._a_rank_has_few_peers(law.a, sending=True)
             self._a_rank_has_few_peers(law.a, sending=False)
             return True
-        for t in range(self.steps):
+        for t in range(self.steps) if law.step is None else (law.step,):
             if law.kind == "capacity":
                 self._a_resource_is_not_overloaded(law.a, t)
             elif law.kind == "once":

@@ -1,0 +1,185 @@
+"""Lower bounds on seconds for a cluster of pods, without the links between its GPUs.
+
+In: a ``PodCluster``, a collective, chunks per rank and their size. Out: the best bound. Each counts the bytes that
+must cross certain wires, after the least latency of what crosses them; docs/composition.md has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hetesynth.model.pods import PodBound, PodCluster, rate_of
+from hetesynth.model.topology import Wire
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A server or pods, with vertices of the network that join no others, and the wires into and out of it."""
+
+    name: str
+    gpus: int
+    into: tuple[Wire, ...]
+    out: tuple[Wire, ...]
+
+
+def composed_bound(cluster: PodCluster, collective: str, chunks: int, chunk_bytes: int) -> PodBound:
+    """The best bound for an allgather, a reduce-scatter or, whatever the algorithm, an allreduce."""
+    if collective == "reducescatter":
+        best = max(_gather_bounds(cluster.reversed(), chunks * chunk_bytes), key=lambda b: b.seconds)
+        return replace(best, proof=f"{best.proof} (every direction turned around)")
+    if collective == "allgather":
+        return max(_gather_bounds(cluster, chunks * chunk_bytes), key=lambda b: b.seconds)
+    return max(_sum_bounds(cluster, cluster.ranks * chunks * chunk_bytes), key=lambda b: b.seconds)
+
+
+def _gather_bounds(cluster: PodCluster, block: int) -> Iterator[PodBound]:
+    """Of an allgather of ``block`` bytes per GPU."""
+    total = cluster.ranks
+    for side in _sides(cluster):
+        inside = side.gpus
+        entering = (total - inside) * block
+        yield from _crossing(entering, side.into, f"{entering} bytes of others must enter {side.name}")
+        leaving = inside * block
+        yield from _crossing(leaving, side.out, f"{leaving} bytes of {side.name} must leave it")
+    for what, sides in _partitions(cluster):
+        everywhere = sum((total - side.gpus) * block for side in sides)
+        yield from _volume(sides, everywhere, f"{everywhere} bytes must enter the {what}, all counted together")
+    everywhere = sum((total - cluster.size(p)) * block for p in range(len(cluster.pods)))
+    yield from _through_pipes(cluster, everywhere)
+
+
+def _sum_bounds(cluster: PodCluster, buffer: int) -> Iterator[PodBound]:
+    """Of an allreduce of ``buffer`` bytes: each byte must hear of every side, and be heard of."""
+    for side in _sides(cluster):
+        for wires, way in ((side.into, "enter"), (side.out, "leave")):
+            yield from _crossing(buffer, wires, f"{buffer} bytes must {way} {side.name}")
+    for what, sides in _partitions(cluster):
+        moves = 2 * (len(sides) - 1)
+        yield from _volume(sides, moves * buffer, f"each byte moves {moves} times between {what}")
+    yield from _through_pipes(cluster, 2 * (len(cluster.pods) - 1) * buffer)
+
+
+def _partitions(cluster: PodCluster) -> Iterator[tuple[str, list[_Side]]]:
+    """Sides that together have every GPU once: the pods, and the servers where all pods hold several."""
+    yield "pods", _pods(cluster)
+    servers = _servers(cluster)
+    if sum(side.gpus for side in servers) == cluster.ranks:
+        yield "servers", servers
+
+
+def _crossing(load: int, wires: Sequence[Wire], what: str) -> Iterator[PodBound]:
+    """``load`` bytes over ``wires``, none before the least latency of these has passed."""
+    if not load or not wires:
+        return
+    wait = min(wire.latency for wire in wires)
+    rates = [rate_of(wire) for wire in wires]
+    together = sum((rate for rate in rates if rate is not None), Fraction(0))
+    if any(rate is None for rate in rates):
+        yield PodBound(wait, f"{what}, at {_us(wait)} at least", load, None)
+    else:
+        words = f"{what}, over {len(wires)} wires of {float(together / 10**9):g} GB/s together"
+        yield PodBound(wait + load / together, words, load, together)
+
+
+def _volume(sides: Sequence[_Side], load: int, what: str) -> Iterator[PodBound]:
+    """``load`` bytes into, and out of, all ``sides`` together."""
+    yield from _crossing(load, [wire for side in sides for wire in side.into], what)
+    yield from _crossing(load, [wire for side in sides for wire in side.out], f"{what}; they leave others")
+
+
+def _through_pipes(cluster: PodCluster, load: int) -> Iterator[PodBound]:
+    """``load`` bytes that all cross one pipe."""
+    for wire in _pipes(cluster):
+        what = f"{load} bytes between pods all cross {cluster.vertices[wire.src].name}"
+        yield from _crossing(load, [wire], what)
+
+
+def _pods(cluster: PodCluster) -> list[_Side]:
+    side_of = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
+    return _cut(cluster, side_of, [(f"pod {pod.name}", cluster.size(p)) for p, pod in enumerate(cluster.pods)])
+
+
+def _sides(cluster: PodCluster) -> list[_Side]:
+    """Each pod, and each set of pods that are joined to vertices of the network which join no others."""
+    owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
+    near: list[set[int]] = [set() for _ in cluster.pods]
+    for wire in cluster.wires:
+        for pod, other in ((owner.get(wire.src), wire.dst), (owner.get(wire.dst), wire.src)):
+            if pod is not None and other not in owner:
+                near[pod].add(other)
+    joined: dict[int, set[int]] = defaultdict(set)
+    for pod, vertices in enumerate(near):
+        for vertex in vertices:
+            joined[vertex].add(pod)
+    sides = _pods(cluster)
+    sides += _servers(cluster)
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for vertex, pods in joined.items():
+        if len(pods) < len(cluster.pods):
+            groups[tuple(sorted(pods))].append(vertex)
+    disjoint = len([p for pods in groups for p in pods]) == len({p for pods in groups for p in pods})
+    if groups and disjoint:
+        numbers = {pods: i for i, pods in enumerate(groups)}
+        side_of = {v: numbers[pods] for pods in groups for p in pods for v in cluster.pods[p].vertices}
+        side_of.update({v: numbers[pods] for pods, vertices in groups.items() for v in vertices})
+        named = [
+            (f"{len(pods)} pods at {cluster.vertices[v[0]].name}", sum(cluster.size(p) for p in pods))
+            for pods, v in groups.items()
+        ]
+        sides += _cut(cluster, side_of, named)
+    return sides
+
+
+def _servers(cluster: PodCluster) -> list[_Side]:
+    """Each server of pods that have several."""
+    number: dict[str, int] = {}
+    side_of: dict[int, int] = {}
+    gpus: list[int] = []
+    for vertex, part in enumerate(cluster.vertices):
+        if "." in part.server:
+            side = side_of[vertex] = number.setdefault(part.server, len(number))
+            gpus += [0] * (len(number) - len(gpus))
+            gpus[side] += part.kind == "gpu"
+    return _cut(cluster, side_of, [(f"server {name}", gpus[i]) for name, i in number.items()])
+
+
+def _cut(
+    cluster: PodCluster, side_of: dict[int, int], named: Sequence[tuple[str, int]]
+) -> list[_Side]:  # fmt: skip
+    """The wires into and out of each side; sides are disjoint."""
+    into: list[list[Wire]] = [[] for _ in named]
+    out: list[list[Wire]] = [[] for _ in named]
+    for wire in cluster.wires:
+        src, dst = side_of.get(wire.src), side_of.get(wire.dst)
+        if src != dst:
+            if src is not None:
+                out[src].append(wire)
+            if dst is not None:
+                into[dst].append(wire)
+    return [_Side(name, gpus, tuple(into[i]), tuple(out[i])) for i, (name, gpus) in enumerate(named)]
+
+
+def _pipes(cluster: PodCluster) -> list[Wire]:
+    """Wires of the network out of vertices that have no other, and that every wire from a pod leads to."""
+    owner = {v for pod in cluster.pods for v in pod.vertices}
+    entered = {wire.dst for wire in cluster.wires if wire.src in owner and wire.dst not in owner}
+    crossed = any(wire.src in owner and wire.dst in owner for wire in _between(cluster))
+    if len(entered) != 1 or crossed:
+        return []
+    leaving = [wire for wire in cluster.wires if wire.src in entered]
+    return leaving if len(leaving) == 1 and rate_of(leaving[0]) is not None else []
+
+
+def _between(cluster: PodCluster) -> Iterator[Wire]:
+    """Wires from one pod straight to another."""
+    owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
+    for wire in cluster.wires:
+        if owner.get(wire.src, -1) != owner.get(wire.dst, -1):
+            yield wire
+
+
+def _us(seconds: Fraction) -> str:
+    return f"{float(seconds * 1_000_000):g} us"

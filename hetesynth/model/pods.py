@@ -1,0 +1,91 @@
+"""A large cluster as pods: servers, or groups of servers, of a few types, and the network between them.
+
+Every instance of a cluster is a pod. Links between GPUs exist inside each type only: between pods there are wires,
+whose number grows with the cluster and not with its square. Units as in ``topology``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod: its type, its first rank, and its vertices and wires in the cluster, in the order of the type's."""
+
+    name: str
+    type: int
+    first_rank: Rank
+    vertices: tuple[int, ...]
+    wires: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodCluster:
+    """A cluster as pods.
+
+    ``types[i]``: a pod of type i by itself, names without the pod's. ``vertices`` and ``wires`` are those of the
+    whole cluster, GPUs first; what belongs to no pod is the network between them.
+    """
+
+    name: str
+    types: tuple[Topology, ...]
+    pods: tuple[Pod, ...]
+    vertices: tuple[Vertex, ...]
+    wires: tuple[Wire, ...]
+    chunk_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.pods:
+            raise ValueError("a cluster needs at least one pod")
+        rank = 0
+        for pod in self.pods:
+            if pod.first_rank != rank:
+                raise ValueError(f"pod {pod.name}: its ranks follow those of the pod before")
+            rank += self.types[pod.type].ranks
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs."""
+        last = self.pods[-1]
+        return last.first_rank + self.types[last.type].ranks
+
+    def size(self, pod: int) -> int:
+        """The number of GPUs of a pod."""
+        return self.types[self.pods[pod].type].ranks
+
+    def reversed(self) -> PodCluster:
+        """The same with every wire and link turned around; indices stay."""
+        return replace(
+            self, types=tuple(_turned(t) for t in self.types), wires=tuple(_turned_wire(w) for w in self.wires)
+        )
+
+
+def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
+    """Bytes per second of all lanes; None: it never limits."""
+    return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
+
+
+def _turned_wire(wire: Wire) -> Wire:
+    return replace(wire, src=wire.dst, dst=wire.src)
+
+
+def _turned(topology: Topology) -> Topology:
+    links = tuple(replace(link, src=link.dst, dst=link.src, wires=link.wires[::-1]) for link in topology.links)
+    return replace(topology, wires=tuple(map(_turned_wire, topology.wires)), links=links)
+
+
+@dataclass(frozen=True, slots=True)
+class PodBound:
+    """No schedule of the collective takes less than ``seconds``; ``proof`` says in words why.
+
+    ``bytes`` must cross wires that carry ``rate`` bytes per second together (None: latency alone).
+    """
+
+    seconds: Fraction
+    proof: str
+    bytes: int
+    rate: Fraction | None

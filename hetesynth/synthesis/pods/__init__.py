@@ -1,0 +1,1 @@
+"""Composition of schedules inside pods and between them (HeteCCL, section 7)."""

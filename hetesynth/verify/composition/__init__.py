@@ -1,0 +1,1 @@
+"""Compositions of schedules of pods, expanded to every transfer and judged."""

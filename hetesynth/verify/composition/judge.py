@@ -1,0 +1,69 @@
+"""The judge of compositions: expands a document to every transfer and checks all laws on them.
+
+In: the bytes of a document, and the cluster as pods where it is told. Out: violations, none for a good one.
+Shares no code with the composition: gates, paths, patterns and times are taken from the document and checked
+against the cluster. Without a cluster only data and order are judged, not loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from hetesynth.model.pods import PodCluster
+from hetesynth.model.verdict import Violation
+from hetesynth.verify.composition.capacity_laws import CapacityLaws
+from hetesynth.verify.composition.data_laws import copy_violations, sum_violations
+from hetesynth.verify.composition.document import COLLECTIVES, Document, NotReadable, read_document
+from hetesynth.verify.composition.expansion import Expansion
+
+MOST_VIOLATIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionVerdict:
+    """What the judge says. ``picoseconds``: when the last transfer has ended, if the text could be read."""
+
+    violations: tuple[Violation, ...]
+    readable: bool
+    ranks: int = 0
+    deliveries: int = 0
+    picoseconds: int = 0
+
+
+def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVerdict:
+    """Everything wrong with the composition in ``data``, the first few of it."""
+    try:
+        document = read_document(data)
+    except NotReadable as reason:
+        return CompositionVerdict((Violation("syntax", str(reason)),), readable=False)
+    wrong = tuple(islice(_violations(document, cluster), MOST_VIOLATIONS))
+    expansions = [Expansion(document, phase) for phase in document.phases]
+    end = sum(max((event.end for event in e.events()), default=0) for e in expansions)
+    deliveries = document.positions * (document.ranks - 1) * len(document.phases)
+    return CompositionVerdict(wrong, True, document.ranks, deliveries, end)
+
+
+def _violations(document: Document, cluster: PodCluster | None) -> Iterator[Violation]:
+    asked = COLLECTIVES[document.collective]
+    if tuple(phase.adds for phase in document.phases) != asked:
+        yield Violation("not-delivered", f"the phases are not those of {document.collective}")
+        return
+    if cluster is not None and not _same_pods(document, cluster):
+        yield Violation("no-such-link", "the pods are not those of the cluster")
+        return
+    expansions = [Expansion(document, phase) for phase in document.phases]
+    if any((e.owner != expansions[0].owner).any() for e in expansions):
+        yield Violation("not-delivered", "the phases differ in whose chunk a position is")
+        return
+    for phase, expansion in zip(document.phases, expansions, strict=True):
+        events = expansion.events()
+        yield from sum_violations(expansion, events) if phase.adds else copy_violations(expansion, events)
+        if cluster is not None:
+            yield from CapacityLaws(expansion, cluster).violations(events)
+
+
+def _same_pods(document: Document, cluster: PodCluster) -> bool:
+    pods = tuple((pod.name, pod.first_rank, cluster.size(p)) for p, pod in enumerate(cluster.pods))
+    return document.pods == pods
