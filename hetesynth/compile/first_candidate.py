@@ -28,7 +28,7 @@ def demand_first_candidate(request: Request) -> None:
         raise HetesynthError(
             f"strategy {request.strategy} begins with no candidate",
             code="HS624",
-            help="use --strategy cegis with --from; where auto comes to CEGIS it begins with the paper's greedy",
+            help="use --strategy cegis with --from; auto chooses what its CEGIS begins with",
         )
     if isinstance(request.first_candidate, Path) and request.collective == "allreduce":
         raise HetesynthError(

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
+from hetesynth.synthesis.greedy import greedy
+from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.smt.checkpoints import Checkpoints
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -257,6 +259,10 @@ def test_a_size_has_the_candidates_in_the_log(tmp_path: Path, capsys: Captured) 
 # -- nothing is lost
 
 
+def nothing(*arguments: object, **options: object) -> None:
+    """In the place of a search that finds nothing."""
+
+
 def test_the_log_is_written_after_ctrl_c(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,22 +271,25 @@ def test_the_log_is_written_after_ctrl_c(
 
     monkeypatch.setattr(Checkpoints, "_attempt", interrupted)
     log = tmp_path / "cegis.jsonl"
-    assert run(cegis("h20_4p8", "allgather", "--log", str(log), "-o", str(tmp_path / "x"))) == 3
-    assert "interrupted" in capsys.readouterr().err
+    arguments = cegis("h20_4p8", "allgather", "--log", str(log), "-o", str(tmp_path / "x"))
+    said = summary(capsys, arguments)
+    assert said["cut_short"] and said["cegis"]["iterations"] == 1
+    assert [e["action"] for e in lines(log)] == ["seed"]
+    log.unlink()
+    (tmp_path / "x.schedule.json").unlink()
+    monkeypatch.setattr(greedy, "improve", nothing)
+    assert run(arguments) == 3
+    assert "interrupted before there was anything to keep" in capsys.readouterr().err
     assert [e["action"] for e in lines(log)] == ["seed"] and not list(tmp_path.glob("x*"))
 
 
 def test_the_log_is_written_where_nothing_is_found(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nowhere(*arguments: object, **options: object) -> None:
-        return None
-
-    monkeypatch.setattr(Checkpoints, "_attempt", nowhere)
+    monkeypatch.setattr(Checkpoints, "_attempt", nothing)
+    monkeypatch.setattr(greedy, "improve", nothing)
     monkeypatch.setattr("hetesynth.synthesis.smt.cegis.size", lambda *arguments: 10**9)
-    monkeypatch.setattr(
-        "hetesynth.synthesis.smt.step_search.Search.out_of_time", lambda search: bool(search.trace.entries)
-    )
+    monkeypatch.setattr(Search, "out_of_time", lambda search: bool(search.trace.entries))
     log = tmp_path / "cegis.jsonl"
     assert run(cegis("h20_4p8", "allgather", "--log", str(log), "-o", str(tmp_path / "x"))) == 3
     assert "error[HS602]" in capsys.readouterr().err
