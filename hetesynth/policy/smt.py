@@ -103,6 +103,17 @@ class SmtPolicy(Record):
     checkpoint_plain_attempts: int = threshold(
         3, "attempts", "The first of them in which the last steps are not unfrozen. Not measured."
     )
+    checkpoint_nodes: int = threshold(
+        100,
+        "nodes",
+        "Of branch and bound where the linear program of a step is not whole; nearly all need 1.",
+    )
+    checkpoint_model_sends: int = threshold(
+        6_000,
+        "Send variables",
+        "Larger models of a step are only shown to Z3 as far as the linear program uses them: 65,056 took all of "
+        "20 million units and had no answer (h20_8x8).",
+    )
     sample_steps: int = threshold(
         4, "steps", "A region is first offered the rarest of its chunks, what can enter in so many. Not measured."
     )

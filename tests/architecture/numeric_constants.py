@@ -89,7 +89,7 @@ ALLOWED = {
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN
-        hetesynth/synthesis/smt/relaxation.py: NEARLY
+        hetesynth/synthesis/smt/relaxation.py: NEARLY ANY
         hetesynth/synthesis/pods/loads.py: PICOSECONDS
         hetesynth/synthesis/timed/earliest_arrival_kernel.py: ROUNDING
         hetesynth/synthesis/timed/list_scheduling_kernel.py: ROUNDING

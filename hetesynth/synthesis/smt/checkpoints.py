@@ -149,8 +149,14 @@ class Checkpoints:
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
             return None
-        used, whole = likely
-        for among, assumed in ((used, whole), (range(len(model.sends)), ())):
+        policy = self.search.policy.smt
+        small = len(model.sends) <= policy.checkpoint_model_sends
+        if small and likely[0] != likely[1]:
+            likely = model.likely(policy.checkpoint_nodes) or likely
+        ways: list[tuple[Sequence[int], Sequence[int]]] = [likely]
+        if small:
+            ways.append((range(len(model.sends)), ()))
+        for among, assumed in ways:
             clauses, variables = model.clauses(among, self.stop)
             answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
             true = set(clauses.true(variables.values())) if answer == "sat" else set()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 NEARLY = 1e-6
+ANY = 1e6  # relative gap: the first solution will do
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,13 @@ class Row:
     least: int | None = None
 
 
-def cheapest(variables: int, rows: Sequence[Row], costs: Sequence[float]) -> tuple[list[int], list[int]] | None:
-    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other."""
+def cheapest(
+    variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
+) -> tuple[list[int], list[int]] | None:
+    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other.
+
+    ``most_nodes``: of a branch and bound for some solution of zeros and ones, then None says nothing; 0: none.
+    """
     import highspy
 
     model: Any = highspy.HighsLp()
@@ -46,9 +52,16 @@ def cheapest(variables: int, rows: Sequence[Row], costs: Sequence[float]) -> tup
     solver = make()
     for option, value in (("output_flag", False), ("threads", 1), ("solver", "simplex"), ("random_seed", 0)):
         solver.setOptionValue(option, value)
+    if most_nodes:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * variables
+        solver.setOptionValue("mip_max_nodes", most_nodes)
+        solver.setOptionValue("mip_rel_gap", ANY)
     solver.passModel(model)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    if not solved and not (
+        most_nodes and solver.getInfo().primal_solution_status == highspy.kSolutionStatusFeasible
+    ):
         return None
     values = np.array(solver.getSolution().col_value)
     return np.flatnonzero(values > NEARLY).tolist(), np.flatnonzero(values > 1.0 - NEARLY).tolist()

@@ -126,12 +126,13 @@ class StepChoice:
         self.rows += [Row(tuple(numbers), most=1) for numbers in entries.values() if len(numbers) > 1]
         self.rows.append(Row(tuple(n for numbers in entries.values() for n in numbers), least=needed))
 
-    def likely(self) -> tuple[list[int], list[int]] | None:
+    def likely(self, most_nodes: int = 0) -> tuple[list[int], list[int]] | None:
         """The sends that a linear program uses, the rarest chunks first, and of these the whole ones; None: there
-        is no answer."""
+        is no answer. ``most_nodes``: of a branch and bound that leaves whole ones only, and may give up."""
         if any(row.least is not None and row.least > len(row.variables) for row in self.rows):
             return None
-        return cheapest(len(self.sends), self.rows, [self._rarity[k] - 2.0 for k, _ in self.sends])
+        costs = [self._rarity[k] - 2.0 for k, _ in self.sends]
+        return cheapest(len(self.sends), self.rows, costs, most_nodes=most_nodes)
 
     def clauses(self, among: Sequence[int], stop: threading.Event | None) -> tuple[Clauses, dict[int, int]]:
         """The model of the sends ``among`` for Z3, and the variable of each."""
