@@ -16,9 +16,9 @@ class SmtPolicy(Record):
         "solver resource units",
         "What strategy cegis spends on one number of steps; Z3 spends 300,000 a second on hard models.",
     )
-    laws_at_their_step: bool = threshold(
-        False,
-        "yes or no",
+    laws_at_their_step: int = threshold(
+        0,
+        "1: yes, 0: no",
         "Whether a law that is learned holds at the step where it was broken, as in HeteCCL 5.2, or at every one. "
         "Measured in docs/decisions/0017.",
     )

@@ -16,6 +16,7 @@ from hetesynth.model.verdict import Outcome
 from hetesynth.policy import Policy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.greedy import direct, greedy
+from hetesynth.synthesis.interrupts import finishing
 from hetesynth.synthesis.registry import strategy as registered
 from hetesynth.synthesis.registry import with_few_peers
 from hetesynth.synthesis.rules import Rule, applicable
@@ -223,8 +224,13 @@ def _exactly(
 
 
 def _cegis(search: Search) -> LowerBound | None:
-    """Algorithm 1: a first candidate, then CEGIS."""
-    return _exactly("cegis", _cegis_module)(search)
+    """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
+    try:
+        return _exactly("cegis", _cegis_module)(search)
+    finally:
+        if search.best is None:
+            with finishing():
+                greedy.improve(search, rounds=1)
 
 
 def _lns(search: Search) -> LowerBound | None:

@@ -19,7 +19,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.interrupts import deferred
-from hetesynth.synthesis.search import OutOfTime, Search
+from hetesynth.synthesis.search import Candidate, OutOfTime, Search
 from hetesynth.synthesis.smt.checkpoints import Checkpoints
 from hetesynth.synthesis.smt.step_model import Law, Sending, StepModel, size
 
@@ -35,7 +35,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
     with deferred() as interrupted:
         try:
             if search.first_candidate != "nothing":
-                checkpoints = Checkpoints(search, tables, steps, units, interrupted)
+                checkpoints = Checkpoints(search, tables, steps, units, interrupted, search.first_candidate)
                 schedule = checkpoints.run(search.policy.smt.checkpoint_attempts)
                 if schedule is not None:
                     return Synthesized(schedule), None
@@ -48,13 +48,16 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
 
 
 def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int) -> Schedule | None:
-    """A schedule of ``steps`` steps from one checkpoint to the next; None: nothing is known.
+    """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
+    nothing is known.
 
     ``rlimit``: solver resource units; ``attempts``: passes over the steps, each with other ties.
     """
     with deferred() as interrupted:
         try:
-            return Checkpoints(search, CopyProblem(search.problem), steps, rlimit, interrupted).run(attempts)
+            tables = CopyProblem(search.problem)
+            first: Candidate = "nothing" if search.best is None else search.best
+            return Checkpoints(search, tables, steps, rlimit, interrupted, first).run(attempts)
         except OutOfTime:
             return None
 
@@ -93,7 +96,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             search.trace.note(replace(entry, counterexamples=words, number=len(violations)))
             if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
-            frozen = _revise(model, proposal, violations, at_their_step=search.policy.smt.laws_at_their_step)
+            frozen = _revise(model, proposal, violations, at_their_step=bool(search.policy.smt.laws_at_their_step))
 
 
 def _flat(frozen: list[set[Sending]]) -> list[Sending]:

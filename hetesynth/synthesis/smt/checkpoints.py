@@ -22,7 +22,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Violation
 from hetesynth.synthesis.copy_problem import CopyProblem, excess, without_useless
-from hetesynth.synthesis.search import Search
+from hetesynth.synthesis.search import Candidate, Search
 from hetesynth.synthesis.smt.clauses import Answer, Clauses
 from hetesynth.synthesis.smt.monolithic import every_law
 from hetesynth.synthesis.smt.refill import Peers, Refill, Send
@@ -36,13 +36,15 @@ Steps = list[list[Send]]
 
 @dataclass
 class Checkpoints:
-    """One number of steps of one problem. ``units``: solver resource units that are left."""
+    """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
+    candidate."""
 
     search: Search
     tables: CopyProblem
     steps: int
     units: int
     stop: threading.Event
+    first: Candidate
     laws: SuffixLaws = field(init=False)
     learned: set[int] = field(default_factory=set)  # regions whose laws Z3 was told
     _began: float = field(init=False)
@@ -70,7 +72,7 @@ class Checkpoints:
     def _verified_seed(self) -> tuple[Steps, dict[int, list[Send]]]:
         """VERIFY of the first candidate: the steps before the checkpoint, and what the others sent."""
         problem = self.tables.problem
-        seed = candidate(problem, self.search.first_candidate, self.steps)
+        seed = candidate(problem, self.first, self.steps)
         if seed is None:
             return [], {}
         violations = self.search.oracle(problem, seed)
