@@ -137,7 +137,7 @@ class _ClusterOptions:
     @property
     def given(self) -> bool:
         """Whether there is one besides ``--clusters``."""
-        return self.journal is not None or (self.of_clusters and not self.clusters)
+        return self.journal is not None or self.of_clusters
 
     @property
     def of_clusters(self) -> bool:

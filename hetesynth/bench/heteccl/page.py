@@ -11,6 +11,7 @@ from hetesynth.bench.heteccl import step_tables, time_tables
 from hetesynth.bench.heteccl.cases import all_cases
 from hetesynth.bench.heteccl.run import Entries
 from hetesynth.bench.heteccl.scores import Score, scores
+from hetesynth.bench.heteccl.words import wrapped
 from hetesynth.bench.machine import load, machine
 
 _HEAD = (
@@ -25,21 +26,32 @@ _RIVALS = (
     "",
     "All are programs in the same simulator, on the same clusters, with the same costs.",
     "",
-    "- **NCCL**: its rings, one for each NIC, through the best order of GPUs, with the quickest of several",
-    "  numbers of channels and chunks (`compile/ring_baseline.py`). Ideal: protocols, proxies and badly",
-    "  chosen rings cost nothing.",
-    "- **TACCL**: a sketch leaves some links between servers; routes are balanced by load over these,",
-    "  transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its",
-    "  paper, the quicker counts: a sender and a receiver for each NIC; GPUs of the same number. No MILP is",
-    "  solved, and no time limit leaves it with less.",
-    "- **TE-CCL**: epochs as long as the slowest link needs for a chunk are the steps of HeteCCL's eq. 1.",
-    "  **HS** (epochs aligned with HeteCCL's steps): a schedule of the fewest steps, one chunk a GPU, lowered",
-    "  step by step. **SE** (its quick algorithm, taken to be the one that solves round by round): one greedy",
-    "  pass.",
-    "- **SyCCL**: not modelled; the paper takes it for TE-CCL on such clusters.",
+    *(
+        wrapped(f"- {text}", "  ")
+        for text in (
+            "**NCCL**: its rings, one for each NIC, through the best order of GPUs, with the quickest of several "
+            "numbers of channels and chunks (`hetesynth/compile/ring_baseline.py`). Ideal: protocols, proxies and "
+            "badly chosen rings cost nothing.",
+            "**TACCL**: a sketch leaves some links between servers; routes are balanced by load over these, "
+            "transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its "
+            "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every other "
+            "NIC, as servers have unequal numbers of GPUs) and GPUs of the same number (sk2-dgx2-n2). Where one "
+            "NIC serves a whole server, earliest arrival makes the routes. No MILP is solved, and no time limit "
+            "leaves it with less.",
+            "**TE-CCL**: epochs as long as the slowest link needs for a chunk are the steps of HeteCCL's eq. 1. "
+            "**HS** (epochs aligned with HeteCCL's steps): a schedule of the fewest steps, one chunk "
+            "a GPU, lowered "
+            "step by step. **SE** (its quick algorithm, taken to be the one that solves round by "
+            "round): one greedy "
+            "pass. Its own published runs are in [benchmarks_time.md](benchmarks_time.md).",
+            "**SyCCL**: not modelled; the paper takes it for TE-CCL on such clusters.",
+        )
+    ),
     "",
-    "Our lowering serves the models too. None of them is the system itself; a ratio below the paper's is not",
-    "evidence against it, as the paper measured real systems.",
+    wrapped(
+        "Our lowering serves the models too. None of them is the system itself; a ratio below the paper's is no "
+        "evidence against the paper, which measured real systems."
+    ),
 )
 _GPUS = (
     "## What needs GPUs",
@@ -74,16 +86,14 @@ def scorecard(every: Sequence[Score]) -> Iterator[str]:
     beyond = sum(score.verdict == "no: beyond the limit" for score in every)
     yield "## Scorecard"
     yield ""
-    yield (
+    yield wrapped(
         f"{met} of the {len(every)} numbers that the paper states are reached: seconds of Table 1 "
-        "with steps equal "
-        "to the bound, both\nends of each range in section 6 and the appendices, the percent of "
-        "Figure 9. A number is "
-        "reached where ours is no smaller\n(of seconds: no larger). `at the limit` is the ratio that "
+        "with steps equal to "
+        "the bound, both ends of each range in section 6 and the appendices, the percent of Figure 9. A number is "
+        "reached where ours is no smaller (of seconds: no larger). `at the limit` is the ratio that "
         "a program at the "
-        f"proved limit has to the same rival: {beyond} numbers are\nbeyond it, so that no program "
-        "reaches them against "
-        "these models."
+        f"proved limit has to the same rival: {beyond} numbers are beyond it, so that no program reaches them "
+        "against these models."
     )
     yield ""
     yield "| figure | what | paper | ours | at the limit | reached |"
@@ -98,7 +108,7 @@ def scorecard(every: Sequence[Score]) -> Iterator[str]:
         yield ""
         yield "Where ours is smaller:"
         yield ""
-        yield from (f"- {why}." for why in reasons)
+        yield from (wrapped(f"- {why}.", "  ") for why in reasons)
 
 
 def _number(value: float, unit: str) -> str:

@@ -4,8 +4,8 @@ In: a cluster, a collective, sizes. Out: seconds of each model's program, lowere
 the simulator that times ours. Models, not the systems: no MILP is solved.
 
 TACCL: a sketch leaves only some links between servers; routes are balanced by load over the links of the sketch;
-transfers are ordered by time (here list scheduling). Both sketches that its paper states for several NICs are
-tried, and the quicker program counts. TE-CCL: epochs as long as the slowest link needs for a chunk, in which a
+transfers are ordered by time (here list scheduling). Both sketches of its repository for servers with several NICs
+(microsoft/taccl, taccl/examples/sketch: sk1-dgx2-n2, sk2-dgx2-n2) are tried, and the quicker program counts. TE-CCL: epochs as long as the slowest link needs for a chunk, in which a
 fast link carries several, are the steps of HeteCCL's eq. 1; HS, epochs aligned with HeteCCL's steps, is a schedule
 of the fewest steps, SE one that is as good as it can be round by round (its A*), a single greedy pass here.
 """

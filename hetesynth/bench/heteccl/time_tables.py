@@ -15,6 +15,7 @@ from hetesynth.bench.heteccl.published import CLAIMS, TRAINING, Rival
 from hetesynth.bench.heteccl.run import Entries
 from hetesynth.bench.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
 from hetesynth.bench.heteccl.training import ASSUMPTIONS, MODELS
+from hetesynth.bench.heteccl.words import wrapped
 from hetesynth.report.words import size_text
 
 _TITLES: dict[Table, tuple[str, tuple[str, ...]]] = {
@@ -32,16 +33,16 @@ _NOTES: dict[Table, str] = {
     "6-7": "The figures' buffer sizes are not stated; two are taken.",
     "8": (
         "(a) is (4+8), (c) (4x3) and (d) (4x3+8) by the text, which does not name (b): (4x2+8) is assumed, and so "
-        "for (f) to (h).\nWhich 4-GPU servers have 64 Gbps is assumed in [the examples](../examples/README.md)."
+        "for (f) to (h). Which 4-GPU servers have 64 Gbps is assumed in [the examples](../examples/README.md)."
     ),
     "13": "The paper states no ratio, number of servers or size: two and four servers of 8 and 1 GB are taken.",
     "15": (
         "Base clusters are assumed: (4+8), and (4x2+8) for one GPU of each 4-GPU server. Neither collective nor "
-        "size is\nstated; both collectives are taken, with 1 GB."
+        "size is stated; both collectives are taken, with 1 GB."
     ),
     "16": (
         "The paper does not say whether 18 Gbps is the rate of each NIC, of one, or of the server; all are taken. "
-        "The slow\nserver has 4 GPUs."
+        "The slow server has 4 GPUs."
     ),
     "17": "NVSwitch of 300 GB/s a GPU in the server of 8, direct NVLinks in that of 4, NICs of 200 "
     "Gbps (assumed).",
@@ -80,7 +81,7 @@ def _program_lines(table: Table, cases: Sequence[ProgramCase], entries: Entries)
     title, figures = _TITLES[table]
     yield f"## {title}"
     yield ""
-    yield _NOTES[table]
+    yield wrapped(_NOTES[table])
     yield ""
     claims = [claim for claim in CLAIMS if claim.figure in figures]
     if claims:
@@ -135,12 +136,12 @@ def _training(entries: Entries) -> Iterator[str]:
     yield "## Figure 9: training iterations, as a model"
     yield ""
     taccl, teccl = TRAINING["TACCL"], TRAINING["TE-CCL"]
-    yield (
+    yield wrapped(
         f'The paper: "Compared to TACCL, HeteCCL reduces iteration time by {taccl[0]:g}%-{taccl[1]:g}%, '
         f'and compared to TE-CCL, achieves a speedup of {teccl[0]:g}%-{teccl[1]:g}%" (section 6.4). Assumed:'
     )
     yield ""
-    yield from (f"- {text}" for text in ASSUMPTIONS)
+    yield from (wrapped(f"- {text}", "  ") for text in ASSUMPTIONS)
     yield ""
     yield (
         "| model | GPUs | an allreduce | ours | rings | compute | iteration, ours | iteration, rings "
@@ -164,15 +165,14 @@ def appendix_k() -> Iterator[str]:
     first = Pipeline(HOPS, SUBLINKS, BATCHES[0])
     yield "## Appendix K: what sub-links cost a pipeline"
     yield ""
-    yield (
+    yield wrapped(
         f"A message in batches of {size_text(first.batch)} over H = {HOPS} hops of {first.rate / 1e9:g} GB/s and "
-        f"{float(first.latency) * 1e6:g} us, K = {SUBLINKS} batches at once, or one after\nanother. "
-        "Equations 9 and 10, "
-        "and the same as schedules in the simulator. Both equations leave out that the first "
-        "batch\nhas to cross the "
-        f"last hop too, S / B = {first.left_out * 1e6:g} us; with it the simulator agrees to a "
-        "nanosecond (a test). "
-        "Equation 11: the\nratio goes to 1."
+        f"{float(first.latency) * 1e6:g} us, K = {SUBLINKS} batches at once, or one after another. "
+        "Equations 9 and "
+        "10, and the same as schedules in the simulator. Both equations leave out that the first "
+        "batch has to cross "
+        f"the last hop too, S / B = {first.left_out * 1e6:g} us; with it the simulator agrees to a nanosecond (a "
+        "test). Equation 11: the ratio goes to 1."
     )
     yield ""
     yield "| batches | T_seq (9) | simulated | T_HeteCCL (10) | simulated | ratio (11) | simulated |"
