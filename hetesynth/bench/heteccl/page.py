@@ -34,8 +34,8 @@ _RIVALS = (
             "badly chosen rings cost nothing.",
             "**TACCL**: a sketch leaves some links between servers; routes are balanced by load over these, "
             "transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its "
-            "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every other "
-            "NIC, as servers have unequal numbers of GPUs) and GPUs of the same number (sk2-dgx2-n2). Where one "
+            "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every "
+            "other NIC, as servers have unequal numbers of GPUs) and GPUs of the same number (sk2-dgx2-n2). Where one "
             "NIC serves a whole server, earliest arrival makes the routes. No MILP is solved, and no time limit "
             "leaves it with less.",
             "**TE-CCL**: epochs as long as the slowest link needs for a chunk are the steps of HeteCCL's eq. 1. "
