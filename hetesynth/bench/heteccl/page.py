@@ -35,9 +35,9 @@ _RIVALS = (
             "**TACCL**: a sketch leaves some links between servers; routes are balanced by load over these, "
             "transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its "
             "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every "
-            "other NIC, as servers have unequal numbers of GPUs) and GPUs of the same number (sk2-dgx2-n2). Where one "
-            "NIC serves a whole server, earliest arrival makes the routes. No MILP is solved, and no time limit "
-            "leaves it with less.",
+            "other NIC, as servers have unequal numbers of GPUs) and GPUs of the same number (sk2-dgx2-n2). Where "
+            "one NIC serves a whole server, earliest arrival makes the routes. No MILP is solved, and no time "
+            "limit leaves it with less.",
             "**TE-CCL**: epochs as long as the slowest link needs for a chunk are the steps of HeteCCL's eq. 1. "
             "**HS** (epochs aligned with HeteCCL's steps): a schedule of the fewest steps, one chunk "
             "a GPU, lowered "

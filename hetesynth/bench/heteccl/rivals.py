@@ -7,9 +7,9 @@ TACCL: a sketch leaves only some links between servers; routes are balanced by l
 transfers are ordered by time (here list scheduling). Both sketches of its repository for servers with several NICs
 (microsoft/taccl, taccl/examples/sketch: sk1-dgx2-n2, sk2-dgx2-n2) are tried, and the quicker program counts.
 
-TE-CCL: epochs as long as the slowest link needs for a chunk, in which a fast link carries several, are the steps of
-HeteCCL's eq. 1. HS, epochs aligned with HeteCCL's steps, is a schedule of the fewest steps; SE one that is as good as
-it can be round by round (its A*), a single greedy pass here.
+TE-CCL: epochs as long as the slowest link needs for a chunk, in which a fast link carries several, are the steps
+of HeteCCL's eq. 1. HS, epochs aligned with HeteCCL's steps, is a schedule of the fewest steps; SE one that is as
+good as it can be round by round (its A*), a single greedy pass here.
 """
 
 from __future__ import annotations

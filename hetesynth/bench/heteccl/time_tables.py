@@ -10,7 +10,7 @@ from typing import Any
 
 from hetesynth.bench.heteccl import clusters
 from hetesynth.bench.heteccl.cases import ProgramCase, Table
-from hetesynth.bench.heteccl.pipeline import Pipeline
+from hetesynth.bench.heteccl.sublinks import BatchedPath
 from hetesynth.bench.heteccl.published import CLAIMS, TRAINING, Rival
 from hetesynth.bench.heteccl.run import Entries
 from hetesynth.bench.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
@@ -33,7 +33,8 @@ _NOTES: dict[Table, str] = {
     "6-7": "The figures' buffer sizes are not stated; two are taken.",
     "8": (
         "(a) is (4+8), (c) (4x3) and (d) (4x3+8) by the text, which does not name (b): (4x2+8) is assumed, and so "
-        "for (f) to (h). Which 4-GPU servers have 64 Gbps is assumed in [the examples](../examples/README.md)."
+        "for (f) to (h). Sizes of (e) to (h) are 3 MB to 3 GB in the paper, those of (a) to (d) here too. Which "
+        "4-GPU servers have 64 Gbps is assumed in [the examples](../examples/README.md)."
     ),
     "13": "The paper states no ratio, number of servers or size: two and four servers of 8 and 1 GB are taken.",
     "15": (
@@ -44,8 +45,8 @@ _NOTES: dict[Table, str] = {
         "The paper does not say whether 18 Gbps is the rate of each NIC, of one, or of the server; all are taken. "
         "The slow server has 4 GPUs."
     ),
-    "17": "NVSwitch of 300 GB/s a GPU in the server of 8, direct NVLinks in that of 4, NICs of 200 "
-    "Gbps (assumed).",
+    "17": "NVSwitch of 300 GB/s a GPU in the server of 8, direct NVLinks in that of 4, NICs of "
+    "200 Gbps (assumed).",
 }
 _HEAD = (
     "| cluster | collective | size | ours | of the limit | x NCCL | paper | x TACCL | paper | x "
@@ -145,8 +146,8 @@ def _training(entries: Entries) -> Iterator[str]:
     yield ""
     yield (
         "| model | GPUs | an allreduce | ours | rings | compute | iteration, ours | iteration, rings "
-        "| shorter than "
-        "with rings | TACCL | TE-CCL HS | TE-CCL SE |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
+        "| shorter than with rings "
+        "| TACCL | TE-CCL HS | TE-CCL SE |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     )
     for model in MODELS:
         seconds = allreduce_seconds(model, entries)
@@ -161,15 +162,14 @@ def _training(entries: Entries) -> Iterator[str]:
 
 
 def appendix_k() -> Iterator[str]:
-    """Equations 9 to 11 beside a simulated pipeline."""
-    first = Pipeline(HOPS, SUBLINKS, BATCHES[0])
-    yield "## Appendix K: what sub-links cost a pipeline"
+    """Equations 9 to 11 beside a simulated path."""
+    first = BatchedPath(HOPS, SUBLINKS, BATCHES[0])
+    yield "## Appendix K: what sub-links cost"
     yield ""
     yield wrapped(
         f"A message in batches of {size_text(first.batch)} over H = {HOPS} hops of {first.rate / 1e9:g} GB/s and "
         f"{float(first.latency) * 1e6:g} us, K = {SUBLINKS} batches at once, or one after another. "
-        "Equations 9 and "
-        "10, and the same as schedules in the simulator. Both equations leave out that the first "
+        "Equations 9 and 10, and the same as schedules in the simulator. Both equations leave out that the first "
         "batch has to cross "
         f"the last hop too, S / B = {first.left_out * 1e6:g} us; with it the simulator agrees to a nanosecond (a "
         "test). Equation 11: the ratio goes to 1."
@@ -178,11 +178,11 @@ def appendix_k() -> Iterator[str]:
     yield "| batches | T_seq (9) | simulated | T_HeteCCL (10) | simulated | ratio (11) | simulated |"
     yield "|---|---|---|---|---|---|---|"
     for batches in BATCHES:
-        pipeline = Pipeline(HOPS, SUBLINKS, batches)
-        sequential, together = pipeline.simulated(1), pipeline.simulated()
+        path = BatchedPath(HOPS, SUBLINKS, batches)
+        sequential, together = path.simulated(1), path.simulated()
         cells = (
-            f"{batches:,}", _time(pipeline.sequential), _time(sequential),
-            _time(pipeline.heteccl), _time(together),
-            f"{pipeline.heteccl / pipeline.sequential:.4f}", f"{together / sequential:.4f}",
+            f"{batches:,}", _time(path.sequential), _time(sequential),
+            _time(path.heteccl), _time(together),
+            f"{path.heteccl / path.sequential:.4f}", f"{together / sequential:.4f}",
         )  # fmt: skip
         yield f"| {' | '.join(cells)} |"

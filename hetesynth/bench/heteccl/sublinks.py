@@ -1,4 +1,4 @@
-"""HeteCCL, appendix K: what cutting a link into K sub-links costs a pipeline, by its equations and simulated.
+"""HeteCCL, appendix K: what cutting a link into K sub-links costs, by its equations and simulated.
 
 In: a path of H hops, a message in batches. Out: seconds. A schedule sends the batches of the message along the
 path, ``sublinks`` of them at once over each link.
@@ -17,7 +17,7 @@ from hetesynth.model.topology import Link, Topology, Vertex, Wire
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class BatchedPath:
     """``hops`` links of ``rate`` bytes a second, ``latency`` seconds each; ``batches`` of ``batch`` bytes, as many
     at once as there are ``sublinks``."""
 
@@ -51,7 +51,7 @@ class Pipeline:
         return self.batch / self.rate
 
     def simulated(self, sublinks: int | None = None) -> float:
-        """The schedule in the simulator, with ``sublinks`` batches at once, by default those of the pipeline."""
+        """The schedule in the simulator, with ``sublinks`` batches at once, by default those of the path."""
         together = self.sublinks if sublinks is None else sublinks
         topology = _path(self)
         problem = chunk(topology).problem(collective("broadcast", self.hops + 1, self.batches, 0))
@@ -65,11 +65,11 @@ class Pipeline:
         return predict(topology, problem, Schedule.of(transfers, makespan), self.message).seconds
 
 
-def _path(pipeline: Pipeline) -> Topology:
+def _path(path: BatchedPath) -> Topology:
     """GPUs in a row, each with a link to the next."""
-    gpus = pipeline.hops + 1
-    rate = Fraction(pipeline.rate)
-    wires = tuple(Wire(i, i + 1, "nvlink", rate, latency=pipeline.latency) for i in range(pipeline.hops))
-    links = tuple(Link.over(i, i + 1, (i,), wires) for i in range(pipeline.hops))
+    gpus = path.hops + 1
+    rate = Fraction(path.rate)
+    wires = tuple(Wire(i, i + 1, "nvlink", rate, latency=path.latency) for i in range(path.hops))
+    links = tuple(Link.over(i, i + 1, (i,), wires) for i in range(path.hops))
     vertices = tuple(Vertex(f"gpu{i}", "gpu", "a") for i in range(gpus))
-    return Topology("path", vertices, gpus, wires, links, chunk_bytes=pipeline.batch)
+    return Topology("path", vertices, gpus, wires, links, chunk_bytes=path.batch)
