@@ -35,6 +35,7 @@ from hetesynth.compile.ring_baseline import is_simulated, ring_baseline
 from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
@@ -58,6 +59,7 @@ class _Question:
     size: int
     standing: Standing
     keep: Keep
+    trace: CegisTrace
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,24 @@ class Chosen:
 def choose(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress,
     budget: Budget | None = None, decisions: Decisions | None = None, keep: Keep | None = None,
+    trace: CegisTrace | None = None,
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
     ``budget``: by default that of the request; the files of the candidates are made in it too. With a strict
     deadline the caller has a schedule, and nothing is begun that would end too late. ``keep``: is told the best
-    candidate of each stage. What effort 1 finds is part of what more effort finds, as what is
-    tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
+    candidate of each stage. ``trace``: is told what CEGIS did. What effort 1 finds is part of what more effort
+    finds, as what is tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
-    asked = _Question(topology, request, size, Standing(progress), keep or _keep_nothing)
+    asked = _Question(
+        topology,
+        request,
+        size,
+        Standing(progress),
+        keep or _keep_nothing,
+        CegisTrace() if trace is None else trace,
+    )
     if spent.effort is None or spent.effort <= 1:
         return _chosen(asked, spent, record)
     first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
@@ -117,7 +127,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     try:
         run = tune(
             asked.topology, request, asked.size, asked.standing.progress, programs=programs,
-            budget=schedule_budget(request, left), decisions=record,
+            budget=schedule_budget(request, left), decisions=record, trace=asked.trace,
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
         if opening is None:

@@ -19,12 +19,14 @@ from hetesynth.autotune.effort import Effort, efforts, work_of
 from hetesynth.chunking import Chunking, chunk
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.compile.compilation import Compilation
+from hetesynth.compile.first_candidate import first_candidate
 from hetesynth.compile.least_time import least_time
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
@@ -103,14 +105,15 @@ class TuningRun:
 
 def tune(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress, *, programs: bool = True,
-    budget: Budget | None = None, decisions: Decisions | None = None,
+    budget: Budget | None = None, decisions: Decisions | None = None, trace: CegisTrace | None = None,
 ) -> TuningRun:  # fmt: skip
     """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
     ``programs``: whether programs are made of it: server rings are then among the first, and what others are
     quicker than as a program is left out.
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
-    why. Raises HetesynthError when the size is too small to be cut, there is no schedule, or nothing found one.
+    why. ``trace``: is told what CEGIS did. Raises HetesynthError when the size is too small to be cut, there is no
+    schedule, or nothing found one.
     """
     demand_several_ranks(topology)
     budget = budget or request.budget
@@ -124,6 +127,7 @@ def tune(
     run = _TuningRun(
         factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
         efforts(budget, topology.ranks, request.policy.effort).schedules, programs,
+        CegisTrace() if trace is None else trace,
     )  # fmt: skip
     try:
         run.all()
@@ -175,6 +179,7 @@ class _TuningRun:
     decisions: Decisions
     effort: Effort
     programs: bool
+    trace: CegisTrace
     candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -363,7 +368,9 @@ class _TuningRun:
         problem = self.factory.problem(spec.chunking, spec.chunks)
         policy = for_size(self.factory.request.policy, self.budget.effort)
         try:
-            outcome = verified_solver(spec.strategy, budget, policy).solve(problem)
+            first = first_candidate(self.factory.request, problem)
+            solver = verified_solver(spec.strategy, budget, policy)
+            outcome = replace(solver, first_candidate=first, trace=self.trace.inside(spec.label)).solve(problem)
         except HetesynthError as error:
             self.refusals.append(error.message)
             record.note(spec.label, "refused", error.message)

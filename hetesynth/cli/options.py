@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
-from hetesynth.compile.request import Exclusion, Request
+from hetesynth.compile.request import Exclusion, FirstCandidate, Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
@@ -154,6 +154,14 @@ class Named(NewPath):
         return super().convert(value, param, ctx)
 
 
+class FirstCandidateOrFile(NewPath):
+    """What CEGIS begins with: a name, else a path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name itself where it is one; click.BadParameter for what can be neither."""
+        return value if value in get_args(FirstCandidate) else super().convert(value, param, ctx)
+
+
 class _EveryRoot(click.IntRange):
     """A rank, or ``all`` (ALL_ROOTS)."""
 
@@ -231,6 +239,7 @@ class _RequestOptions:
     size: str | None = None
     rings: tuple[str, ...] = ()
     runtime_costs: bool = True
+    first_candidate: FirstCandidate | Path | None = None
 
 
 def request(topology: Path, **options: Any) -> Request:
@@ -258,6 +267,7 @@ def request(topology: Path, **options: Any) -> Request:
         chunks_stated=_stated("chunks"),
         rings=ring_files(stated.rings),
         runtime=NCCL_TABLES if stated.runtime_costs else None,
+        first_candidate=stated.first_candidate,
     )
 
 
@@ -360,6 +370,15 @@ root_option = click.option("--root", type=click.IntRange(0), help="Root, where t
 runtime_costs_option = click.option(
     "--runtime-costs/--no-runtime-costs", default=True, show_default=True,
     help="Count the start of a kernel and the copy rate of thread blocks in predicted times.",
+)  # fmt: skip
+first_candidate_option = click.option(
+    "--from", "first_candidate", type=FirstCandidateOrFile(path_type=Path), metavar="greedy|flood|nothing|FILE",
+    help="What strategy cegis begins with and repairs: one pass of greedy, a flood that ignores capacities, "
+    "nothing, or a schedule JSON, valid or not [default: greedy].",
+)  # fmt: skip
+log_option = click.option(
+    "--log", type=Named(".jsonl", ".json"), metavar="FILE.jsonl",
+    help="Also write what CEGIS did: a JSON object a line for each iteration.",
 )  # fmt: skip
 explain_option = click.option(
     "--explain", is_flag=True,

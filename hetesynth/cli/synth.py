@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth.cli.cegis_log import logging_to
 from hetesynth.cli.options import (
     ALL_ROOTS,
     TOPOLOGY,
     Output,
     every_root_options,
     explain_option,
+    first_candidate_option,
     json_option,
+    log_option,
     report_options,
     request,
     rings_option,
@@ -34,6 +37,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import PORTABLE
 from hetesynth.policy import DEFAULT
@@ -54,6 +58,7 @@ COMPILE = DEFAULT.compile
     "--strategy", default="auto", show_default=True, metavar="NAME",
     help=strategy_help(),
 )  # fmt: skip
+@first_candidate_option
 @click.option(
     "--objective", type=click.Choice(["steps", "time"]), default="time", show_default=True,
     help="Which program strategy auto writes without --size: of the fewest steps, or the quickest.",
@@ -73,6 +78,7 @@ COMPILE = DEFAULT.compile
     f"{int(COMPILE.peer_share * PORTABLE.thread_blocks)}].",
 )  # fmt: skip
 @report_options
+@log_option
 @explain_option
 @json_option
 def command(
@@ -80,6 +86,7 @@ def command(
     output: Path | None,
     page: Path | None,
     trace: Path | None,
+    log: Path | None,
     objective: Objective,
     explain: bool,
     as_json: bool,
@@ -94,7 +101,8 @@ def command(
     reported, and the quickest program for the size that the chunks make is written. With --size the schedule is
     the quickest of many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
     With --root all there are files for each root, NAME-root0.xml and so on, within one time budget. --explain
-    prints how the schedule was chosen, with --json under "decisions".
+    prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
+    and --log keeps each iteration of it, after Ctrl-C and failures too.
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.compile.artifacts import write
@@ -103,6 +111,8 @@ def command(
     every = options["root"] == ALL_ROOTS
     if every and (options["single_root"] or page is not None or trace is not None):
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
+    if every and isinstance(options["first_candidate"], Path):
+        raise click.UsageError("--root all excludes --from FILE: a schedule file has one root")
     stated = request(topology, **(options | {"root": None} if every else options))
     stated = replace(stated, objective=objective)
     check_folder(output)
@@ -113,15 +123,18 @@ def command(
         from hetesynth.commands.report import check_reports
 
         check_reports(page, trace)
-    _check_apart(named, suffixes, page, trace)
+    _check_apart(named, suffixes, (page, trace, log))
+    _check_log(log, (topology, page, trace, options["first_candidate"]))
     if composing:
-        check_composed(every=every, reports=page is not None or trace is not None)
+        first = stated.first_candidate is not None
+        check_composed(every=every, reports=page is not None or trace is not None, cegis=log is not None or first)
         _composition(stated, named, output, as_json=as_json)
         return
     if every:
-        _every_root(stated, named, output, as_json=as_json, explain=explain)
+        _every_root(stated, named, output, log, as_json=as_json, explain=explain)
         return
-    synthesis = _synthesized(stated, quiet=as_json, explain=explain and not as_json)
+    with logging_to(log, stated.strategy) as steps:
+        synthesis = _synthesized(stated, steps, quiet=as_json, explain=explain and not as_json)
     stem = named or (output or Path()) / _name(synthesis)
     paths = write(synthesis, stem)
     paths += _reports(synthesis, paths, page, trace)
@@ -131,8 +144,9 @@ def command(
         show(synthesis_report(synthesis, paths, explain=explain))
 
 
-def _synthesized(stated: Request, *, quiet: bool, explain: bool) -> Synthesis:
-    """The main job; where it fails, with ``explain`` what was decided until then is on standard error."""
+def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bool) -> Synthesis:
+    """The main job; where it fails, with ``explain`` what was decided until then is on standard error. ``steps``:
+    is told what CEGIS did."""
     from hetesynth.cli.render.decisions import decision_lines
     from hetesynth.commands.synth import synthesize
 
@@ -140,17 +154,18 @@ def _synthesized(stated: Request, *, quiet: bool, explain: bool) -> Synthesis:
     try:
         patience = stated.policy.compile.programs_after_interrupt
         with watching(quiet=quiet, budget=stated.budget.seconds, patience=patience) as progress:
-            return synthesize(stated, progress, warned, decisions=decisions)
+            return synthesize(stated, progress, warned, decisions=decisions, trace=steps)
     except HetesynthError:
         if explain:
             show("\n".join(decision_lines(decisions.entries)), err=True)
         raise
 
 
-def check_composed(*, every: bool, reports: bool) -> None:
+def check_composed(*, every: bool, reports: bool, cegis: bool) -> None:
     """Refuse what there is not for compositions."""
-    if every or reports:
-        raise click.UsageError("--root all, --report and --trace are not for strategy composition")
+    if every or reports or cegis:
+        excluded = "--root all, --report, --trace, --log and --from"
+        raise click.UsageError(f"{excluded} are not for strategy composition")
 
 
 def _composition(stated: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
@@ -194,14 +209,17 @@ def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: 
 
 
 def _every_root(
-    stated: Request, named: Path | None, output: Path | None, *, as_json: bool, explain: bool
+    stated: Request, named: Path | None, output: Path | None, log: Path | None, *, as_json: bool, explain: bool
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
     from hetesynth.commands import every_root
 
-    with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
-        syntheses = every_root.for_every_root(stated, progress, warned)
+    with (
+        logging_to(log, stated.strategy) as steps,
+        watching(quiet=as_json, budget=stated.budget.seconds) as progress,
+    ):
+        syntheses = every_root.for_every_root(stated, progress, warned, steps)
     paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
         show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))
@@ -214,17 +232,25 @@ def _name(synthesis: Synthesis) -> str:
     return f"{synthesis.topology.name}-{synthesis.request.collective}" + (f"-c{chunks}" if chunks > 1 else "")
 
 
-def _check_apart(stem: Path | None, suffixes: Collection[str], page: Path | None, trace: Path | None) -> None:
-    """The report and the trace must not be named like a program or the schedule."""
+def _check_apart(stem: Path | None, suffixes: Collection[str], paths: Iterable[Path | None]) -> None:
+    """The report, the trace and the log must not be named like a program or the schedule."""
     ours = set() if stem is None else {os.path.realpath(stem.with_name(stem.name + suffix)) for suffix in suffixes}
     ends = () if stem is not None else tuple(suffixes)
-    for path in (page, trace):
+    for path in paths:
         if path is not None and (os.path.realpath(path) in ours or path.name.endswith(ends)):
             raise HetesynthError(
                 f"{str(path)!r} is the name of a program or of the schedule",
                 code="HS570",
                 help="give it another name",
             )
+
+
+def _check_log(log: Path | None, others: Iterable[object]) -> None:
+    """Fail before the search where the log cannot be written or is one of the paths among ``others``."""
+    if log is not None:
+        from hetesynth.commands.cegis_log import check_log
+
+        check_log(log, [other for other in others if isinstance(other, Path)])
 
 
 def check_folder(output: Path | None) -> None:

@@ -17,12 +17,15 @@ from hetesynth.compile.phases import Warn, no_warning
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import demand_single_root
 from hetesynth.frontend import load_topology
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import now
 from hetesynth.synthesis.search import Progress, no_progress
 
 
-def for_every_root(request: Request, progress: Progress = no_progress, warn: Warn = no_warning) -> list[Synthesis]:
-    """One synthesis a root, in order; the time budget is for all of them together.
+def for_every_root(
+    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, trace: CegisTrace | None = None
+) -> list[Synthesis]:  # fmt: skip
+    """One synthesis a root, in order; the time budget is for all of them together. ``trace``: what CEGIS did.
 
     ``warn`` is told before the search where the budget is less than the least time of all roots.
     After an interrupt the roots that are left get what a first schedule takes. HetesynthError: as ``synthesize``;
@@ -43,7 +46,9 @@ def for_every_root(request: Request, progress: Progress = no_progress, warn: War
         elif budget.seconds is not None:
             left = started + budget.seconds - now()
             budget = replace(budget, seconds=max(least, left / (ranks - root)))
-        syntheses.append(synthesize(replace(request, root=root), progress, budget=budget, every_root=True))
+        part = None if trace is None else trace.inside(f"root {root}")
+        stated = replace(request, root=root)
+        syntheses.append(synthesize(stated, progress, budget=budget, trace=part, every_root=True))
         stopped = stopped or syntheses[-1].ending == "interrupt"
     return syntheses
 

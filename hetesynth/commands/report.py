@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth.chunking import chunk
+from hetesynth.commands.places import demand_place
 from hetesynth.commands.simulate import file_predictor
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
+    from hetesynth.report.cegis_run import CegisRun
     from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
 
 SMALLEST, LARGEST = 1_000, 4_000_000_000
@@ -52,6 +54,7 @@ class _Subject:
     certificate: tuple[str, ...]
     notes: tuple[str, ...]
     capacities: bool
+    cegis: CegisRun | None = None
     derived: bool = False  # the schedule is read off the program, only to be drawn
     verdict: str = ""
 
@@ -61,6 +64,8 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
     Raises HetesynthError HS573 for more transfers than can be drawn.
     """
+    from hetesynth.commands.report_cegis import cegis_run
+
     problem, solution = synthesis.problem, synthesis.solution
     options = CostOptions.of(synthesis.request)
     shown = synthesis.time_optimality.size
@@ -91,6 +96,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
             certificate=_certificate(synthesis),
             notes=notes,
             capacities=True,
+            cegis=cegis_run(synthesis),
             verdict="" if synthesis.verdict is None else synthesis.verdict.line,
         )
     )
@@ -186,18 +192,11 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
 
 def check_reports(page: Path | None, trace: Path | None) -> None:
     """Fail before the work, not after it: a folder that is not there, the same name twice."""
-    from hetesynth.files.atomic import check_targets, check_writable
-
     if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
         raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
     for path in (page, trace):
-        if path is None:
-            continue
-        if path.is_dir() or not path.parent.is_dir():
-            what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
-            raise HetesynthError(f"{str(path)!r} {what}", code="HS571", help="name a file in a folder that exists")
-        check_targets([path])
-        check_writable(path.parent)
+        if path is not None:
+            demand_place(path)
 
 
 # -- parts of a report
@@ -236,6 +235,7 @@ def _report(subject: _Subject) -> Report:
             *bound_curve(subject.sizes, bounds, subject.options.launch(subject.topology)),
         ),
         verdict=subject.verdict,
+        cegis=subject.cegis,
     )
 
 

@@ -24,6 +24,7 @@ from hetesynth.compile.artifacts import (
     step_model,
 )
 from hetesynth.compile.compilation import Compilation, compilation
+from hetesynth.compile.first_candidate import demand_first_candidate, first_candidate
 from hetesynth.compile.phases import Warn, no_warning
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
@@ -34,6 +35,7 @@ from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
@@ -53,17 +55,18 @@ if TYPE_CHECKING:
 
 def synthesize(
     request: Request, progress: Progress = no_progress, warn: Warn = no_warning, budget: Budget | None = None,
-    decisions: Decisions | None = None, *, every_root: bool = False,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``warn`` is told before the search where the budget is less than the least time of the other phases.
     ``budget``: what is spent, by default that of the request. ``every_root``: there are runs for the
-    other roots as well. ``decisions``: a record to write to, which is there where nothing is found too.
+    other roots as well. ``decisions``, ``trace``: records to write to, which are there where nothing is found too.
     """
     demand_strategy(request.strategy, sized=request.size is not None)
+    demand_first_candidate(request)
     demand_callable(request, every_root=every_root)
-    run, shown = compilation(request, progress, budget, decisions, every_root=every_root), Shown()
+    run, shown = compilation(request, progress, budget, decisions, trace, every_root=every_root), Shown()
     try:
         synthesis = (
             _by_steps(run, shown, warn) if request.size is None else _for_size(run, shown, request.size, warn)
@@ -155,6 +158,7 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
         record = run.decisions.inside("steps")
         policy = for_steps(request.policy, run.budget.effort)
         solver = verified_solver(strategy, _for_search(run, problem.ranks, share), policy)
+        solver = replace(solver, first_candidate=first_candidate(request, problem), trace=run.trace)
         outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
     match outcome:
         case Infeasible(reason=reason):
@@ -198,7 +202,7 @@ def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesi
         with timer.phase("choice"):
             record = run.decisions.inside("time")
             budget = replace(run.budget_left, strict_deadline=True)
-            chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown))
+            chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown), run.trace)
             chosen = with_schedule(chosen, sized, solved, deadline)
     except HetesynthError:
         return finished(solved)
@@ -239,7 +243,7 @@ def _for_size(run: Compilation, shown: Shown, size: int, warn: Warn) -> Synthesi
     timer.expect(request, topology.ranks, warn, run.budget)
     with timer.phase("search"):
         keep = _keeping(run, shown)
-        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep)
+        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep, run.trace)
     return _written(run, shown, chosen, size)
 
 

@@ -26,6 +26,7 @@ from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.errors import InternalError
+from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.decisions import Decision
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
@@ -111,7 +112,8 @@ class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
     other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: Ctrl-C left no time for programs, so that the schedule is alone."""
+    ``abandoned``: Ctrl-C left no time for programs, so that the schedule is alone. ``cegis``: what CEGIS did, in
+    all searches of the run."""
 
     request: Request
     strategy: str
@@ -136,6 +138,7 @@ class Synthesis:
     verdict: TimeVerdict | None = None
     step_model: StepModel | None = None
     abandoned: bool = False
+    cegis: tuple[CegisEntry, ...] = ()
 
     @property
     def chunks(self) -> int:
@@ -235,6 +238,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         decisions=tuple(solved.compilation.decisions.entries),
         every_root=solved.compilation.every_root,
         abandoned=abandoned,
+        cegis=solved.compilation.trace.own,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.request import Request
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
@@ -21,7 +22,7 @@ class Compilation:
     """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
     all runs of a command. ``every_root``: there are runs for the other roots as well.
     ``deadline``: when all of it should have ended, from the imports to the files. ``timer``: seconds by
-    phase. ``decisions``: what was tried and left out, and why."""
+    phase. ``decisions``: what was tried and left out, and why. ``trace``: what CEGIS did."""
 
     request: Request
     budget: Budget
@@ -29,6 +30,7 @@ class Compilation:
     every_root: bool = False
     timer: PhaseTimer = field(default_factory=PhaseTimer)
     decisions: Decisions = field(default_factory=Decisions)
+    trace: CegisTrace = field(default_factory=CegisTrace)
     deadline: Deadline = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,8 +45,11 @@ class Compilation:
 
 def compilation(
     request: Request, progress: Progress = no_progress, budget: Budget | None = None,
-    decisions: Decisions | None = None, *, every_root: bool = False,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
 ) -> Compilation:  # fmt: skip
-    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions``."""
-    spent, record = replace(budget or request.budget, clock_decisions=ClockDecisions()), decisions or Decisions()
-    return Compilation(request, spent, progress, every_root, decisions=record)
+    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions`` and
+    ``trace``."""
+    spent = replace(budget or request.budget, clock_decisions=ClockDecisions())
+    record = Decisions() if decisions is None else decisions
+    steps = CegisTrace() if trace is None else trace
+    return Compilation(request, spent, progress, every_root, decisions=record, trace=steps)

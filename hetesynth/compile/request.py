@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Exclusion = Literal["auto", "step", "program"]
 Objective = Literal["steps", "time"]
+FirstCandidate = Literal["greedy", "flood", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Request:
     ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
     ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
+    ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
     """
 
     topology: Path
@@ -64,6 +66,7 @@ class Request:
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
     objective: Objective = "steps"
+    first_candidate: FirstCandidate | Path | None = None
 
     @property
     def fixed_chunks(self) -> int | None:

@@ -73,6 +73,12 @@ class CegisTrace:
         """How many there were."""
         return sum(entry.number for entry in self.entries)
 
+    @property
+    def own(self) -> tuple[CegisEntry, ...]:
+        """The entries of this phase and of parts of it."""
+        inside = f"{self.phase}, " if self.phase else ""
+        return tuple(e for e in self.entries if e.phase == self.phase or e.phase.startswith(inside))
+
     def words(self, since: int = 0) -> str:
         """The entries from ``since`` on in a few words."""
         part = CegisTrace(entries=self.entries[since:])

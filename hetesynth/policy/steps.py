@@ -32,10 +32,12 @@ class StepsPolicy(Record):
         2, "numbers of steps", "How many auto tries from checkpoints, from the bound upwards. Not measured."
     )
     checkpoint_attempts: int = threshold(
-        4, "attempts", "Of one number of steps from checkpoints in auto. Not measured."
+        40, "attempts", "Of one number of steps from checkpoints in auto: 4 at effort 1. Not measured."
     )
     checkpoint_rlimit: int = threshold(
-        4_000_000, "solver resource units", "What auto spends on a number of steps from checkpoints. Not measured."
+        40_000_000,
+        "solver resource units",
+        "What auto spends on a number of steps from checkpoints. Not measured.",
     )
     neighbourhood_rlimit: int = threshold(
         10_000_000, "solver resource units", "What auto spends on neighbourhood search. Not measured."

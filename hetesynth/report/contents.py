@@ -14,6 +14,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Floats, Timeline
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.report.cegis_run import CegisRun
 
 MAX_TASKS = 80_000  # of a program that are shown, in whole loops
 
@@ -107,7 +108,8 @@ class Report:
     """Everything a report says. ``size``: of the buffer whose timelines are shown. ``certificate``: sentences.
 
     ``facts``: pairs of a label and a value. ``verdict``: on the program, a line. ``run`` is None where a program
-    moves what no schedule can say, ``program`` where there is none that is simulated.
+    moves what no schedule can say, ``program`` where there is none that is simulated, ``cegis`` where it did not
+    run.
     """
 
     title: str
@@ -122,6 +124,7 @@ class Report:
     sizes: tuple[int, ...]
     curves: tuple[Curve, ...]
     verdict: str = ""
+    cegis: CegisRun | None = None
 
     def __post_init__(self) -> None:
         if self.run is None and self.program is None:

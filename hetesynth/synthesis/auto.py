@@ -138,7 +138,8 @@ def _checkpoints(search: Search) -> LowerBound | None:
         schedule = cegis.from_checkpoints(search, steps, policy.checkpoint_rlimit, policy.checkpoint_attempts)
         if schedule is not None:
             search.offer(schedule, "cegis")
-            break
+            return None
+        search.solver_spent = True  # other ties and more units might do
     return None
 
 

@@ -24,6 +24,7 @@ def for_steps(policy: Policy, effort: float | None) -> Policy:
             cegis_rlimit=_scaled(smt.cegis_rlimit, effort),
             monolithic_rlimit=_scaled(smt.monolithic_rlimit, effort),
             neighbourhood_rlimit=_scaled(smt.neighbourhood_rlimit, effort),
+            checkpoint_attempts=_scaled(smt.checkpoint_attempts, effort),
         ),
         greedy=replace(
             greedy,
@@ -34,6 +35,8 @@ def for_steps(policy: Policy, effort: float | None) -> Policy:
         ),
         steps=replace(
             steps,
+            checkpoint_attempts=_scaled(steps.checkpoint_attempts, solver),
+            checkpoint_rlimit=_scaled(steps.checkpoint_rlimit, solver),
             cegis_rlimit=_scaled(steps.cegis_rlimit, solver),
             cegis_rlimit_small=_scaled(steps.cegis_rlimit_small, solver),
             neighbourhood_rlimit=_scaled(steps.neighbourhood_rlimit, solver),

@@ -107,6 +107,7 @@ ALLOWED = {
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE
         hetesynth/commands/report.py: SMALLEST LARGEST USUAL_SIZE MAX_TRANSFERS
+        hetesynth/commands/report_cegis.py: MAX_ROWS MAX_SNAPSHOTS MAX_RESOURCES MAX_COLUMNS CHUNKS_NAMED
         hetesynth/diagnostics.py: MAX_SHOWN_COLUMNS
         hetesynth/execute/memory.py: SHOWN_BYTES
         hetesynth/execute/outcome.py: MAX_SHOWN

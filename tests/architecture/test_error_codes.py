@@ -26,6 +26,7 @@ SHARED = {
     "HS540": "an input file that cannot be read",
     "HS541": "an input file that is too large",
     "HS570": "two files of one command with the same name",
+    "HS625": "what cegis cannot begin with: of the wrong kind, or of another problem",
     "HS702": "a program that its judge or the lifting finds wrong",
     "HS706": "import, of a program or a schedule",
     "HS800": "rank 0 says it: raised, passed on, kept quiet",

@@ -235,11 +235,11 @@ def main() -> None:
     parser.add_argument("--run", nargs=3)
     options = parser.parse_args()
     if options.run:
-        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 1))
         kind, instance, which = options.run
         if kind == "models":
             Path(which).write_bytes(pickle.dumps([replace(model, choice=None) for model in models(instance)]))
             return
+        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 1))
         print(run_way(instance, which) if kind == "way" else run_solver(instance, which))
         return
     import z3

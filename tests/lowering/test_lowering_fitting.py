@@ -75,7 +75,7 @@ def test_nothing_is_done_when_everything_fits() -> None:
     summary = program_summary(lowered.program)
     assert lowered.notes == ()
     assert summary.channels_per_link == tuple(((u, v), 2) for u in range(4) for v in range(4) if u != v)
-    assert (summary.max_thread_blocks, summary.max_steps, summary.channels) == (13, 2, 2)
+    assert (summary.max_thread_blocks, summary.max_steps, summary.channels) == (13, 1, 2)
     assert (summary.dependences, summary.nops, summary.max_scratch_chunks) == (0, 0, 0)
 
 

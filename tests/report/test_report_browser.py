@@ -371,8 +371,24 @@ def test_text_and_marks_have_contrast(browser: Browser, address: str, scheme: st
         assert contrast(colour("quiet"), colour(ground)) >= 4.5
         assert contrast(colour("strong"), colour(ground)) >= 4.5
         assert min(contrast(colour(m), colour(ground)) for m in ("busy", "full", "focus")) >= 3
+    assert contrast(colour("ink"), colour("full-back")) >= 7 and contrast(colour("full"), colour("full-back")) >= 3
     assert contrast(colour("gpu-ink"), colour("gpu")) >= 4.5 and contrast(colour("gpu-ink"), colour("level")) >= 4
     assert (luminance(colour("page")) < 0.1) == (scheme == "dark")
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (360, "light")])
+def test_what_cegis_did_is_drawn_at_any_width(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    topology = EXAMPLES / "h20_4p8" / "topo.dsl"
+    synthesis = synthesize(Request(topology, "allreduce", strategy="cegis", first_candidate="flood"))
+    page = opened(browser, written(report_of_synthesis(synthesis), tmp_path), width=width, scheme=scheme)
+    assert page.complaints() == []
+    assert page.value("document.querySelectorAll('#cegis tbody')[0].rows.length") == len(synthesis.cegis)
+    assert page.value("document.querySelectorAll('#cegis .snapshot').length") >= 4
+    assert page.value("document.documentElement.scrollWidth") <= width
+    over = "getComputedStyle(document.querySelector('#cegis td.over')).backgroundColor"
+    plain = "getComputedStyle(document.querySelector('#cegis td.full')).backgroundColor"
+    assert page.value(over) != page.value(plain)
     page.close()
 
 

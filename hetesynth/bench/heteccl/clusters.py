@@ -25,6 +25,7 @@ SLOW = {
     "v100_4p8_slow18G_sharednic": "18 Gbps all NICs together",
     "v100_4p8_nic18G": "18 Gbps one of its NICs",
 }
+NOT_THE_PAPERS = frozenset({"v100_4p8_nic18G"})  # shown beside its figures, not scored: it slows a whole server
 HOMOGENEOUS = ("a100_8x2", "a100_8x4")
 MIXED_A100 = "a100_4p8"
 TRAINING = {16: "h20_8x2", 32: "h20_8x4"}

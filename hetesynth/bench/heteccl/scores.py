@@ -71,6 +71,7 @@ def cases_of(claim: Claim) -> list[ProgramCase]:
     tables = {"6": "6-7", "7": "6-7"}
     table = tables.get(claim.figure, "8" if claim.figure.startswith("8") else claim.figure)
     cases = [c for c in all_cases() if isinstance(c, ProgramCase) and c.table == table]
+    cases = [c for c in cases if c.cluster not in clusters.NOT_THE_PAPERS]
     if claim.collective is not None:
         cases = [c for c in cases if c.collective == claim.collective]
     if not claim.figure.startswith("8"):

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetesynth.cli.render.cegis import cegis_lines, cegis_values
 from hetesynth.cli.render.decisions import decision_lines, decision_values
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
@@ -75,6 +76,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "programs": {
             program_label(synthesis, suffix): program_figures(synthesis, suffix) for suffix in synthesis.programs
         },
+        "cegis": cegis_values(synthesis.cegis),
         "warnings": [warned.plain() for warned in synthesis.warnings],
         **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
     }
@@ -150,6 +152,7 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         f"strategy {by_steps.strategy})",
         f"  lower bound  {certificate.bound.steps}  {certificate.bound.proof}",
         f"  quality      {_quality(synthesis)}",
+        *(f"  {line}" for line in cegis_lines(synthesis.cegis)),
         *(f"  {line}" for line in time_optimality_lines(synthesis)),
         f"  capacities   {_capacities(synthesis)}",
         *(f"  {line}" for line in _programs(synthesis)),

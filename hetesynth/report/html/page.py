@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from typing import Any
 
-from hetesynth.diagnostics import visible
 from hetesynth.report.contents import Report
+from hetesynth.report.html.cegis_section import cegis_section
+from hetesynth.report.html.markup import text_markup
 from hetesynth.report.html.values import page_values
 
 SCRIPTS = (
@@ -35,7 +35,7 @@ def html_page(report: Report) -> bytes:
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_text(report.title)}</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{text_markup(report.title)}</title>\n<style>{style}</style>\n</head>\n"
     )
     body = _source("page.html")
     for mark, value in _marks(report).items():
@@ -61,13 +61,17 @@ def embedded(values: dict[str, Any]) -> str:
 
 def _marks(report: Report) -> dict[str, str]:
     """What takes the place of the marks in page.html, each as safe markup."""
-    facts = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in report.facts)
-    notes = "".join(f"<li>{_text(note)}</li>" for note in report.notes)
+    facts = "".join(
+        f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
+    )
+    notes = "".join(f"<li>{text_markup(note)}</li>" for note in report.notes)
     return {
-        "title": _text(report.title),
-        "verdict": f'<p class="verdict">{_text(report.verdict)}</p>' if report.verdict else "",
+        "title": text_markup(report.title),
+        "verdict": f'<p class="verdict">{text_markup(report.verdict)}</p>' if report.verdict else "",
         "facts": facts,
-        "certificate": "".join(f"<p>{_text(sentence)}</p>" for sentence in report.certificate),
+        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
+        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
+        "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
         "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
     }
 
@@ -85,8 +89,3 @@ def _source(name: str) -> str:
     """A file of this package, with the line ends that a browser sees."""
     text = files(__package__).joinpath(name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
-
-
-def _text(text: str) -> str:
-    """``text`` as markup; control characters and lone surrogates are shown escaped."""
-    return escape(visible(text))

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hetesynth.errors import InternalError
-from hetesynth.model.cegis_trace import CegisEntry
+from hetesynth.model.cegis_trace import CegisEntry, Sent
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
@@ -93,10 +93,18 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             proposal = Schedule.of(model.transfers(), steps)
             violations = search.oracle(search.problem, proposal)
             words = tuple(v.message for v in violations[: search.policy.smt.trace_counterexamples])
-            search.trace.note(replace(entry, counterexamples=words, number=len(violations)))
+            seen = _snapshot(search, proposal)
+            search.trace.note(replace(entry, counterexamples=words, number=len(violations), snapshot=seen))
             if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
             frozen = _revise(model, proposal, violations, at_their_step=bool(search.policy.smt.laws_at_their_step))
+
+
+def _snapshot(search: Search, proposal: Schedule) -> tuple[Sent, ...] | None:
+    """The proposal, where it is small."""
+    if len(proposal.transfers) > search.policy.smt.snapshot_sends:
+        return None
+    return tuple((t.chunk, t.link, t.start) for t in proposal.transfers)
 
 
 def _flat(frozen: list[set[Sending]]) -> list[Sending]:

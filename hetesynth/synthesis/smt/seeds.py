@@ -17,7 +17,7 @@ from hetesynth.synthesis.search import Candidate
 def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | None:
     """The first candidate, of ``most_steps`` steps at most; None: there is none."""
     if isinstance(seed, Schedule):
-        return Schedule.of([t for t in seed.transfers if t.start < most_steps], min(most_steps, seed.makespan))
+        return Schedule.of([t for t in seed.transfers if t.end <= most_steps], min(most_steps, seed.makespan))
     if seed == "nothing":
         return None
     return _spread(problem, most_steps, by_capacity=seed == "greedy")
