@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +32,7 @@ from hetesynth.model.topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-MADE = ROOT / "docs" / "hetecclpaper.md"
+PAGE = ROOT / "docs" / "hetecclpaper.md"
 NANOSECOND = 1e-9
 
 
@@ -186,7 +187,7 @@ def section(text: str, title: str) -> str:
 
 def test_the_page_is_that_of_this_code() -> None:
     """Appendix K is worked out anew; the number of cases, claims and figures is that of the code."""
-    text = MADE.read_text()
+    text = PAGE.read_text()
     assert "\n".join(appendix_k()).removeprefix("## ") in section(text, "Appendix K").strip()
     assert f"of the {len(scores({}))} numbers that the paper states" in text and "Incomplete" not in text
     for case in all_cases():
@@ -195,12 +196,19 @@ def test_the_page_is_that_of_this_code() -> None:
     assert "not measured" not in section(text, "Scorecard")
 
 
+def test_the_readme_says_what_the_page_says() -> None:
+    page_text, readme = PAGE.read_text(), (ROOT / "README.md").read_text()
+    for pattern in (r"(\d+ of the \d+) numbers", r"(\d+)(?: numbers)?\s+are beyond"):
+        shown, claimed = re.search(pattern, page_text), re.search(pattern, readme)
+        assert shown is not None and claimed is not None and shown[1] == claimed[1]
+
+
 def test_a_row_of_the_page_comes_out_again(tmp_path: Path) -> None:
     case = SynthesisCase("flood", "h20_4x3", "allgather", 1, "cegis", "flood")
     path = tmp_path / "topo.dsl"
     path.write_text(clusters.source(case.cluster, EXAMPLES))
     figures = measuring.synthesis(case, path)
-    rows = section(MADE.read_text(), "Algorithm 1 from a flood").splitlines()
+    rows = section(PAGE.read_text(), "Algorithm 1 from a flood").splitlines()
     (row,) = [line.split(" | ") for line in rows if "h20_4x3 " in line]
     shown = [
         f"{figures['steps']} / {figures['bound']}",

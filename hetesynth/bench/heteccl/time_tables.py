@@ -42,8 +42,8 @@ _NOTES: dict[Table, str] = {
         "size is stated; both collectives are taken, with 1 GB."
     ),
     "16": (
-        "The paper does not say whether 18 Gbps is the rate of each NIC or of the server; both are taken. The slow "
-        "server has 4 GPUs. One slow NIC is not the paper's case and not scored."
+        "The paper does not say whether 18 Gbps is the rate of each NIC or of the server; both are taken. The "
+        "slow server has 4 GPUs. One slow NIC is not the paper's case and not scored."
     ),
     "17": "NVSwitch of 300 GB/s a GPU in the server of 8, direct NVLinks in that of 4, NICs of "
     "200 Gbps (assumed).",
