@@ -51,8 +51,8 @@ _RIVALS = (
     wrapped(
         "Our lowering serves the models too. None of them is the system itself; a ratio below the paper's is no "
         "evidence against the paper, which measured real systems. In the tables `x NCCL` is how many times as "
-        "fast ours is, `paper` the range that the paper states for it, `limit x NCCL` the ratio of a program at the "
-        "proved limit."
+        "fast ours is, `paper` the range that the paper states for it, `limit x NCCL` the ratio of a program at "
+        "the proved limit."
     ),
 )
 _GPUS = (
