@@ -47,6 +47,7 @@ def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow] = ()) -> str:
         f"{facts['cores']} cores of {facts['processor']}. NCCL's rings on these and on generated clusters: "
         "[benchmarks_clusters.md](benchmarks_clusters.md).",
         *([f"{met} of {len(rows)} figures are met."] if rows else []),
+        "HeteCCL's own figures are not among these: [hetecclpaper.md](hetecclpaper.md) has them, and counts them.",
     ]
     for table, title in _TITLES.items():
         of_table = [row for row in rows if row.case.table == table]

@@ -43,6 +43,10 @@ ROOT = Path(__file__).resolve().parents[2]
     help="The table of programs on examples and generated clusters instead (docs/benchmarks_clusters.md).",
 )  # fmt: skip
 @click.option(
+    "--heteccl", is_flag=True,
+    help="The evaluation of the HeteCCL paper beside ours instead (docs/hetecclpaper.md); --only selects.",
+)  # fmt: skip
+@click.option(
     "--size", "sizes", multiple=True, metavar="SIZE", help="With --clusters: the sizes [default: 1GB, 16MB]."
 )
 @click.option(
@@ -58,19 +62,20 @@ ROOT = Path(__file__).resolve().parents[2]
 )  # fmt: skip
 @click.option(
     "--journal", type=NewPath(path_type=Path), metavar="FILE.json",
-    help="With --clusters: where cells are kept; a run goes on from them. Take a new file for new code.",
+    help="With --clusters or --heteccl: where cells are kept; a run goes on from them. A new file for new code.",
 )  # fmt: skip
 @json_option
 def command(
     quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, times: bool,
-    as_json: bool, **of_clusters: Any,
+    heteccl: bool, as_json: bool, **of_clusters: Any,
 ) -> int:  # fmt: skip
     """Run every case of the benchmark, each in its own process, and write docs/benchmarks.md.
 
     A case's name is TABLE: CLUSTER COLLECTIVE c=CHUNKS. With --quick or --only the page is printed, and written
     only with --write or -o. Ctrl-C keeps the rows so far and marks the page incomplete. Exits 0 when every case
     ran, whether or not it met its goal; 1 when one failed; 3 when the run was cut short. With --clusters a cell's
-    name is clusters: CLUSTER COLLECTIVE SIZE; the whole table takes hours, --journal lets it be stopped.
+    name is clusters: CLUSTER COLLECTIVE SIZE; the whole table takes hours, --journal lets it be stopped. With
+    --heteccl it begins with the table or figure of the paper; all take about ten minutes.
     """
     from hetesynth.bench.cases import chosen
     from hetesynth.bench.page import page, plain
@@ -78,6 +83,11 @@ def command(
     from hetesynth.files.atomic import write_atomically
 
     chosen_table = _ClusterOptions(**of_clusters)
+    if heteccl:
+        if quick or times or chosen_table.of_clusters:
+            raise click.UsageError("--heteccl takes --only, --write, -o, --examples, --journal and --json")
+        target = _target(output, write=not patterns or write or output is not None, page="hetecclpaper.md")
+        return _heteccl(patterns, target, examples, chosen_table.journal, as_json=as_json)
     if chosen_table.clusters:
         if quick or times:
             raise click.UsageError("--clusters excludes --quick and --time")
@@ -127,8 +137,13 @@ class _ClusterOptions:
     @property
     def given(self) -> bool:
         """Whether there is one besides ``--clusters``."""
-        stated = (self.time_budget, self.journal, self.thread_blocks)
-        return bool(self.sizes) or self.runtime_costs or any(each is not None for each in stated)
+        return self.journal is not None or self.of_clusters
+
+    @property
+    def of_clusters(self) -> bool:
+        """Whether there is one that nothing else takes."""
+        stated = (self.time_budget, self.thread_blocks)
+        return bool(self.sizes) or self.clusters or self.runtime_costs or any(each is not None for each in stated)
 
 
 def _clusters(
@@ -161,6 +176,38 @@ def _clusters(
     if len(cells) < len(selected):
         return 3
     return int(any(cell.program is None for cell in cells))
+
+
+def _heteccl(
+    patterns: tuple[str, ...], target: Path | None, examples: Path | None, journal: Path | None, *, as_json: bool
+) -> int:
+    """The evaluation of the paper; 1 when a case failed, 3 when the run was cut short."""
+    from dataclasses import asdict
+
+    from hetesynth.bench.heteccl.cases import chosen
+    from hetesynth.bench.heteccl.page import page
+    from hetesynth.bench.heteccl.run import Entries, Journal, measured
+    from hetesynth.files.atomic import write_atomically
+
+    selected = chosen(patterns)
+    if not selected:
+        raise HetesynthError(
+            "no case has such a name", code="HS902", help="try --only 'Table 1', --only eq. or --only v100_fail"
+        )
+    entries: Entries = {}
+    with _watching(quiet=as_json) as progress, _interruptible(), suppress(KeyboardInterrupt):
+        for entry in measured(selected, examples or ROOT / "examples", Journal(journal), progress):
+            entries[entry.name] = entry
+    text = page(entries)
+    if target is not None:
+        write_atomically(target, text.encode())
+    if as_json:
+        show(json.dumps([asdict(entry) for entry in entries.values()], indent=2))
+    else:
+        show(text if target is None else f"wrote {target}")
+    if len(entries) < len(selected):
+        return 3
+    return int(any(entry.error for entry in entries.values()))
 
 
 def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None) -> int:

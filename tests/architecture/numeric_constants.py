@@ -82,6 +82,8 @@ ALLOWED = {
     "tolerances and scales of arithmetic": """
         hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB
+        hetesynth/bench/heteccl/cases.py: KB MB GB
+        hetesynth/bench/heteccl/scores.py: LAST_DIGIT
         hetesynth/bounds/packing.py: EXACT
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
@@ -97,6 +99,8 @@ ALLOWED = {
         hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
+        hetesynth/bench/heteccl/time_tables.py: WHOLE
+        hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
         hetesynth/cli/render/topo.py: SHOWN_NAMES
@@ -163,6 +167,11 @@ ALLOWED = {
     "the benchmark, whose cases and goals are its own": """
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
         hetesynth/bench/cluster_page.py: SHARES
+        hetesynth/bench/heteccl/cases.py: FLOOD_MOST V100_SIZES
+        hetesynth/bench/heteccl/measuring.py: BUDGET
+        hetesynth/bench/heteccl/run.py: PATIENCE
+        hetesynth/bench/heteccl/time_tables.py: BATCHES HOPS SUBLINKS
+        hetesynth/bench/heteccl/training.py: ALLREDUCES BYTES PEAK SEQUENCE SEQUENCES UTILIZATION
         hetesynth/bench/cluster_tables.py: GENERATED SIZES DEFAULT_BUDGET CELL_PATIENCE
         hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
         hetesynth/bench/measure.py: _PATIENCE

@@ -1,0 +1,1 @@
+"""docs/hetecclpaper.md: the evaluation of HeteCCL (NSDI 2026), figure by figure, beside ours."""
