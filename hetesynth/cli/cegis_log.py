@@ -32,7 +32,8 @@ def logging_to(log: Path | None, strategy: str) -> Iterator[CegisTrace]:
         return
     _write(log, trace)
     if not trace.entries:
-        warned(f"{log} is empty: CEGIS did not run (strategy {strategy}); --strategy cegis runs it")
+        why = "there was no time" if strategy == "cegis" else "--strategy cegis runs it"
+        warned(f"{log} is empty: CEGIS did not run (strategy {strategy}); {why}")
 
 
 def _write(log: Path, trace: CegisTrace) -> None:

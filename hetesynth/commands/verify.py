@@ -5,6 +5,7 @@ In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ def is_composition(path: Path) -> bool:
 
 def _judge_composition(path: Path, question: Question) -> Judged:
     """Every transfer; loads only with a topology, which a note says."""
+    from hetesynth.bounds.pods import composed_bound
     from hetesynth.verify.composition.judge import judge_composition
 
     cluster = None if question.topology is None else load_pods(question.topology)
@@ -114,6 +116,13 @@ def _judge_composition(path: Path, question: Question) -> Judged:
         raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
     verdict = judge_composition(data, cluster)
     findings = [Finding("error", violation) for violation in verdict.violations]
+    document = verdict.document
+    if cluster is not None and document is not None and not verdict.violations:
+        shape = document.collective, document.chunks, document.chunk_bytes
+        proved = math.floor(composed_bound(cluster, *shape).seconds * 10**12)
+        if document.claimed_bound > proved:
+            message = f"the bound is said to be {document.claimed_bound} ps, and {proved} are proved"
+            findings.append(Finding("error", Violation("certificate", message)))
     if cluster is None:
         unloaded = Violation("overloaded", "loads of wires are not checked; --topo gives the cluster")
         findings.append(Finding("note", unloaded))

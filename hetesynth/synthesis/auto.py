@@ -230,7 +230,7 @@ def _cegis(search: Search) -> LowerBound | None:
         return _exactly("cegis", _cegis_module)(search)
     finally:
         if search.best is None:
-            with finishing():
+            with finishing(however_often=True):  # short, and without it there is nothing
                 greedy.improve(search, rounds=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from support.pods import CHUNK, SMALL, complaints, composed, document, encoded, pods_of, transfers
+from support.pods import CHUNK, SMALL, claims, complaints, composed, document, encoded, pods_of, transfers
 
 from hetesynth.bounds.pods import composed_bound
 from hetesynth.bounds.throughput import time_bounds
@@ -48,7 +48,12 @@ def test_both_judges_pass_it_and_it_is_not_below_the_bound(name: str, collective
 def test_several_chunks_a_rank(name: str, collective_name: ComposedName) -> None:
     composition = composed(SMALL[name], collective_name, chunks=3)
     assert complaints(document(composition)) == []
-    assert judge_composition(composition_document(composition, {}), composition.task.cluster).violations == ()
+    assert (
+        judge_composition(
+            composition_document(composition, claims(composition)), composition.task.cluster
+        ).violations
+        == ()
+    )
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -42,6 +42,12 @@ def test_the_file_is_written_and_judged(tmp_path: Path, capsys: Said) -> None:
     assert run(["verify", str(file)]) == 0
     assert "loads of wires are not checked" in capsys.readouterr().out
     text = file.read_text()
+    boastful = json.loads(text)
+    boastful["header"]["bound_picoseconds"] += 1  # less than the time, and more than is proved
+    assert boastful["header"]["bound_picoseconds"] <= boastful["header"]["picoseconds"]
+    file.write_text(json.dumps(boastful))
+    assert run(["verify", str(file), "--topo", str(topology)]) == 1
+    assert "are proved" in capsys.readouterr().out
     broken = json.loads(text)
     broken["phases"][0]["moves"][0].pop()
     file.write_text(json.dumps(broken))

@@ -107,6 +107,14 @@ def other_ranks(v: Values) -> None:
     v["ranks"] += 1
 
 
+def less_time(v: Values) -> None:
+    v["header"]["picoseconds"] -= 1
+
+
+def more_bound(v: Values) -> None:
+    v["header"]["bound_picoseconds"] = v["header"]["picoseconds"] + 1
+
+
 MUTANTS: list[tuple[Callable[[Values], None], set[str]]] = [
     (drop_a_move, {"not-delivered"}),
     (repeat_a_move, {"received-twice", "contribution-twice", "overloaded", "already-held"}),
@@ -124,6 +132,8 @@ MUTANTS: list[tuple[Callable[[Values], None], set[str]]] = [
     (larger_chunks, {"overloaded"}),
     (no_phase, {"not-delivered"}),
     (other_pods, {"no-such-link"}),
+    (less_time, {"certificate"}),
+    (more_bound, {"certificate"}),
     (unstated_gate, {"syntax"}),
     (unknown_field, {"syntax"}),
     (other_ranks, {"syntax"}),

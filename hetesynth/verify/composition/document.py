@@ -73,7 +73,8 @@ class PhaseEntry:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A composition as it was written. ``pods``: name, first rank, size."""
+    """A composition as it was written. ``pods``: name, first rank, size. ``claimed_time``, ``claimed_bound``: what
+    its header says, in picoseconds."""
 
     collective: str
     ranks: int
@@ -81,6 +82,8 @@ class Document:
     chunk_bytes: int
     pods: tuple[tuple[str, int, int], ...]
     phases: tuple[PhaseEntry, ...]
+    claimed_time: int
+    claimed_bound: int
 
     @property
     def positions(self) -> int:
@@ -109,7 +112,9 @@ def read_document(data: bytes) -> Document:
     reader = _PhaseReader(pods, ranks * chunks, chunks)
     phases = tuple(reader.phase(row) for row in _list(fields["phases"], "phases"))
     size = _integer(fields["chunk_bytes"], "chunk_bytes", 1, MAX_TIME)
-    return Document(fields["collective"], ranks, chunks, size, pods, phases)
+    header = fields["header"] if isinstance(fields["header"], dict) else {}
+    claims = [_integer(header.get(name), name, 0, MAX_TIME) for name in ("picoseconds", "bound_picoseconds")]
+    return Document(fields["collective"], ranks, chunks, size, pods, phases, claims[0], claims[1])
 
 
 _TOP = (

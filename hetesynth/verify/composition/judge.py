@@ -23,13 +23,15 @@ MOST_VIOLATIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class CompositionVerdict:
-    """What the judge says. ``picoseconds``: when the last transfer has ended, if the text could be read."""
+    """What the judge says. ``picoseconds``: when the last transfer has ended; ``document``: what was read, if it
+    could be."""
 
     violations: tuple[Violation, ...]
     readable: bool
     ranks: int = 0
     deliveries: int = 0
     picoseconds: int = 0
+    document: Document | None = None
 
 
 def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVerdict:
@@ -41,8 +43,17 @@ def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVer
     wrong = tuple(islice(_violations(document, cluster), MOST_VIOLATIONS))
     expansions = [Expansion(document, phase) for phase in document.phases]
     end = sum(max((event.end for event in e.events()), default=0) for e in expansions)
+    wrong += tuple(_false_claims(document, end))
     deliveries = document.positions * (document.ranks - 1) * len(document.phases)
-    return CompositionVerdict(wrong, True, document.ranks, deliveries, end)
+    return CompositionVerdict(wrong, True, document.ranks, deliveries, end, document)
+
+
+def _false_claims(document: Document, end: int) -> Iterator[Violation]:
+    """What the header says and the transfers do not."""
+    if document.claimed_time != end:
+        yield Violation("certificate", f"it is said to take {document.claimed_time} ps, and takes {end}")
+    if document.claimed_bound > end:
+        yield Violation("certificate", f"the bound is said to be {document.claimed_bound} ps, and {end} suffice")
 
 
 def _violations(document: Document, cluster: PodCluster | None) -> Iterator[Violation]:
