@@ -39,6 +39,9 @@ class StepsPolicy(Record):
         "solver resource units",
         "What auto spends on a number of steps from checkpoints. Not measured.",
     )
+    checkpoint_share: float = threshold(
+        0.5, "share of the time left", "What a number of steps from checkpoints gets in auto. Not measured."
+    )
     neighbourhood_rlimit: int = threshold(
         10_000_000, "solver resource units", "What auto spends on neighbourhood search. Not measured."
     )

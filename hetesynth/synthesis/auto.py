@@ -128,6 +128,11 @@ def _many_checkpoints(search: Search) -> str | None:
     return f"{work:,} ranks to look at are more than {most:,}" if work > most else None
 
 
+def _much_relayed(search: Search) -> str | None:
+    """Steps are refilled with what goes nearer to those who want it, whichever way is crowded."""
+    return "most chunks have to be relayed, and refilling spreads no relays" if _relays(search.problem) else None
+
+
 def _checkpoints(search: Search) -> LowerBound | None:
     """From checkpoint to checkpoint, for the fewest steps that are not excluded and a few more."""
     from hetesynth.synthesis.smt import cegis
@@ -135,7 +140,8 @@ def _checkpoints(search: Search) -> LowerBound | None:
     policy, best = search.policy.steps, search.best
     last = search.target + policy.checkpoint_targets
     for steps in range(search.target, last if best is None else min(last, best.makespan)):
-        schedule = cegis.from_checkpoints(search, steps, policy.checkpoint_rlimit, policy.checkpoint_attempts)
+        units, attempts, share = policy.checkpoint_rlimit, policy.checkpoint_attempts, policy.checkpoint_share
+        schedule = cegis.from_checkpoints(search, steps, units, attempts, share)
         if schedule is not None:
             search.offer(schedule, "cegis")
             return None
@@ -152,8 +158,8 @@ def _exact(search: Search) -> LowerBound | None:
 RULES: tuple[StepRule, ...] = (
     Rule("direct", (_direct_refuses,), direct.improve),
     Rule("greedy", (_bound_met,), greedy.improve),
-    Rule("checkpoints", (_bound_met, _many_checkpoints, _out_of_time), _checkpoints),
     Rule("few peers", (_schedule_found,), _few_peers),
+    Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
     Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
     Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
     Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),

@@ -132,13 +132,14 @@ class Search:
         """Seconds left, or None without a limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
 
-    def stop_check(self, interrupted: threading.Event) -> Callable[[], None]:
-        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end."""
+    def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
+        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end, which is
+        ``reserve`` seconds before the deadline."""
 
         def check() -> None:
             if interrupted.is_set():
                 raise KeyboardInterrupt
-            if self.out_of_time():
+            if self.out_of_time(reserve):
                 raise OutOfTime
 
         return check

@@ -47,17 +47,19 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
             return GaveUp("out of time", search.elapsed()), None
 
 
-def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int) -> Schedule | None:
+def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, share: float) -> Schedule | None:
     """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
     nothing is known.
 
-    ``rlimit``: solver resource units; ``attempts``: passes over the steps, each with other ties.
+    ``rlimit``: solver resource units; ``attempts``: passes over the steps, each with other ties; ``share``: of the
+    time that is left.
     """
+    reserve = (1.0 - share) * (search.remaining() or 0.0)
     with deferred() as interrupted:
         try:
             tables = CopyProblem(search.problem)
             first: Candidate = "nothing" if search.best is None else search.best
-            return Checkpoints(search, tables, steps, rlimit, interrupted, first).run(attempts)
+            return Checkpoints(search, tables, steps, rlimit, interrupted, first, reserve).run(attempts)
         except OutOfTime:
             return None
 

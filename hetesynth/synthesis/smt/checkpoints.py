@@ -37,7 +37,7 @@ Steps = list[list[Send]]
 @dataclass
 class Checkpoints:
     """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
-    candidate."""
+    candidate; ``reserve``: seconds of the budget that are left for others."""
 
     search: Search
     tables: CopyProblem
@@ -45,6 +45,7 @@ class Checkpoints:
     units: int
     stop: threading.Event
     first: Candidate
+    reserve: float = 0.0
     laws: SuffixLaws = field(init=False)
     learned: set[int] = field(default_factory=set)  # regions whose laws Z3 was told
     _began: float = field(init=False)
@@ -106,7 +107,7 @@ class Checkpoints:
         for step in steps:
             holds = self._after(holds, step)
         while len(steps) < self.steps and (self.laws.wants & ~holds).any():
-            self.search.stop_check(self.stop)()
+            self._stop_check()
             sends = self._next(steps, holds, hints.get(len(steps), ()), refill)
             if sends is None:
                 return self._unfrozen(steps) if unfreeze else None
@@ -170,11 +171,16 @@ class Checkpoints:
         """Z3's, within the units of one check."""
         policy = self.search.policy.smt
         units = min(self.units, policy.checkpoint_check_rlimit + policy.checkpoint_send_rlimit * sends)
-        answer = clauses.check(assumed, max(1, units), self.search.remaining())
+        remaining = self.search.remaining()
+        seconds = None if remaining is None else remaining - self.reserve
+        answer = clauses.check(assumed, max(1, units), seconds)
         if clauses.timed_out:
             self.search.clock_decisions.note("solver")
         self.units -= clauses.spent
         return answer
+
+    def _stop_check(self) -> None:
+        self.search.stop_check(self.stop, self.reserve)()
 
     def _is_part(self, i: int) -> bool:
         """Whether region ``i`` is no complement of a smaller one."""
@@ -199,7 +205,7 @@ class Checkpoints:
 
     def _last_steps(self, tables: CopyProblem, kept: Steps, rest: int) -> list[Transfer] | None:
         """Z3's choice for ``rest`` steps after those ``kept``, every law told."""
-        model = StepModel(tables, rest, self.search.stop_check(self.stop), self.stop)
+        model = StepModel(tables, rest, self._stop_check, self.stop)
         for law in every_law(tables):
             model.add(law)
         answer = self._answer(model.clauses, len(model.send))
