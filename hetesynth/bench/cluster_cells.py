@@ -6,16 +6,14 @@ journal; a cell counts for the same text of the cluster and the same conditions 
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from hetesynth.bench.machine import machine
-from hetesynth.errors import HetesynthError
-from hetesynth.files.atomic import write_atomically
+from hetesynth.bench.journal import RowJournal
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES, RuntimeCosts
+
+_DERIVED = ("percent_of_limit", "times_as_fast_as_ring")  # of a cell in JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,41 +78,24 @@ class ClusterCell:
         return None if not self.program or self.ring is None else self.ring / self.program
 
 
-class Journal:
-    """Cells by what was asked for, in a file that is written after each of them; without a file, in memory."""
+class Journal(RowJournal[Key, ClusterCell]):
+    """Cells by what was asked for."""
 
-    def __init__(self, file: Path | None) -> None:
-        """Raises HetesynthError HS904 where the file is no journal."""
-        self._file = file
-        self._cells: dict[Key, ClusterCell] = {}
-        if file is not None and file.exists():
-            self._cells = {cell.key: cell for cell in _read(file)}
+    field = "cells"
 
-    def get(self, key: Key) -> ClusterCell | None:
-        """The cell that was measured for ``key``."""
-        return self._cells.get(key)
+    def key(self, row: ClusterCell) -> Key:
+        """What was asked for."""
+        return row.key
 
-    def add(self, cell: ClusterCell) -> None:
-        """Keep ``cell``, on disk too."""
-        self._cells[cell.key] = cell
-        if self._file is not None:
-            contents = {"machine": machine(), "cells": [plain(each) for each in self._cells.values()]}
-            write_atomically(self._file, (json.dumps(contents, indent=1) + "\n").encode())
+    def plain(self, row: ClusterCell) -> dict[str, Any]:
+        """The cell for JSON, with what follows from it."""
+        return plain(row)
+
+    def row(self, values: dict[str, Any]) -> ClusterCell:
+        """The cell, without what follows from it."""
+        return ClusterCell(**{name: values[name] for name in values if name not in _DERIVED})
 
 
 def plain(cell: ClusterCell) -> dict[str, Any]:
     """The cell for JSON, with what follows from it."""
-    return asdict(cell) | {"percent_of_limit": cell.percent, "times_as_fast_as_ring": cell.factor}
-
-
-def _read(file: Path) -> list[ClusterCell]:
-    derived = ("percent_of_limit", "times_as_fast_as_ring")
-    try:
-        entries = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        return [ClusterCell(**{name: entry[name] for name in entry if name not in derived}) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HetesynthError(
-            f"{file} is no journal of this benchmark: {type(error).__name__}: {error}",
-            code="HS904",
-            help="choose another file with --journal",
-        ) from error
+    return asdict(cell) | dict(zip(_DERIVED, (cell.percent, cell.factor), strict=True))

@@ -18,10 +18,8 @@ from typing import Any
 
 from hetesynth.bench.heteccl.cases import Case, CompositionCase
 from hetesynth.bench.heteccl.clusters import source
-from hetesynth.bench.machine import machine
+from hetesynth.bench.journal import RowJournal
 from hetesynth.bench.measure import Process, run
-from hetesynth.errors import HetesynthError
-from hetesynth.files.atomic import write_atomically
 
 PATIENCE = 600.0  # seconds after which a case is taken to hang
 
@@ -46,38 +44,22 @@ class Entry:
 Entries = dict[str, Entry]
 
 
-class Journal:
-    """Entries by name, in a file that is written after each; without a file, in memory."""
+class Journal(RowJournal[str, Entry]):
+    """Entries by name."""
 
-    def __init__(self, file: Path | None) -> None:
-        """Raises HetesynthError HS904 where the file is no journal."""
-        self._file = file
-        self._entries: Entries = {}
-        if file is not None and file.exists():
-            self._entries = {entry.name: entry for entry in _read(file)}
+    field = "entries"
 
-    def get(self, name: str, digest: str) -> Entry | None:
-        """What was measured of that case on a cluster with that text."""
-        entry = self._entries.get(name)
-        return None if entry is None or entry.digest != digest else entry
+    def key(self, row: Entry) -> str:
+        """The name of the case."""
+        return row.name
 
-    def add(self, entry: Entry) -> None:
-        """Keep ``entry``, on disk too."""
-        self._entries[entry.name] = entry
-        if self._file is not None:
-            contents = {"machine": machine(), "entries": [asdict(each) for each in self._entries.values()]}
-            write_atomically(self._file, (json.dumps(contents, indent=1) + "\n").encode())
+    def plain(self, row: Entry) -> dict[str, Any]:
+        """All fields."""
+        return asdict(row)
 
-
-def _read(file: Path) -> list[Entry]:
-    try:
-        return [Entry(**entry) for entry in json.loads(file.read_text(encoding="utf-8"))["entries"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HetesynthError(
-            f"{file} is no journal of this benchmark: {type(error).__name__}: {error}",
-            code="HS904",
-            help="choose another file with --journal",
-        ) from error
+    def row(self, values: dict[str, Any]) -> Entry:
+        """The entry with these fields."""
+        return Entry(**values)
 
 
 def measured(
@@ -89,8 +71,8 @@ def measured(
             announce(number, len(cases), case.name)
             text = source(case.cluster, examples)
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            entry = journal.get(case.name, digest)
-            if entry is None:
+            entry = journal.get(case.name)
+            if entry is None or entry.digest != digest:
                 file = Path(name) / f"{case.cluster.replace('/', '_').removesuffix('.dsl')}.dsl"
                 file.write_text(text, encoding="utf-8")
                 entry = _measured(case, digest, file, Path(name) / "out", process)
