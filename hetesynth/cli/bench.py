@@ -80,7 +80,6 @@ def command(
     from hetesynth.bench.cases import chosen
     from hetesynth.bench.page import page, plain
     from hetesynth.bench.run import QUICK_SECONDS, Runner
-    from hetesynth.files.atomic import write_atomically
 
     chosen_table = _ClusterOptions(**of_clusters)
     if heteccl:
@@ -112,12 +111,7 @@ def command(
         )
         report = runner(cases, whole=whole)
     text = page(report)
-    if target is not None:
-        write_atomically(target, text.encode())
-    if as_json:
-        show(json.dumps(plain(report), indent=2))
-    else:
-        show(text if target is None else f"wrote {target}")
+    _publish(text, target, plain(report) if as_json else None)
     if not report.complete:
         return 3
     return int(any(row.status == "failed" for row in report.rows))
@@ -154,7 +148,6 @@ def _clusters(
     from hetesynth.bench.cluster_cells import Conditions, Journal, plain
     from hetesynth.bench.cluster_page import cluster_page
     from hetesynth.bench.cluster_tables import DEFAULT_BUDGET, SIZES, cases, measured_cells
-    from hetesynth.files.atomic import write_atomically
 
     sizes = tuple(buffer_size(text, "--size") for text in options.sizes) or SIZES
     selected = cases(examples or ROOT / "examples", patterns, sizes)
@@ -167,12 +160,7 @@ def _clusters(
         for cell in measured_cells(selected, journal, conditions, progress):
             cells.append(cell)  # noqa: PERF402 - those before an interrupt are kept
     text = cluster_page(cells, len(selected))
-    if target is not None:
-        write_atomically(target, text.encode())
-    if as_json:
-        show(json.dumps([plain(cell) for cell in cells], indent=2))
-    else:
-        show(text if target is None else f"wrote {target}")
+    _publish(text, target, [plain(cell) for cell in cells] if as_json else None)
     if len(cells) < len(selected):
         return 3
     return int(any(cell.program is None for cell in cells))
@@ -187,7 +175,6 @@ def _heteccl(
     from hetesynth.bench.heteccl.cases import chosen
     from hetesynth.bench.heteccl.page import page
     from hetesynth.bench.heteccl.run import Entries, Journal, measured
-    from hetesynth.files.atomic import write_atomically
 
     selected = chosen(patterns)
     if not selected:
@@ -199,12 +186,7 @@ def _heteccl(
         for entry in measured(selected, examples or ROOT / "examples", Journal(journal), progress):
             entries[entry.name] = entry
     text = page(entries)
-    if target is not None:
-        write_atomically(target, text.encode())
-    if as_json:
-        show(json.dumps([asdict(entry) for entry in entries.values()], indent=2))
-    else:
-        show(text if target is None else f"wrote {target}")
+    _publish(text, target, [asdict(entry) for entry in entries.values()] if as_json else None)
     if len(entries) < len(selected):
         return 3
     return int(any(entry.error for entry in entries.values()))
@@ -214,17 +196,26 @@ def _times(patterns: tuple[str, ...], target: Path | None, examples: Path | None
     """The tables of predicted time; 1 when a command failed."""
     from hetesynth.bench.time_page import time_page
     from hetesynth.bench.time_tables import speed_rows, time_rows
-    from hetesynth.files.atomic import write_atomically
 
     folder = examples or ROOT / "examples"
     with _watching(quiet=False) as progress, _interruptible():
         rows = time_rows(folder, patterns, lambda name: progress(0, 0, name))
         speeds = speed_rows(folder, patterns, lambda name: progress(0, 0, name))
     text = time_page(rows, speeds)
-    if target is not None:
-        write_atomically(target, text.encode())
-    show(text if target is None else f"wrote {target}")
+    _publish(text, target, None)
     return int(any([*(r.error for r in rows), *(r.error for r in speeds)]))
+
+
+def _publish(page: str, target: Path | None, values: object) -> None:
+    """Write ``page`` to the target, if any, and print ``values`` as JSON; None: the page, or where it is."""
+    from hetesynth.files.atomic import write_atomically
+
+    if target is not None:
+        write_atomically(target, page.encode())
+    if values is not None:
+        show(json.dumps(values, indent=2))
+    else:
+        show(page if target is None else f"wrote {target}")
 
 
 def _target(output: Path | None, *, write: bool, page: str = "benchmarks.md") -> Path | None:
