@@ -6,6 +6,9 @@ In: a name such as ``h20_8x32``, ``torus_32x32`` or ``mesh_32x32``. Out: a sourc
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from hetesynth.errors import HetesynthError
 
 _NAME = re.compile(r"(h20|torus|mesh)_([0-9]+)x([0-9]+)")
 _RATE = "{ bandwidth 50 GB/s; latency 0.5 us }"
@@ -20,6 +23,15 @@ def source(name: str) -> str | None:
     if kind == "h20":
         return _servers(name, second) if first == 8 and second > 0 else None
     return _grid(name, first, second, wraps=kind == "torus") if min(first, second) > 2 else None
+
+
+def no_example(name: str, examples: Path) -> HetesynthError:
+    """That the example is not there."""
+    return HetesynthError(
+        f"there is no example {name} in {examples}",
+        code="HS901",
+        help="run it in a checkout of hetesynth, or name its examples with --examples",
+    )
 
 
 def _servers(name: str, servers: int) -> str:

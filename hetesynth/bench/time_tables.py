@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetesynth.bench import time_clusters
-from hetesynth.errors import HetesynthError
+from hetesynth.bench.clusters import no_example
 
 Unit = Literal["GB/s", "us", "%"]
 BUDGET = 22.0  # seconds of the search that makes a schedule for the simulator
@@ -222,11 +222,7 @@ def _topology(cluster: str, examples: Path, folder: Path) -> Path:
         return example
     text = time_clusters.source(cluster, examples)
     if text is None:
-        raise HetesynthError(
-            f"there is no example {cluster} in {examples}",
-            code="HS901",
-            help="run it in a checkout of hetesynth, or name its examples with --examples",
-        )
+        raise no_example(cluster, examples)
     path = folder / f"{cluster}.dsl"
     path.write_text(text, encoding="utf-8")
     return path

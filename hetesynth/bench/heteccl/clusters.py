@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from hetesynth.bench import clusters
-from hetesynth.errors import HetesynthError
 
 H20 = ("h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2")
 V100 = {"8a": "v100_4p8", "8b": "v100_4x2p8", "8c": "v100_4x3", "8d": "v100_4x3p8"}
@@ -72,9 +71,5 @@ def source(name: str, examples: Path) -> str:
         return text
     example = examples / name if name.endswith(".dsl") else examples / name / "topo.dsl"
     if not example.is_file():
-        raise HetesynthError(
-            f"there is no example {name} in {examples}",
-            code="HS901",
-            help="run it in a checkout of hetesynth, or name its examples with --examples",
-        )
+        raise clusters.no_example(name, examples)
     return example.read_text(encoding="utf-8")
