@@ -32,7 +32,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution, Solver
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -46,7 +45,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     supporting = [t for t in targets if collective in t.collectives]
     request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
-    once = Strategy("greedy", _one_round)
+    once = Strategy("greedy", greedy.one_round)
     outcome = Solver(once, Budget(), schedule_violations).solve(problem)
     if not isinstance(outcome, Solution):
         return Cell(topology.parent.name, problem.ranks, collective, (("all", "no schedule"),), None, ())
@@ -66,10 +65,6 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     return Cell(
         topology.parent.name, problem.ranks, collective, tuple(verdicts), Size.of(plain), tuple(sizes), within
     )
-
-
-def _one_round(search: Search) -> None:
-    greedy.improve(search, rounds=1)
 
 
 def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tuple[str, ...]) -> str:

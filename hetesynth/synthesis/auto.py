@@ -237,14 +237,14 @@ def _cegis(search: Search) -> LowerBound | None:
     finally:
         if search.best is None:
             with finishing(however_often=True):  # short, and without it there is nothing
-                greedy.improve(search, rounds=1)
+                greedy.one_round(search)
 
 
 def _lns(search: Search) -> LowerBound | None:
     """One greedy round as the schedule to shorten."""
     from hetesynth.synthesis.smt import neighbourhood_search
 
-    greedy.improve(search, rounds=1)
+    greedy.one_round(search)
     if not search.done:
         neighbourhood_search.improve(search)
     return None

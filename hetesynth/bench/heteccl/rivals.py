@@ -32,7 +32,6 @@ from hetesynth.model.topology import Link, SharedGroup, Topology
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.strategy import Strategy
 from hetesynth.synthesis.timed.earliest_arrival import Rates
@@ -59,7 +58,7 @@ class Rivals:
 
     def teccl(self, variant: str, sizes: tuple[int, ...]) -> list[float | None]:
         """Seconds for each size of variant ``HS`` or ``SE``."""
-        strategy = registry.strategy("auto") if variant == "HS" else Strategy("one greedy pass", _one_round)
+        strategy = registry.strategy("auto") if variant == "HS" else Strategy("one greedy pass", greedy.one_round)
         problem, schedule = self._solved(self.topology, strategy)
         return [self._seconds(self.topology, problem, schedule, size) for size in sizes]
 
@@ -142,7 +141,3 @@ def _nics(topology: Topology, link: Link) -> tuple[int, int]:
     wires = [topology.wires[i] for i in link.wires]
     passed = [wire.dst for wire in wires if topology.vertices[wire.dst].kind == "nic"]
     return (passed[0], passed[-1]) if passed else (-1, -1)
-
-
-def _one_round(search: Search) -> None:
-    greedy.improve(search, rounds=1)

@@ -76,6 +76,11 @@ def improve(search: Search, rounds: int | None = None) -> None:
         price = _repriced(price, used / arrays.capacity, arrays.capacity, policy)
 
 
+def one_round(search: Search) -> None:
+    """One pass over the steps: a schedule soon, not the shortest."""
+    improve(search, rounds=1)
+
+
 @contextmanager
 def _deadline(search: Search) -> Iterator[Ints]:
     """What stops a round when time is out; the first schedule of all gets ``extension_seconds`` at least, where
