@@ -1,7 +1,8 @@
 # NVIDIA H20 servers as in HeteCCL, section 6.1.
 #
 # NVLink: 18 NVLink4 links of 25 GB/s each way, 900 GB/s both ways together (NVIDIA H20 data sheet); the paper's own
-#   "9 ports x 75 GB/s" agrees with neither 900 nor 450, so the data sheet is used: 450 GB/s per GPU and direction.
+#   "9 ports x 75 GB/s" agrees with neither 900 nor 450, so the data sheet is used: 450 GB/s per GPU and direction (spec).
+#   NCCL counts 20.6 GB/s a link, 370.8 a GPU; nvidia-smi shows the signalling rate, 26.562 a link.
 # NICs: four of 400 Gbps a server (HeteCCL 6.1); a GPU each on 4 GPUs, one per two GPUs on 8.
 # Latency of an NVSwitch crossing: 0.7 us, the NVLink alpha of TE-CCL. The paper states none.
 # Reduce: 1200 GB/s, 90 % of a third of 4.0 TB/s HBM3 (data sheet): two reads and a write for each byte.

@@ -1,4 +1,4 @@
-# One DGX-1 (8 x V100), direct NVLinks only, GPUs numbered as in SCCL (PPoPP 2021).
+# One DGX-1 (8 x V100), direct NVLinks only, after SCCL (PPoPP 2021); GPUs numbered as the driver does.
 
 import dgx1
 

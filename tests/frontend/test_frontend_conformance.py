@@ -24,7 +24,7 @@ PAIRS = [
     *((f"h20_{n}", f"heteccl_table1_{n}gpu_h20") for n in (16, 32, 48, 64)),
     ("v100_4p8", "heteccl_v100_4p8"),
     ("fig10", "heteccl_fig10_example"),
-    ("dgx1", "sccl_dgx1"),
+    ("dgx1", "dgx1_v100_nvidia_smi"),
 ]
 
 

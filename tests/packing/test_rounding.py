@@ -79,10 +79,10 @@ def test_moving_chunks_helps(cluster: str) -> None:
 
 
 def test_new_trees_help() -> None:
-    """Those that avoid what is full: 7 chunks on a resource of DGX-1 become 6."""
+    """Those that avoid what is full: 6.5 chunks on a resource of DGX-1 become 6."""
     fractional = expansion("dgx1", "allgather")
     repriced = whole(fractional, 5).seconds
-    assert whole(replace(fractional, policy=replace(POLICY, rounding_repricings=0)), 5).seconds > 1.1 * repriced
+    assert whole(replace(fractional, policy=replace(POLICY, rounding_repricings=0)), 5).seconds > 1.08 * repriced
     assert repriced < 1.05 * fractional.packing.seconds
 
 

@@ -1,0 +1,118 @@
+"""The node library: what types there are, their graphs against published ones, their figures against those stated."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from hetesynth.frontend import parse_topology
+from hetesynth.model.topology import Topology
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data")) / "topologies"
+GIGA = 10**9
+
+DGX1 = {  # SCCL's numbering: pairs and NVLinks
+    (0, 1): 2, (0, 2): 1, (0, 3): 1, (0, 4): 2, (1, 2): 1, (1, 3): 2, (1, 5): 1, (2, 3): 2, (2, 6): 2, (3, 7): 1,
+    (4, 5): 2, (4, 6): 1, (4, 7): 1, (5, 6): 1, (5, 7): 2, (6, 7): 2,
+}  # fmt: skip
+TO_DRIVER = (0, 3, 1, 2, 4, 7, 5, 6)
+MI250 = {  # ForestColl and TE-CCL
+    (0, 1): 4, (0, 4): 2, (0, 8): 1, (1, 5): 1, (1, 9): 1, (1, 10): 1, (2, 3): 4, (2, 6): 1, (2, 9): 1, (2, 10): 1,
+    (3, 7): 2, (3, 11): 1, (4, 5): 4, (4, 6): 1, (5, 6): 1, (5, 7): 1, (6, 7): 4, (8, 9): 4, (8, 12): 2, (9, 13): 1,
+    (10, 11): 4, (10, 14): 1, (11, 15): 2, (12, 13): 4, (12, 14): 1, (13, 14): 1, (13, 15): 1, (14, 15): 4,
+}  # fmt: skip
+MI250_RCCL = {
+    (0, 1): 4, (0, 2): 1, (0, 4): 2, (1, 2): 1, (1, 3): 1, (1, 5): 1, (2, 3): 4, (2, 6): 1, (3, 7): 2, (4, 5): 4,
+    (4, 12): 1, (5, 13): 1, (5, 14): 1, (6, 7): 4, (6, 13): 1, (6, 14): 1, (7, 15): 1, (8, 9): 4, (8, 10): 1,
+    (8, 12): 2, (9, 10): 1, (9, 11): 1, (9, 13): 1, (10, 11): 4, (10, 14): 1, (11, 15): 2, (12, 13): 4, (14, 15): 4,
+}  # fmt: skip
+
+
+def one(library: str, type_name: str) -> Topology:
+    return parse_topology(f"import {library} cluster c {{ instance a = {type_name} }}")
+
+
+def lanes(topology: Topology) -> dict[tuple[int, int], int]:
+    """Lanes between every two GPUs that a direct wire joins; both directions have to be equal."""
+    count: Counter[tuple[int, int]] = Counter()
+    for wire in topology.wires:
+        if wire.src < topology.ranks and wire.dst < topology.ranks:
+            count[wire.src, wire.dst] += wire.lanes
+    assert all(count[b, a] == number for (a, b), number in count.items())
+    return {(a, b): number for (a, b), number in sorted(count.items()) if a < b}
+
+
+def ports(topology: Topology, kind: str) -> Counter[int]:
+    """How many wires from a GPU have which rate in GB/s."""
+    out = [w for w in topology.wires if w.src < topology.ranks and w.kind == kind and w.bandwidth is not None]
+    return Counter(int(w.bandwidth * w.lanes / GIGA) for w in out if w.bandwidth is not None)
+
+
+@pytest.mark.parametrize("name", ["dgx1", "ndv2"])
+def test_dgx1_is_numbered_as_the_driver_does(name: str) -> None:
+    renumbered = {tuple(sorted((TO_DRIVER[a], TO_DRIVER[b]))): number for (a, b), number in DGX1.items()}
+    assert lanes(one("dgx1", name)) == renumbered
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("mi250x16", MI250), ("mi250x16_rccl", MI250_RCCL)])
+def test_mi250_has_the_links_of_its_source(name: str, pairs: dict[tuple[int, int], int]) -> None:
+    topology = one("mi250", name)
+    assert lanes(topology) == pairs
+    sums: Counter[int] = Counter()
+    for (a, b), number in pairs.items():
+        sums.update({a: number, b: number})
+    assert set(sums.values()) == {7}
+
+
+def test_the_two_boxes_of_mi250_are_different_graphs() -> None:
+    assert not nx.is_isomorphic(graph(MI250), graph(MI250_RCCL), edge_match=lambda a, b: a == b)
+
+
+def graph(pairs: dict[tuple[int, int], int]) -> nx.Graph:
+    result = nx.Graph()
+    result.add_edges_from((a, b, {"lanes": number}) for (a, b), number in pairs.items())
+    return result
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "reference"),
+    [
+        ("dgx1", "dgx1", "sccl_dgx1"), ("dgx1", "dgx1", "dgx1_v100_nvidia_smi"), ("dgx1", "dgx1", "teccl_dgx1"),
+        ("dgx1", "ndv2", "teccl_ndv2_1chassis"), ("dgx1", "ndv2", "taccl_ndv2_1node_1MB"),
+        ("mi250", "mi250x16", "forestcoll_mi250_1node"), ("mi250", "mi250x16", "teccl_amd_1node"),
+    ],
+)  # fmt: skip
+def test_direct_links_are_those_published(library: str, name: str, reference: str) -> None:
+    """Up to the numbers of the GPUs."""
+    data = published(reference)
+    expected = {(k["src"], k["dst"]): k["count"] for k in data["links"] if k["src"] < k["dst"]}
+    ours = graph(lanes(one(library, name)))
+    assert nx.is_isomorphic(ours, graph(expected), edge_match=lambda a, b: a == b)
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "kind", "reference", "rate"),
+    [("dgx2", "dgx2", "nvlink", "teccl_dgx2_1chassis", 150), ("a100", "a100x8", "nvlink", "forestcoll_a100_1node", 300)],
+)
+def test_switched_ports_are_those_published(library: str, name: str, kind: str, reference: str, rate: int) -> None:
+    """As many NVLinks a GPU, of 25 GB/s; what others measured is their calibration."""
+    data = published(reference)
+    links = Counter(k["src"] for k in data["links"] if isinstance(k["dst"], str) and k["kind"].startswith("nvlink"))
+    counts = {k["count"] for k in data["links"] if isinstance(k["dst"], str) and k["kind"].startswith("nvlink")}
+    assert {number * 25 for number in counts} == {rate}
+    assert ports(one(library, name), kind) == Counter({rate: len(links)})
+
+
+def published(name: str) -> dict[str, Any]:
+    path = DATA / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"no conformance data at {path}")
+    data: dict[str, Any] = json.loads(path.read_text())
+    return data
