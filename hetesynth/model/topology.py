@@ -17,12 +17,16 @@ VertexKind = Literal["gpu", "switch", "nic", "bus", "fabric"]
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A GPU, or a piece of hardware that forwards without storing: switch, NIC, bus, fabric."""
+    """A GPU, or a piece of hardware that forwards without storing: switch, NIC, bus, fabric.
+
+    ``host``: the name of the machine that it is in, "" where none is stated.
+    """
 
     name: str
     kind: VertexKind
     server: str = ""
     model: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

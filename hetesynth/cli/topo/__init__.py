@@ -8,6 +8,8 @@ import click
 
 SUBCOMMANDS = {
     "show": "show",
+    "ranks": "ranks",
+    "library": "library",
 }
 
 

@@ -1,0 +1,49 @@
+"""Where each rank runs: host, server, number of the GPU there.
+
+In: a ``Topology``. Out: a ``RankPlace`` for every rank. GPUs out of order have no rank and so no place. Knows nothing
+of launchers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hetesynth.model.topology import Rank, Topology
+
+_NUMBER = re.compile(r"[0-9]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """``host``: the name of the machine as the topology states it, "" where it does not. ``server``: its instance in
+    the topology. ``device``: the GPU's number there, which is the driver's for the types of the library."""
+
+    rank: Rank
+    host: str
+    server: str
+    device: int
+
+    def __post_init__(self) -> None:
+        if self.rank < 0 or self.device < 0:
+            raise ValueError(f"rank {self.rank} on GPU {self.device}: neither can be negative")
+
+    @property
+    def machine(self) -> str:
+        """The host, or the instance's name where no host is stated."""
+        return self.host or self.server
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's name inside its server."""
+        return f"gpu{self.device}"
+
+
+def rank_places(topology: Topology) -> tuple[RankPlace, ...]:
+    """The place of each rank, in the order of the ranks."""
+    places = []
+    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
+        number = _NUMBER.search(vertex.name)
+        device = int(number[0]) if number else 0
+        places.append(RankPlace(rank, vertex.host, vertex.server, device))
+    return tuple(places)
