@@ -36,6 +36,7 @@ COMMANDS = {
     "atlas": "atlas",
     "bounds": "bounds",
     "topo": "topo",
+    "init": "init",
     "strategies": "strategies",
     "bench": "bench",
 }
