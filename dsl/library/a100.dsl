@@ -9,6 +9,8 @@
 # Latency: 0.7 us, the NVLink alpha of TE-CCL (twice 0.35 us a hop on NVSwitch machines).
 # Reduce: 466 GB/s, 90 % of a third of 1555 GB/s HBM2 (A100 40 GB data sheet): two reads and a write for each byte.
 #   A800: 612 GB/s of 2039 GB/s HBM2e (A800 80 GB data sheet).
+# Parameters of those of eight: nics, how many (a divisor or a multiple of the GPUs, neighbours share), rate of each,
+#   nvlink of a GPU.
 
 node a100x4 {
   model "A100"
@@ -19,20 +21,24 @@ node a100x4 {
   attach gpu[0-3] -> nic[0-3]
 }
 
-node a100x8 {
+node a100x8(nics = 8, rate = 200 Gbps, nvlink = 300 GB/s) {
   model "A100"
   gpus 8
   reduce 466 GB/s
-  switch nvswitch { ports gpu[0-7]; bandwidth 300 GB/s; latency 0.7 us; kind nvlink }
-  nic nic[0-7] { bandwidth 200 Gbps }
-  attach gpu[0-7] -> nic[0-7]
+  switch nvswitch { ports gpu[0-7]; bandwidth (nvlink); latency 0.7 us; kind nvlink }
+  nic nic[0-(nics - 1)] { bandwidth (rate) }
+  for i in 0-(max(8, nics) - 1) {
+    attach gpu[((i - i % max(1, nics/8)) / max(1, nics/8))] -> nic[((i - i % max(1, 8/nics)) / max(1, 8/nics))]
+  }
 }
 
-node a800x8 {
+node a800x8(nics = 8, rate = 200 Gbps, nvlink = 200 GB/s) {
   model "A800"
   gpus 8
   reduce 612 GB/s
-  switch nvswitch { ports gpu[0-7]; bandwidth 200 GB/s; latency 0.7 us; kind nvlink }
-  nic nic[0-7] { bandwidth 200 Gbps }
-  attach gpu[0-7] -> nic[0-7]
+  switch nvswitch { ports gpu[0-7]; bandwidth (nvlink); latency 0.7 us; kind nvlink }
+  nic nic[0-(nics - 1)] { bandwidth (rate) }
+  for i in 0-(max(8, nics) - 1) {
+    attach gpu[((i - i % max(1, nics/8)) / max(1, nics/8))] -> nic[((i - i % max(1, 8/nics)) / max(1, 8/nics))]
+  }
 }

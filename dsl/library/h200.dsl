@@ -6,12 +6,15 @@
 # NICs: eight of 400 Gbps, one per GPU (DGX H200 data sheet: ConnectX-7).
 # Latency: 0.936 us a switch crossing (ASTRA-sim's HGX H100 network file: the same NVSwitches).
 # Reduce: 1440 GB/s, 90 % of a third of 4.8 TB/s HBM3e (H200 data sheet): two reads and a write for each byte.
+# Parameters: nics, how many (a divisor or a multiple of the GPUs, neighbours share), rate of each, nvlink of a GPU.
 
-node h200x8 {
+node h200x8(nics = 8, rate = 400 Gbps, nvlink = 450 GB/s) {
   model "H200"
   gpus 8
   reduce 1440 GB/s
-  switch nvswitch { ports gpu[0-7]; bandwidth 450 GB/s; latency 0.936 us; kind nvlink }
-  nic nic[0-7] { bandwidth 400 Gbps }
-  attach gpu[0-7] -> nic[0-7]
+  switch nvswitch { ports gpu[0-7]; bandwidth (nvlink); latency 0.936 us; kind nvlink }
+  nic nic[0-(nics - 1)] { bandwidth (rate) }
+  for i in 0-(max(8, nics) - 1) {
+    attach gpu[((i - i % max(1, nics/8)) / max(1, nics/8))] -> nic[((i - i % max(1, 8/nics)) / max(1, 8/nics))]
+  }
 }

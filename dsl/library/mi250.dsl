@@ -3,9 +3,9 @@
 # xGMI: 50 GB/s each way a link, four links between the dies of a module, one or two between modules, seven links a die
 #   (AMD MI250 data sheet; the patterns as below; spec). RCCL counts 36 GB/s a link.
 #   mi250x16: as ForestColl and TE-CCL publish it.
-#   mi250x16_rccl: as RCCL's own model 16p1h has it. It is the same graph with other numbers: ForestColl's 0-3, 4-7, 8-11
-#   and 12-15 are RCCL's 4-7, 0-3, 12-15 and 8-11. amd-smi says how far two dies are apart, not how many links they have.
-# NICs: eight of 200 Gbps, one per module (RCCL's model 16p1h; TE-CCL: 25 GB/s for two dies). ForestColl has 16 GB/s a die.
+#   mi250x16_rccl: as RCCL's own model 16p1h has it. It is the same graph with other numbers: ForestColl's 0-3, 4-7,
+#   8-11 and 12-15 are RCCL's 4-7, 0-3, 12-15 and 8-11. amd-smi tells how far two dies are apart, not their links.
+# NICs: eight of 200 Gbps, one per module (RCCL's model 16p1h; TE-CCL: 25 GB/s for two dies; ForestColl: 16 GB/s a die).
 # Latency: 0.7 us, that of NVLink in TE-CCL; no source states one of xGMI.
 # Reduce: 491 GB/s, 90 % of a third of 1.638 TB/s HBM2e a die (data sheet): two reads and a write for each byte.
 

@@ -1,7 +1,7 @@
 # AMD MI300X servers (eight GPUs on one universal base board).
 #
-# Infinity Fabric: seven links of 64 GB/s each way per GPU, one to every other (AMD MI300X data sheet: 128 GB/s both ways
-#   together; spec). RCCL counts 48 GB/s a link, amd-smi shows 50.
+# Infinity Fabric: seven links of 64 GB/s each way per GPU, one to every other (AMD MI300X data sheet: 128 GB/s both
+#   ways together; spec). RCCL counts 48 GB/s a link, amd-smi shows 50.
 # NICs: eight of 400 Gbps, one per GPU (RCCL's model of such a server).
 # Latency: 0.7 us, that of NVLink in TE-CCL; no source states one of Infinity Fabric.
 # Reduce: 1590 GB/s, 90 % of a third of 5.3 TB/s HBM3 (data sheet): two reads and a write for each byte.

@@ -23,7 +23,7 @@ _COMMENT = re.compile(r"^#\s?(.*)$")
 @dataclass(frozen=True, slots=True)
 class LibraryType:
     """A node type or a pod. ``inside`` and ``outside``: bytes per second and one direction that a GPU has to others
-    of its server (or pod), and that all NICs have together; ``nics``: their number. ``parameters``: as declared.
+    of its server (or pod) over wires of the fastest kind, and that all NICs have together; ``nics``: their number. ``parameters``: as declared.
     ``line``: where in the file the type begins; ``text``: its declaration, ``header``: what the file says of it."""
 
     name: str
@@ -104,8 +104,8 @@ def _type(library: str, path: Path, text: str, header: tuple[str, ...], declared
         gpus=len(gpus),
         model=topology.models[0],
         nics=len(nics),
-        inside=min(_leaving(topology, {gpu}, nics) for gpu in gpus),
-        outside=_leaving(topology, nics, set(gpus)),
+        inside=min(_leaving(topology, {gpu}, set(own) - nics) for gpu in gpus),
+        outside=_leaving(topology, nics, set(range(len(topology.vertices))) - set(own)),
         parameters=tuple(word.strip() for word in (parameters or "").split(",") if word.strip()),
         header=header,
         text=body[: body.index("\n}") + 2],
@@ -122,8 +122,10 @@ def _beside_a_peer(library: str, name: str, sort: str) -> Topology:
     return parse_topology(f"import {library} {peer} cluster c {{ {servers} }}", f"<{library}>")
 
 
-def _leaving(topology: Topology, ends: set[int], inside: set[int]) -> Fraction:
-    """The rates of all wires from ``ends`` to vertices that are not ``inside``; those that never limit are none."""
-    leaving = [wire for wire in topology.wires if wire.src in ends and wire.dst not in inside]
-    rates = (wire.bandwidth * wire.lanes for wire in leaving if wire.bandwidth is not None)
-    return sum(rates, Fraction(0))
+def _leaving(topology: Topology, ends: set[int], others: set[int]) -> Fraction:
+    """The rates of all wires from ``ends`` to ``others`` of the fastest kind; those that never limit do not count."""
+    rates: dict[str, Fraction] = {}
+    for wire in topology.wires:
+        if wire.src in ends and wire.dst in others and wire.bandwidth is not None:
+            rates[wire.kind] = rates.get(wire.kind, Fraction(0)) + wire.bandwidth * wire.lanes
+    return max(rates.values(), default=Fraction(0))
