@@ -354,6 +354,7 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
 
 def _schedule_json(imported: Imported) -> bytes:
     from hetesynth.files.schedule_json import write_schedule_json
+    from hetesynth.model.rank_places import places_document
 
     header: dict[str, JsonValue] = {
         "name": imported.name,
@@ -362,6 +363,7 @@ def _schedule_json(imported: Imported) -> bytes:
     }
     if imported.chunking is not None:
         header["cluster"] = imported.chunking.topology.name
+        header["ranks"] = [dict(place) for place in places_document(imported.chunking.topology)]
         header["chunk_bytes"] = imported.chunking.chunk_bytes
         header["tau_ref_us"] = float(imported.chunking.tau_ref * 1_000_000)
         header["rounding"] = imported.chunking.options.rounding

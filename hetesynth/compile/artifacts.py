@@ -11,9 +11,9 @@ import gc
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
 from hetesynth.chunking import Chunking
@@ -29,6 +29,7 @@ from hetesynth.errors import InternalError
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.decisions import Decision
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
@@ -341,6 +342,8 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
                 )
             )  # fmt: skip
+            if target.format == "msccl-xml" and (comment := places_comment(topology)):
+                programs[suffix] = replace(programs[suffix], data=programs[suffix].data + comment)
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):
@@ -387,8 +390,9 @@ def _demand_clean(violations: list[Violation], what: str) -> None:
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
     from hetesynth.files.schedule_json import write_schedule_json
 
-    header: dict[str, str | int | float | bool] = {
+    header: dict[str, Any] = {
         "cluster": chunking.topology.name,
+        "ranks": places_document(chunking.topology),
         "generator": f"hetesynth {__version__}",
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),

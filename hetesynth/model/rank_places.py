@@ -1,7 +1,7 @@
 """Where each rank runs: host, server, number of the GPU there.
 
-In: a ``Topology``. Out: a ``RankPlace`` for every rank. GPUs out of order have no rank and so no place. Knows nothing
-of launchers.
+In: a ``Topology``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs out of order have no rank and so
+no place. Knows nothing of launchers.
 """
 
 from __future__ import annotations
@@ -47,3 +47,18 @@ def rank_places(topology: Topology) -> tuple[RankPlace, ...]:
         device = int(number[0]) if number else 0
         places.append(RankPlace(rank, vertex.host, vertex.server, device))
     return tuple(places)
+
+
+def places_document(topology: Topology) -> list[dict[str, str | int]]:
+    """For JSON: host ("" where none is stated), server and GPU of each rank, in the order of the ranks."""
+    return [{"host": p.host, "server": p.server, "gpu": p.device} for p in rank_places(topology)]
+
+
+def places_comment(topology: Topology) -> bytes:
+    """For XML: a comment with a line for each rank; nothing where no host is stated."""
+    places = rank_places(topology)
+    if not any(place.host for place in places):
+        return b""
+    lines = [f"rank {p.rank}: {p.machine} {p.server} {p.gpu}" for p in places]
+    text = "\n".join(lines).replace("--", "-%2D")  # two of them end a comment
+    return f"<!-- ranks: host server gpu\n{text}\n-->\n".encode("ascii", "replace")
