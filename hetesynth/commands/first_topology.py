@@ -6,6 +6,7 @@ topology as it stands. A file that exists is never replaced. Knows nothing of pr
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from hetesynth.errors import HetesynthError
 
 FILE_NAME = "topo.dsl"
 MAX_SERVERS = 1024  # as many as a statement may have
-_RANGE = re.compile(r"([^\[\],]*)\[([0-9]{1,9})-([0-9]{1,9})\]([^\[\],]*)")
+_COMMA = re.compile(r",(?![^\[]*\])")  # between names, not inside of brackets
+_BRACKETS = re.compile(r"\[([0-9, -]*)\]")
+_INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -50,6 +53,9 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
     entry = library_type(node_type)
     groups = _groups(hosts)
     number = sum(size for _, size in groups)
+    if groups and entry.sort == "pod":
+        help_ = "a host is of a server: state them in a pod of your own"
+        raise HetesynthError(f"{node_type} is a pod of several servers", code="HS645", help=help_)
     if groups and servers not in (None, number):
         message = f"{number} hosts for {servers} servers"
         raise HetesynthError(message, code="HS645", help="leave --servers out: each host is a server")
@@ -78,27 +84,34 @@ def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
     nics, gpu = ("*.*.nic*", f"{one}.t0.gpu3") if first.is_pod else ("*.nic*", f"{one}.gpu3")
     fabric = f"fabric ib {{ join {nics}; latency 1.3 us }}"
     network = fabric if first.servers > 1 else f"# {fabric}"
-    hosts = "" if first.instances[0][1] else _HOSTS.format(names=some, node_type=first.node_type)
+    hosts = "" if first.is_pod or first.instances[0][1] else _HOSTS.format(hint=_host_hint(first))
     return _TEXT.format(
         cluster=first.cluster, file=file_name, library=first.library, model=first.model, type=first.node_type,
         instances=instances, hosts=hosts, network=network, gpu=gpu, nics=nics.replace("*.", f"{one}.", 1),
     )  # fmt: skip
 
 
+def _host_hint(first: FirstTopology) -> str:
+    """The same instances with hosts."""
+    hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
+    return f'instance {first.instances[0][0]} = {first.node_type} {{ host "{hosts}" }}'
+
+
 _HOSTS = """
-  # The machines behind them; `hetesynth topo ranks` then writes hostfiles:
-  #   instance {names} = {node_type} {{ host "node17" }}
+  # The machines behind them, for `hetesynth topo ranks`, which writes hostfiles:
+  #   {hint}
 """
 
 _TEXT = """\
 # The cluster {cluster}: written by `hetesynth init` to be edited. What begins with # is a comment.
 #
-#   hetesynth topo show {file}                               what the file says, and where the time goes
-#   hetesynth topo ranks {file}                              which rank is which GPU
-#   hetesynth synth {file} --coll allreduce --size 64MB -o ar   programs for a collective
+# Its links and their rates, which rank is which GPU, and programs for a collective:
+#   hetesynth topo show {file}
+#   hetesynth topo ranks {file}
+#   hetesynth synth {file} --coll allreduce --size 64MB -o ar
 
-# The types of servers, here with {model}. `hetesynth topo library` lists all types, `hetesynth topo library {type}`
-# shows this one with the sources of its figures. Servers of your own: `node` in dsl/reference.md.
+# The types of servers, here with {model}. `hetesynth topo library` lists all types, and with the name of one
+# ({type}) shows it with the sources of its figures. Servers of your own: `node` in dsl/reference.md.
 import {library}
 
 cluster {cluster} {{
@@ -110,8 +123,8 @@ cluster {cluster} {{
   {network}
 
   # What differs from the data sheet:
-  #   set {nics} {{ bandwidth 100 Gbps }}     NICs of another rate
-  #   disable {gpu}                       a GPU that is out of order
+  #   set {nics} {{ bandwidth 100 Gbps }}    # NICs of another rate
+  #   disable {gpu}                    # a GPU that is out of order
 }}
 """
 
@@ -131,16 +144,22 @@ def _cluster_name(path: Path) -> str:
 def _groups(hosts: str) -> list[tuple[str, int]]:
     """Hosts that are written together, each with their number: ``node[10-13]`` is four, ``node17`` one."""
     groups = []
-    for word in (part.strip() for part in hosts.split(",") if part.strip()):
-        several = _RANGE.fullmatch(word)
-        first, last = (int(several[2]), int(several[3])) if several else (0, 0)
-        plain = f"{several[1]}0{several[4]}" if several else word
-        if not _HOST.fullmatch(plain) or not 0 <= last - first < MAX_SERVERS:
+    for word in (part.strip() for part in _COMMA.split(hosts) if part.strip()):
+        intervals = _BRACKETS.findall(word)
+        number = math.prod(sum(_size(interval) for interval in inside.split(",")) for inside in intervals)
+        if not _HOST.fullmatch(_BRACKETS.sub("0", word)) or not 1 <= number <= MAX_SERVERS:
             raise HetesynthError(
                 f"{word[:60]!r} is no name of hosts", code="HS645", help='write node17,node18 or "node[10-13]"'
             )
-        groups.append((word, last - first + 1))
+        groups.append((word, number))
     return groups
+
+
+def _size(interval: str) -> int:
+    """How many numbers ``7`` or ``10-13`` names; of what is neither a number that no list may have."""
+    ends = _INTERVAL.fullmatch(interval.strip())
+    never = -MAX_SERVERS * MAX_SERVERS
+    return never if ends is None or int(ends[2] or ends[1]) < int(ends[1]) else int(ends[2] or ends[1]) - int(ends[1]) + 1
 
 
 def _instances(groups: list[tuple[str, int]]) -> tuple[tuple[str, str], ...]:

@@ -342,8 +342,8 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
                 )
             )  # fmt: skip
-            if target.format == "msccl-xml" and (comment := places_comment(topology)):
-                programs[suffix] = replace(programs[suffix], data=programs[suffix].data + comment)
+            if target.format == "msccl-xml":
+                programs[suffix] = _placed(programs[suffix], topology)
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):
@@ -351,6 +351,12 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             violations = judge(programs[suffix].data, name, problem, target, topology.servers)
             _demand_clean(violations, f"program {name}{suffix}")
     return programs
+
+
+def _placed(program: Emitted, topology: Topology) -> Emitted:
+    """``program`` with a comment that says where each rank runs; readers of MSCCL XML skip comments."""
+    comment = places_comment(topology)
+    return replace(program, data=program.data + comment) if comment else program
 
 
 def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
