@@ -1,0 +1,104 @@
+"""``init``: what it writes is a whole topology, and it replaces nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.commands.first_topology import first_topology, text, write_first_topology
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.frontend.library import library_types
+
+
+@pytest.mark.parametrize("name", sorted(entry.name for entry in library_types() if entry.sort == "node"))
+def test_each_type_makes_a_topology(name: str) -> None:
+    _, first = first_topology(Path("new.dsl"), name, 2, "")
+    topology = parse_topology(text(first))
+    assert len(set(topology.servers)) == 2 and topology.name == first.cluster == "new"
+    edited = parse_topology(with_examples(text(first)))
+    assert edited.ranks == topology.ranks - 1 and edited.notes
+    assert {wire.bandwidth for wire in edited.wires} - {wire.bandwidth for wire in topology.wires}
+
+
+def with_examples(written: str) -> str:
+    """The text with the statements in its comments as statements, the hosts in place of the instances without."""
+    written = re.sub(r"^  #   (set|disable)", r"  \1", written, flags=re.MULTILINE)
+    hosts = re.search(r"^  #   (instance .*)$", written, flags=re.MULTILINE)
+    assert hosts
+    written = re.sub(r"^  instance .*$", hosts[1], written, flags=re.MULTILINE)
+    return written.replace("100 Gbps", "7 Gbps")
+
+
+def test_a_rack_is_a_pod() -> None:
+    _, first = first_topology(Path("racks.dsl"), "gb200_nvl72", 1, "")
+    assert parse_topology(text(first)).ranks == 72
+    assert "join *.*.nic*" in text(first) and "disable a.t0.gpu3" in text(first)
+    with pytest.raises(HetesynthError) as refused:
+        first_topology(Path("racks.dsl"), "gb200_nvl72", None, "node[0-1]")
+    assert refused.value.code == "HS645"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "names"),
+    [
+        ("node[08-10]", ["node08", "node09", "node10"]), ("gw", ["gw"]), ("n1, n2", ["n1", "n2"]),
+        ("a[1,4-5].x,b", ["a1.x", "a4.x", "a5.x", "b"]),
+    ],
+)  # fmt: skip
+def test_hosts(hosts: str, names: list[str]) -> None:
+    _, first = first_topology(Path("new.dsl"), "h20x4", None, hosts)
+    topology = parse_topology(text(first))
+    assert list(dict.fromkeys(v.host for v in topology.vertices[: topology.ranks])) == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((Path("new.dsl"), "h20x9", None, ""), "HS643"), ((Path("new.dsl"), "h20x8", None, "a b"), "HS645"),
+        ((Path("new.dsl"), "h20x8", None, "a[3-1]"), "HS645"), ((Path("new.dsl"), "h20x8", None, "a[1-]"), "HS645"),
+        ((Path("new.dsl"), "h20x8", 3, "a,b"), "HS645"), ((Path("new.dsl"), "h20x8", None, "a[0-99999]"), "HS645"),
+        ((Path("new.dsl"), "h20x8", None, 'a" }'), "HS645"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be(arguments: tuple[Path, str, int | None, str], code: str) -> None:
+    with pytest.raises(HetesynthError) as refused:
+        first_topology(*arguments)
+    assert refused.value.code == code and refused.value.help
+
+
+def test_nothing_is_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    path, first = first_topology(place, "h20x8", None, "")
+    write_first_topology(path, first)
+    assert path == place / "topo.dsl" and load_topology(path).name == "mine"
+    for again in (place, path):
+        with pytest.raises(HetesynthError) as refused:
+            first_topology(again, "h20x8", None, "")
+        assert refused.value.code == "HS644"
+    (tmp_path / "dangling.dsl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(HetesynthError):
+        first_topology(tmp_path / "dangling.dsl", "h20x8", None, "")
+
+
+@pytest.mark.parametrize(("name", "cluster"), [("8-gpu box.dsl", "cluster_8_gpu_box"), ("a.b.dsl", "a_b"), ("_.dsl", "cluster")])
+def test_the_cluster_has_the_name_of_the_file(name: str, cluster: str) -> None:
+    _, first = first_topology(Path(name), "h20x8", None, "")
+    assert parse_topology(text(first)).name == cluster
+
+
+def test_the_command_and_what_it_says_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "first.dsl")
+    assert run(["init", path, "--node-type", "h20x4", "--hosts", "n[0-1]", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "file": path, "cluster": "first", "type": "h20x4", "servers": 2,
+    }  # fmt: skip
+    assert run(["topo", "show", path]) == 0
+    assert run(["synth", path, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "ag")]) == 0
+    assert run(["init", str(tmp_path / "second.dsl"), "--servers", "1"]) == 0
+    assert "wrote" in capsys.readouterr().out
+    assert run(["init", path]) == 2
