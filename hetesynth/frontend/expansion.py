@@ -18,7 +18,7 @@ from hetesynth.diagnostics import Span
 from hetesynth.frontend.expressions import Value, Variables, evaluated, ranges
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.imports import Program
-from hetesynth.frontend.names import MAX_RANGE, expand
+from hetesynth.frontend.names import MAX_RANGE, WORK_OF_A_NAME, expand
 from hetesynth.frontend.syntax import (
     Amount,
     Argument,
@@ -310,7 +310,7 @@ class _Expansion:
             return "[" + ",".join(f"{first}-{last}" for first, last in pairs) + "]"
 
         text = _COMPUTED.sub(bracket, word.text)
-        self.findings.spend(len(text) // 8, word.span)
+        self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
 
 
