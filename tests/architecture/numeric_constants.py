@@ -125,6 +125,8 @@ ALLOWED = {
         hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER LEAST_WIDTH
         hetesynth/report/cluster_facts.py: EXAMPLES
         hetesynth/commands/topo_show.py: MAX_DRAWN_WIRES
+        hetesynth/commands/topo_diff.py: MAX_FILES SHOWN
+        hetesynth/cli/render/topo_diff.py: SHOWN_NAMES
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/report/words.py: NAMED_CUTS size_text.digits
         hetesynth/verify/composition/judge.py: MOST_VIOLATIONS
