@@ -25,8 +25,8 @@ _NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
-    """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, "" where
-    none are stated."""
+    """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, ""
+    where none are stated."""
 
     cluster: str
     library: str
@@ -40,15 +40,17 @@ class FirstTopology:
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
     """The file's path and what is to be in it.
 
-    Raises HetesynthError HS643 for an unknown type, HS644 for a file that exists, HS645 for hosts that are none or are
-    not as many as the servers.
+    Raises HetesynthError HS643 for an unknown type, HS644 for a file that exists, HS645 for hosts that are none or
+    are not as many as the servers.
     """
     from hetesynth.frontend.library import library_type
 
     path = _file(place)
     if os.path.lexists(path):
         raise HetesynthError(
-            f"{str(path)!r} exists", code="HS644", help="init never replaces a file: name another place, or edit it"
+            f"{str(path)!r} exists",
+            code="HS644",
+            help="init never replaces a file: name another place, or edit it",
         )
     entry = library_type(node_type)
     groups = _groups(hosts)
@@ -156,10 +158,10 @@ def _groups(hosts: str) -> list[tuple[str, int]]:
 
 
 def _size(interval: str) -> int:
-    """How many numbers ``7`` or ``10-13`` names; of what is neither a number that no list may have."""
+    """How many numbers ``7`` or ``10-13`` names; of what is neither more than any list may have."""
     ends = _INTERVAL.fullmatch(interval.strip())
-    never = -MAX_SERVERS * MAX_SERVERS
-    return never if ends is None or int(ends[2] or ends[1]) < int(ends[1]) else int(ends[2] or ends[1]) - int(ends[1]) + 1
+    first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (0, -1)
+    return last - first + 1 if last >= first else MAX_SERVERS + 1
 
 
 def _instances(groups: list[tuple[str, int]]) -> tuple[tuple[str, str], ...]:

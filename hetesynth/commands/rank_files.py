@@ -1,7 +1,7 @@
 """``topo ranks``: the files that start rank i on the GPU that the topology gives it.
 
-In: a topology. Out: the text of each file by its format: hostfiles and a rankfile for MPI, a list of hosts for Slurm,
-the visible devices of each host, a table. GPUs out of order are in none of them. Knows nothing of printing.
+In: a topology. Out: the text of each file by its format: hostfiles and a rankfile for MPI, a list of hosts for
+Slurm, the visible devices of each host, a table. GPUs out of order are in none of them. Knows nothing of printing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ FORMATS: dict[str, tuple[str, Callable[[RankOrder], str]]] = {  # name: (file na
 
 
 def write_rank_files(order: RankOrder, directory: Path, formats: Sequence[str]) -> list[Path]:
-    """Write a file for each of ``formats`` into ``directory``, all or none; the folder is made where it is absent."""
+    """Write a file for each of ``formats`` into ``directory``, all or none; the folder is made if absent."""
     from hetesynth.files.atomic import write_all
 
     directory.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """What the node library holds: its types, with their GPUs, NICs, rates and sources.
 
-In: dsl/library. Out: a ``LibraryType`` for every node type and pod. The figures are those of one instance by itself,
+In: dsl/library. Out: a ``LibraryType`` for every node type and pod. The figures are those of one instance,
 elaborated like any cluster; nothing is written down twice.
 """
 
@@ -22,9 +22,12 @@ _COMMENT = re.compile(r"^#\s?(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class LibraryType:
-    """A node type or a pod. ``inside`` and ``outside``: bytes per second and one direction that a GPU has to others
-    of its server (or pod) over wires of the fastest kind, and that all NICs have together; ``nics``: their number. ``parameters``: as declared.
-    ``line``: where in the file the type begins; ``text``: its declaration, ``header``: what the file says of it."""
+    """A node type or a pod.
+
+    ``inside``: bytes per second and one direction that a GPU has to others of its server (or pod) over wires of
+    the fastest kind; ``outside``: those of all NICs together; ``nics``: their number. ``parameters``: as declared.
+    ``line``: where in the file it begins; ``text``: its declaration; ``header``: what the file says of it.
+    """
 
     name: str
     library: str
@@ -123,7 +126,7 @@ def _beside_a_peer(library: str, name: str, sort: str) -> Topology:
 
 
 def _leaving(topology: Topology, ends: set[int], others: set[int]) -> Fraction:
-    """The rates of all wires from ``ends`` to ``others`` of the fastest kind; those that never limit do not count."""
+    """The rates of all wires from ``ends`` to ``others`` of the fastest kind, without those that never limit."""
     rates: dict[str, Fraction] = {}
     for wire in topology.wires:
         if wire.src in ends and wire.dst in others and wire.bandwidth is not None:

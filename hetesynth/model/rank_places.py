@@ -1,7 +1,7 @@
 """Where each rank runs: host, server, number of the GPU there.
 
-In: a ``Topology``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs out of order have no rank and so
-no place. Knows nothing of launchers.
+In: a ``Topology``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs out of order have no rank
+and so no place. Knows nothing of launchers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class RankPlace:
-    """``host``: the name of the machine as the topology states it, "" where it does not. ``server``: its instance in
-    the topology. ``device``: the GPU's number there, which is the driver's for the types of the library."""
+    """``host``: the name of the machine as the topology states it, "" where it does not. ``server``: its instance
+    in the topology. ``device``: the GPU's number there, which is the driver's for the types of the library."""
 
     rank: Rank
     host: str

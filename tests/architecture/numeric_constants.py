@@ -13,6 +13,7 @@ ALLOWED = {
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
+        hetesynth/commands/first_topology.py: MAX_SERVERS
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
         hetesynth/commands/run.py: MAX_LOCAL_RANKS
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
@@ -107,6 +108,7 @@ ALLOWED = {
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
         hetesynth/cli/render/topo.py: SHOWN_NAMES
+        hetesynth/cli/render/rank_order.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE
         hetesynth/commands/report.py: SMALLEST LARGEST USUAL_SIZE MAX_TRANSFERS

@@ -154,6 +154,16 @@ NEWCOMERS = {
          Edit("docs/verify.md", "\n| newcomer | 104 |\n")),
         (f"{HERE}::test_every_target_has_its_rows",),
     ),
+    "A node type": Newcomer(
+        (Edit("dsl/library/newcomer.dsl",
+              "# A newcomer.\n#\n# NICs, Latency, Reduce: none (data sheet; spec).\n#\n\n"
+              "node newcomer {\n  gpus 4\n  mesh gpu[0-3] { bandwidth 1 GB/s }\n"
+              "  nic nic0 { bandwidth 1 GB/s }\n  attach gpu[0-3] -> nic0\n}\n"),),
+        (Edit("dsl/reference.md", "| `newcomer` | newcomer |\n", "| file | types |\n|---|---|\n"),
+         Edit("tests/frontend/test_node_library.py", '\n    "newcomer": (4, 3, 1, 1),', "FIGURES = {")),
+        ("tests/frontend/test_node_library.py::test_the_reference_lists_every_type",
+         "tests/frontend/test_node_library.py::test_every_type_of_the_library"),
+    ),
     "A collective": Newcomer(
         (Edit("hetesynth/model/collective.py", ', "newcomer"', '"scatter", "alltoall"'),),
         (Edit("hetesynth/collectives/library.py", '\n    "newcomer": _allgather,', '"alltoall": _alltoall,'),
