@@ -120,13 +120,19 @@ def test_a_wheel_carries_the_language(tmp_path: Path) -> None:
         pytest.skip(f"no wheel can be built here: {built.stderr[-200:]}")
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        assert "hetesynth/py.typed" in archive.namelist()  # PEP 561: the annotations are for users too
+        names = set(archive.namelist())
+        assert "hetesynth/py.typed" in names  # PEP 561: the annotations are for users too
+        assert {f"hetesynth/_dsl/library/{name}.dsl" for name in language.library_names()} <= names
+        assert {f"hetesynth/_examples/{name}/topo.dsl" for name in EXAMPLES} <= names
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
         "from hetesynth.frontend import language, load_topology\n"
         f"assert str(language.dsl_directory()).startswith({str(tmp_path)!r}), language.dsl_directory()\n"
         f"assert load_topology({str(ROOT / 'examples' / 'h20_4p8' / 'topo.dsl')!r}).ranks == 12\n"
+        "from hetesynth.cli.main import run\n"
+        "assert run(['topo', 'library']) == run(['init', 'first', '--node-type', 'mi300x8']) == 0\n"
+        "assert load_topology('first/topo.dsl').ranks == 16\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert run.returncode == 0, run.stderr
