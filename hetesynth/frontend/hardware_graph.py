@@ -6,6 +6,7 @@ Disabled parts and their wires are left out. Knows nothing of the source's synta
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -65,6 +66,27 @@ class HardwareGraph:
             return False
         self._joined.add(key)
         return True
+
+    def vertices_of(self, part: Part) -> list[str]:
+        """The names of the vertices that ``part`` stands for."""
+        return [vertex for vertex, _ in self._inner.get(part.name, [(part.name, part.kind)])]
+
+    def kinds(self) -> dict[str, VertexKind]:
+        """The kind of each vertex, by name."""
+        return {vertex: part.kind for part in self.parts for vertex in self.vertices_of(part)}
+
+    def wires(self) -> Sequence[tuple[str, str, Rate]]:
+        """The wires so far: from, to, rate."""
+        return self._wires
+
+    def change(self, index: int, rate: Rate) -> None:
+        """Give wire ``index`` another rate."""
+        src, dst, _ = self._wires[index]
+        self._wires[index] = (src, dst, rate)
+
+    def drop(self, indices: Set[int]) -> None:
+        """Leave out these wires."""
+        self._wires = [wire for i, wire in enumerate(self._wires) if i not in indices]
 
     @property
     def size(self) -> int:

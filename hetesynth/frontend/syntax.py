@@ -128,6 +128,37 @@ class Disable:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class Without:
+    """``without TARGETS``: parts or whole instances that are lost."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    amount: Amount
+    lanes: Amount | None
+    span: Span
+
+
+Loss = Without | Down | Degrade
 Override = Change | Disable | Property
 
 
@@ -143,7 +174,7 @@ class Instance:
 
 
 NodeItem = Property | Gpus | Element | Join | Shared
-PodItem = Instance | Element | Join | Shared | Change | Disable
+PodItem = Instance | Element | Join | Shared | Change | Disable | Loss
 ClusterItem = Property | PodItem
 
 
