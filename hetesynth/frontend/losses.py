@@ -17,8 +17,9 @@ from hetesynth.frontend.names import Part, Scope, expand
 from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.syntax import Degrade, Down, Loss, Without, Word
 from hetesynth.frontend.units import measure, share
+from hetesynth.model.topology import NETWORK_KINDS
 
-_NETWORK = ("fabric", "nic")
+_NETWORK = NETWORK_KINDS | {"nic"}
 
 
 @dataclass(slots=True)

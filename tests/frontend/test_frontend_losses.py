@@ -223,3 +223,9 @@ def test_the_commands_take_losses_and_show_them(tmp_path: Path, capsys: pytest.C
     assert run(["simulate", str(schedule), path, "--size", "1MB"]) != 0
     assert run(["bounds", path, "--coll", "broadcast", *losses]) == 0
     assert run(["verify", str(schedule), "--without", "a1.gpu3"]) == 2
+
+
+def test_losses_in_loops_and_with_stars_in_brackets() -> None:
+    looped = cluster("for i in 0-1 { down a[i].gpu0 <-> a[i].gpu1; degrade a[i].nic[*] to (18 Gbps + 0 Gbps) }")
+    plain = cluster("down a[0-1].gpu0 <-> a[0-1].gpu1\ndegrade a*.nic* to 18 Gbps")
+    assert bare(looped) == bare(plain)
