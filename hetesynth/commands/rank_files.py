@@ -6,6 +6,7 @@ Slurm, the visible devices of each host, a table. GPUs out of order are in none 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.pods import PodCluster
 from hetesynth.model.rank_places import RankPlace, rank_places
 from hetesynth.model.topology import Topology
 
@@ -36,7 +38,21 @@ class RankOrder:
         return [(machine, list(places)) for machine, places in groupby(self.places, key=lambda p: p.machine)]
 
 
-def rank_order(topology: Topology) -> RankOrder:
+def load_rank_order(path: str | os.PathLike[str]) -> RankOrder:
+    """The places of the ranks of the file at ``path``.
+
+    As pods where it can be said so: links between all GPUs of a large cluster would take long, and are not needed.
+    """
+    from hetesynth.diagnostics import SourceError
+    from hetesynth.frontend import load_pods, load_topology
+
+    try:
+        return rank_order(load_pods(path))
+    except SourceError:
+        return rank_order(load_topology(path))
+
+
+def rank_order(topology: Topology | PodCluster) -> RankOrder:
     """The places of the ranks of ``topology``.
 
     Raises HetesynthError HS641 for a name that is no host's, HS642 where two servers would run on one host.

@@ -5,6 +5,7 @@ In: a topology file, how to quantize it, where pictures go. Out: capacities and 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class Pictures:
         return tuple(path for path in (self.svg, self.graphml) if path is not None)
 
 
-def look(path: Path, options: ChunkingOptions, pictures: Pictures) -> tuple[Chunking, ClusterFacts]:
+def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures) -> tuple[Chunking, ClusterFacts]:
     """Capacities and facts of the topology at ``path``; its pictures are written."""
     for place in pictures.paths:
         demand_place(place)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hetesynth import __version__
 from hetesynth.chunking import Chunking
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hetesynth.compile.steady_programs import Pipeline
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.compile.time_verdict import TimeVerdict
+    from hetesynth.files.schedule_json import JsonValue
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
@@ -396,9 +397,9 @@ def _demand_clean(violations: list[Violation], what: str) -> None:
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
     from hetesynth.files.schedule_json import write_schedule_json
 
-    header: dict[str, Any] = {
+    header: dict[str, JsonValue] = {
         "cluster": chunking.topology.name,
-        "ranks": places_document(chunking.topology),
+        "ranks": [dict(place) for place in places_document(chunking.topology)],
         "generator": f"hetesynth {__version__}",
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
@@ -408,6 +409,8 @@ def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> 
         "bound_proof": solution.bound.proof,
         "proven_optimal": solution.certificate.proven_optimal,
     }
+    if chunking.topology.notes:
+        header["losses"] = list(chunking.topology.notes)
     return write_schedule_json(problem, solution.schedule, header)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
@@ -18,6 +18,7 @@ from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.hosts import hosts_of, state_host
 from hetesynth.frontend.imports import Program, resolve
+from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
@@ -33,6 +34,7 @@ from hetesynth.frontend.syntax import (
     Gpus,
     Instance,
     Join,
+    Loss,
     NodeItem,
     NodeType,
     Override,
@@ -80,7 +82,11 @@ class _Elaboration:
     instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
     gpus: int = 0
+    losses: Losses = field(init=False)
     _hosts: dict[str, str] = field(default_factory=dict)  # the instance of each
+
+    def __post_init__(self) -> None:
+        self.losses = Losses(self.hardware, self.findings)
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
@@ -92,7 +98,7 @@ class _Elaboration:
         vertices, wires = self.hardware.graph()
         checks.attached_nics(self.hardware, vertices, wires, self.findings)
         self.findings.raise_any()
-        built = Hardware(self.hardware, vertices, wires, self.groups)
+        built = Hardware(self.hardware, vertices, wires, self.groups, self._notes())
         return pod_cluster(self.program.cluster.name, chunk, built, self.findings)
 
     def _built(self) -> int | None:
@@ -103,6 +109,9 @@ class _Elaboration:
         self._declare(cluster, scope, wiring)
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
+        self.losses.apply()
+        if self.losses.notes:  # a group may have lost all its links
+            self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]
         chunk = self._chunk(cluster)
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
@@ -126,7 +135,7 @@ class _Elaboration:
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
             chunk_bytes=chunk,
-            notes=_notes(self.hardware.parts),
+            notes=self._notes(),
         )
         checks.connected(topology, cluster.name.span, self.findings)
         self.findings.raise_any()
@@ -207,6 +216,8 @@ class _Elaboration:
         for item in pod.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
 
     def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
         declarations = [item for item in node.items if isinstance(item, Gpus)]
@@ -241,6 +252,8 @@ class _Elaboration:
         for item in cluster.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
 
     def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
         for local, node in self.instances:
@@ -258,6 +271,10 @@ class _Elaboration:
                 wiring.detach(item, scope)
             elif isinstance(item, Shared):
                 self.groups.append((item, scope))
+
+    def _notes(self) -> tuple[str, ...]:
+        disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
+        return (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
 
     def _chunk(self, cluster: Cluster) -> int | None:
         sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
@@ -283,7 +300,3 @@ def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: F
             if part.kind == "gpu":
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
-
-
-def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
-    return tuple(f"{part.name} is disabled" for part in parts if part.disabled)

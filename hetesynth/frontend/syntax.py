@@ -134,11 +134,41 @@ class Disable:
 
 
 @dataclass(frozen=True, slots=True)
+class Without:
+    """``without TARGETS``: parts or whole instances that are lost."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Detach:
     """``detach A -> B``: what joins A and B so far is taken away."""
 
     left: tuple[Word, ...]
     right: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    amount: Amount
+    lanes: Amount | None
     span: Span
 
 
@@ -163,6 +193,7 @@ class Argument:
     value: Amount | Word | None
 
 
+Loss = Without | Down | Degrade
 Override = Change | Disable | Property | Element | Join | Shared | Detach | Loop
 
 
@@ -179,7 +210,7 @@ class Instance:
 
 
 NodeItem = Property | Gpus | Element | Join | Shared | Detach | Loop
-PodItem = Instance | Element | Join | Shared | Change | Disable | Detach | Loop
+PodItem = Instance | Element | Join | Shared | Change | Disable | Loss | Detach | Loop
 ClusterItem = Property | PodItem
 
 

@@ -24,6 +24,7 @@ _SHOWN = {
     "STRING": 'a text in quotes, like "H20"',
     "NUMBER": "a number",
     "QUANTITY": "a number with its unit",
+    "PERCENT": "a share like `50 %`",
     "LANES": "lanes like `x 2`",
     "ONE_WAY": "`->`",
     "BOTH_WAYS": "`<->`",

@@ -193,6 +193,20 @@ class _Statements(Transformer[Token, Any]):
     def disable(self, meta: Meta, children: _Parsed) -> syntax.Disable:
         return syntax.Disable(children[0], self._span(meta, "disable"))
 
+    def without(self, meta: Meta, children: _Parsed) -> syntax.Without:
+        return syntax.Without(children[0], self._span(meta, "without"))
+
+    def down(self, meta: Meta, children: _Parsed) -> syntax.Down:
+        left, right = _words(children)
+        return syntax.Down(left, right, _both_ways(children), self._span(meta, "down"))
+
+    def degrade(self, meta: Meta, children: _Parsed) -> syntax.Degrade:
+        sides, amounts = _words(children), _amounts(children)
+        right = sides[1] if len(sides) > 1 else ()
+        lanes = amounts[1] if len(amounts) > 1 else None
+        span = self._span(meta, "degrade")
+        return syntax.Degrade(sides[0], right, _both_ways(children), amounts[0], lanes, span)
+
     def instance(self, meta: Meta, children: _Parsed) -> syntax.Instance:
         counts = _amounts(children)
         overrides = tuple(c for c in children[2:] if not isinstance(c, (Amount, tuple)))
@@ -296,6 +310,9 @@ class _TreeBuilder(_Statements):
         match = re.fullmatch(r"(-?[0-9.]+)[ \t]*(.*)", str(token))
         number, unit = match.groups() if match else (str(token), "")
         return Amount(number, unit, self._of(token))
+
+    def PERCENT(self, token: Token) -> Amount:
+        return Amount(str(token)[:-1].strip(), "%", self._of(token))
 
     def LANES(self, token: Token) -> Amount:
         return Amount(str(token)[1:].strip(), "", self._of(token))

@@ -93,6 +93,16 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
     return int(number)
 
 
+def share(amount: Amount, findings: Findings) -> Fraction | None:
+    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
+    number = _number(amount, findings)
+    if number is None or 0 < number <= 100:
+        return None if number is None else number / 100
+    help_ = "what is lost altogether is `down` or `without`"
+    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    return None
+
+
 def _number(amount: Amount, findings: Findings) -> Fraction | None:
     if len(amount.number) > MAX_DIGITS and not amount.expression:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")

@@ -1,7 +1,7 @@
 """Where each rank runs: host, server, number of the GPU there.
 
-In: a ``Topology``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs out of order have no rank
-and so no place. Knows nothing of launchers.
+In: a ``Topology`` or a ``PodCluster``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs
+out of order have no rank and so no place. Knows nothing of launchers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Rank, Topology
 
 _NUMBER = re.compile(r"[0-9]+\Z")
@@ -39,7 +40,7 @@ class RankPlace:
         return f"gpu{self.device}"
 
 
-def rank_places(topology: Topology) -> tuple[RankPlace, ...]:
+def rank_places(topology: Topology | PodCluster) -> tuple[RankPlace, ...]:
     """The place of each rank, in the order of the ranks."""
     places = []
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):

@@ -28,6 +28,7 @@ ALLOWED = {
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
         hetesynth/frontend/names.py: MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
+        hetesynth/frontend/overridden.py: MAX_LOSSES MAX_VALUE
         hetesynth/frontend/paper.py: MAX_NODES MAX_NAME
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
         hetesynth/frontend/paper_network.py: _WORK_OF_A_PIPE

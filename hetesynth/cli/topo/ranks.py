@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, NewPath, json_option
 from hetesynth.cli.terminal import show
 from hetesynth.commands.rank_files import FORMATS
@@ -22,17 +24,19 @@ from hetesynth.commands.rank_files import FORMATS
     help="What to print or write, repeatable [default: the table; with -o all].",
 )  # fmt: skip
 @json_option
-def command(topology: Path, directory: Path | None, formats: tuple[str, ...], as_json: bool) -> None:
+@topology_losses
+def command(
+    topology: os.PathLike[str], directory: Path | None, formats: tuple[str, ...], as_json: bool
+) -> None:
     """Print the host and the GPU of every rank, or write the files that start a job in this order.
 
     Ranks are the GPUs in the order of the topology. A job has to start them in the same order, or schedules and
     programs are for other links than those that they run on.
     """
     from hetesynth.cli.render.rank_order import rank_order_document, rank_order_text, written_text
-    from hetesynth.commands.rank_files import rank_order, write_rank_files
-    from hetesynth.frontend import load_topology
+    from hetesynth.commands.rank_files import load_rank_order, write_rank_files
 
-    order = rank_order(load_topology(topology))
+    order = load_rank_order(topology)
     written = [] if directory is None else write_rank_files(order, directory, formats or tuple(FORMATS))
     if as_json:
         show(rank_order_document(order, written))

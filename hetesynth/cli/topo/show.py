@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from hetesynth.chunking import ROUNDINGS
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, Named, chunking_options, json_option
 from hetesynth.cli.terminal import show, show_lines
 
@@ -20,8 +22,9 @@ from hetesynth.cli.terminal import show, show_lines
 @click.option("--svg", type=Named(".svg"), metavar="FILE.svg", help="Draw the cluster.")
 @click.option("--graphml", type=Named(".graphml", ".xml"), metavar="FILE.graphml", help="Write the graph.")
 @json_option
+@topology_losses
 def command(
-    topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, every: bool, svg: Path | None,
+    topology: os.PathLike[str], chunk_size: str | None, tau_ref: str, rounding: str, every: bool, svg: Path | None,
     graphml: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Print where every rank is, the links by class and what GPUs have to share, in GB/s and microseconds.
