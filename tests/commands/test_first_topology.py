@@ -25,6 +25,15 @@ def test_each_type_makes_a_topology(name: str) -> None:
     assert {wire.bandwidth for wire in edited.wires} - {wire.bandwidth for wire in topology.wires}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(entry.name for entry in library_types() if entry.sort == "node"))
+def test_each_type_has_schedules(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "new.dsl")
+    assert run(["init", path, "--node-type", name]) == 0
+    asked = ["synth", path, "--coll", "allgather", "--strategy", "greedy", "--schedule-only"]
+    assert run([*asked, "-o", str(tmp_path / "ag")]) == 0
+
+
 def with_examples(written: str) -> str:
     """The text with the statements in its comments as statements, the hosts in place of the instances without."""
     written = re.sub(r"^  #   (set|disable)", r"  \1", written, flags=re.MULTILINE)

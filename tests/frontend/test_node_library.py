@@ -81,6 +81,14 @@ def test_mi250_has_the_links_of_its_source(name: str, pairs: dict[tuple[int, int
     assert set(sums.values()) == {7}
 
 
+def test_mi50_is_two_rings_or_one() -> None:
+    """RCCL's 8p_rome: GPUs with two xGMI links each, in two rings of four. SCCL's optima: those of a ring of eight."""
+    rome = [(0, 1), (0, 3), (1, 5), (3, 5), (2, 4), (2, 6), (4, 7), (6, 7)]
+    assert lanes(one("mi50", "mi50x8")) == dict.fromkeys(sorted(rome), 1)
+    ring = [(a, (a + 1) % 8) for a in range(8)]
+    assert nx.is_isomorphic(graph(lanes(one("mi50", "mi50x8_z52"))), graph(dict.fromkeys(ring, 1)))
+
+
 def test_the_two_numberings_of_mi250_are_those_of_its_header() -> None:
     fours = (1, 0, 3, 2)
     renumbered = {
@@ -101,6 +109,7 @@ def graph(pairs: dict[tuple[int, int], int]) -> nx.Graph:
         ("dgx1", "dgx1", "sccl_dgx1"), ("dgx1", "dgx1", "dgx1_v100_nvidia_smi"), ("dgx1", "dgx1", "teccl_dgx1"),
         ("dgx1", "ndv2", "teccl_ndv2_1chassis"), ("dgx1", "ndv2", "taccl_ndv2_1node_1MB"),
         ("mi250", "mi250x16", "forestcoll_mi250_1node"), ("mi250", "mi250x16", "teccl_amd_1node"),
+        ("mi50", "mi50x8_z52", "sccl_amd_z52_ring8"),
     ],
 )  # fmt: skip
 def test_direct_links_are_those_published(file: str, name: str, reference: str) -> None:
