@@ -82,7 +82,7 @@ def test_mi250_has_the_links_of_its_source(name: str, pairs: dict[tuple[int, int
 
 
 def test_mi50_is_two_rings_or_one() -> None:
-    """RCCL's 8p_rome: GPUs with two xGMI links each, in two rings of four. SCCL's optima: those of a ring of eight."""
+    """RCCL's 8p_rome: two xGMI links a GPU, in two rings of four. SCCL's optima: those of a ring of eight."""
     rome = [(0, 1), (0, 3), (1, 5), (3, 5), (2, 4), (2, 6), (4, 7), (6, 7)]
     assert lanes(one("mi50", "mi50x8")) == dict.fromkeys(sorted(rome), 1)
     ring = [(a, (a + 1) % 8) for a in range(8)]
