@@ -21,6 +21,7 @@ from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_pods
 from hetesynth.model.pods import PodBound, PodCluster
+from hetesynth.model.rank_places import places_document
 from hetesynth.report.words import counted
 from hetesynth.synthesis.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
 from hetesynth.synthesis.registry import strategy
@@ -147,6 +148,7 @@ def _judged(document: bytes, composition: Composition) -> int:
 
 
 def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:
+    places = places_document(composition.task.cluster)
     return {
         "hetesynth": __version__,
         "strategy": STRATEGY,
@@ -156,4 +158,5 @@ def _header(composition: Composition, bound: PodBound, request: Request) -> dict
         "bound_picoseconds": math.floor(bound.seconds * 10**12),
         "bound_proof": bound.proof,
         **({"losses": list(notes)} if (notes := composition.task.cluster.notes) else {}),
+        **({"ranks": places} if any(place["host"] for place in places) else {}),
     }

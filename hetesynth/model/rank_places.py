@@ -50,7 +50,7 @@ def rank_places(topology: Topology | PodCluster) -> tuple[RankPlace, ...]:
     return tuple(places)
 
 
-def places_document(topology: Topology) -> list[dict[str, str | int]]:
+def places_document(topology: Topology | PodCluster) -> list[dict[str, str | int]]:
     """For JSON: host ("" where none is stated), server and GPU of each rank, in the order of the ranks."""
     return [{"host": p.host, "server": p.server, "gpu": p.device} for p in rank_places(topology)]
 

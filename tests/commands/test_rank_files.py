@@ -109,6 +109,18 @@ def test_files_carry_the_places() -> None:
     assert places_comment(parse_topology("import h20 cluster c { instance a = h20x4 }")) == b""
 
 
+def test_a_composition_of_pods_says_it_too(tmp_path: Path) -> None:
+    text = TEXT.replace("disable gpu1, gpu3", "").replace("disable gpu[1-3]", "")
+    for name, written in (("with", text), ("without", text.replace("host", "# host").replace("}", "\n}"))):
+        (tmp_path / f"{name}.dsl").write_text(written)
+        asked = ["synth", str(tmp_path / f"{name}.dsl"), "--coll", "allgather", "--strategy", "composition"]
+        assert run([*asked, "-o", str(tmp_path / name)]) == 0
+        composition = tmp_path / f"{name}.composition.json"
+        header = json.loads(composition.read_text())["header"]
+        assert header.get("ranks") == (places_document(parse_topology(text)) if name == "with" else None)
+        assert run(["verify", str(composition), "--topo", str(tmp_path / f"{name}.dsl")]) == 0
+
+
 def test_a_host_cannot_end_the_comment() -> None:
     text = 'import h20 cluster c { instance a = h20x4 { host "xn---->" } }'.replace(">", "")
     comment = places_comment(parse_topology(text))
