@@ -32,6 +32,7 @@ ALLOWED = {
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
         hetesynth/frontend/paper_network.py: _WORK_OF_A_PIPE
         hetesynth/frontend/parser.py: MAX_RECOVERY_CHARACTERS
+        hetesynth/frontend/paths.py: MAX_WAYS MANY_LINKS
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
