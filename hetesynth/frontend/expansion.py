@@ -77,7 +77,7 @@ class _Expansion:
                 continue
             if variables:
                 self._count(item)
-            rewritten = self._rewritten(item, variables)
+            rewritten = cast(_Item, self._replaced(item, variables))
             if isinstance(rewritten, Instance):
                 rewritten = cast(_Item, self._instance(rewritten, item, variables, in_pod))
             result.append(rewritten)
@@ -245,19 +245,17 @@ class _Expansion:
 
     # --- words and amounts
 
-    def _rewritten(self, item: _Item, variables: Variables) -> _Item:
-        """``item`` with its expressions worked out and the variables in its names replaced."""
-        if self._is_constant(item):
-            return item
-        return cast(_Item, self._replaced(item, variables))
-
     def _is_constant(self, item: object) -> bool:
+        """Whether there is nothing to replace; by identity, as every item is one of the trees as written."""
         constant = self._constant.get(id(item))
         if constant is None:
             constant = self._constant[id(item)] = not _has_variables(item)
         return constant
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
+        """``item`` with its expressions worked out and the variables in its names replaced."""
+        if self._is_constant(item):
+            return item
         if isinstance(item, Word):
             return self._word(item, variables)
         if isinstance(item, Amount):

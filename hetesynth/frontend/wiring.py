@@ -156,9 +156,10 @@ class Wiring:
                 there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
                 for other in self._others(part, prop.words, prop.span, scope):
                     self._linked.add(other.name)
+                    away, towards = there, back
                     if part.kind == "router" and other.kind == "nic":
-                        there, back = map(_slower, (there, back), _rates(other))
-                    self.hardware.connect(other, part, there, back)
+                        away, towards = map(_slower, (there, back), _rates(other))
+                    self.hardware.connect(other, part, away, towards)
 
     def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
         """The rates of a port that states its own."""
