@@ -9,7 +9,7 @@ then those with fewer wires. Knows nothing of the source.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -92,10 +92,7 @@ class _Graph:
         self._reach: dict[int, _Reached] = {}
         self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
         self._most_ways = max(1, min(MAX_WAYS, MANY_LINKS // (ranks * ranks)))
-        self._ordinal: dict[int, int] = {}  # of the vertices before GPUs, in the order of the ranks
-        for hops in self.last:
-            for _, state in hops:
-                self._ordinal.setdefault(state % len(vertices), len(self._ordinal))
+        self._ordinal = _ordinals(vertices, (state % len(vertices) for hops in self.last for _, state in hops))
 
     def _signature(self, hops: list[Hop], numbers: dict[tuple[Hop, ...], int]) -> int:
         """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
@@ -247,6 +244,15 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
     if dst in NETWORK_KINDS:
         return 0 if src in NETWORK_KINDS else _FABRIC_COST
     return _HOST_COST if dst in HOST_KINDS else 0
+
+
+def _ordinals(vertices: Sequence[Vertex], numbers: Iterable[int]) -> dict[int, int]:
+    """Which one of its kind each vertex is."""
+    seen: dict[VertexKind, dict[int, int]] = {}
+    for number in numbers:
+        kind = seen.setdefault(vertices[number].kind, {})
+        kind.setdefault(number, len(kind))
+    return {number: ordinal for kind in seen.values() for number, ordinal in kind.items()}
 
 
 def _placeless(wire: Wire) -> Wire:
