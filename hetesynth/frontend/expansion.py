@@ -177,7 +177,8 @@ class _Expansion:
             new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
         else:
             items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
-            new = replace(node, items=tuple(items), parameters=())  # type: ignore[arg-type]
+            title = Word(_title(node.name.text, bound), node.name.span)
+            new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
         shown = "".join(f", {parameter} = {value.number}" for parameter, value in bound.items())[2:]
         name = f"{node.name.text}({shown})" if bound or added else node.name.text
         if added or name in self._names.values():
@@ -310,6 +311,12 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
+
+
+def _title(name: str, bound: dict[str, Value]) -> str:
+    """``hgx(n = 8)``: the type as messages name it, with those of its parameters that are plain numbers."""
+    shown = [f"{parameter} = {value.number}" for parameter, value in bound.items() if value.dimension == "count"]
+    return f"{name}({', '.join(shown)[:60]})" if shown else name
 
 
 def _fraction(number: int | str) -> Any:
