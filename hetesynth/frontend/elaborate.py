@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
@@ -20,6 +21,7 @@ from hetesynth.frontend.hosts import hosts_of, state_host
 from hetesynth.frontend.imports import Program, resolve
 from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
+from hetesynth.frontend.networks import statements_of
 from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
 from hetesynth.frontend.properties import measured
@@ -35,9 +37,11 @@ from hetesynth.frontend.syntax import (
     Instance,
     Join,
     Loss,
+    Network,
     NodeItem,
     NodeType,
     Override,
+    PodItem,
     PodType,
     Property,
     Shared,
@@ -46,6 +50,8 @@ from hetesynth.frontend.units import count, measure
 from hetesynth.frontend.wiring import Wiring
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
+
+AnyItem = TypeVar("AnyItem", NodeItem, PodItem, ClusterItem)
 
 MAX_GPUS = 2048
 MAX_POD_GPUS = 16 * MAX_GPUS
@@ -107,6 +113,7 @@ class _Elaboration:
         wiring = Wiring(self.hardware, self.findings)
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
         self._declare(cluster, scope, wiring)
+        cluster = replace(cluster, items=self._networks(cluster.items, scope, "", wiring))
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
         self.losses.apply()
@@ -156,7 +163,8 @@ class _Elaboration:
     def _instantiate(self, item: Instance, scope: Scope, wiring: Wiring) -> None:
         node = self.program.nodes.get(item.node.text)
         if node is None:
-            help_ = did_you_mean(item.node.text, self.program.nodes, "import it, or define it: node NAME { ... }")
+            types = [name for name in self.program.nodes if name.isidentifier()]  # not those made by expansion
+            help_ = did_you_mean(item.node.text, types, "import it, or define it: node NAME { ... }")
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return
@@ -165,10 +173,11 @@ class _Elaboration:
             full = f"{scope.prefix}{name}"
             what = "node" if isinstance(node, NodeType) else "pod"
             local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
+            built: NodeType | PodType
             if isinstance(node, NodeType):
-                self._declare_node(node, local, full, wiring)
+                built = self._declare_node(node, local, full, wiring)
             else:
-                self._declare_pod(node, local, wiring)
+                built = self._declare_pod(node, local, wiring)
             state_host(item, host, node, local, self._hosts, self.findings)
             for override in item.overrides:
                 _override_instance(override, local, wiring, self.findings)
@@ -180,7 +189,7 @@ class _Elaboration:
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
             for part in local.parts.values() if not scope.prefix else ():
                 part.pod = name
-            self.instances.append((local, node))
+            self.instances.append((local, built))
             self._limit_gpus(item)
 
     def _instance_names(self, item: Instance) -> list[str]:
@@ -203,7 +212,27 @@ class _Elaboration:
             self.findings.add("HS208", item.span, message, help_)
             self.findings.raise_any()
 
-    def _declare_pod(self, pod: PodType, scope: Scope, wiring: Wiring) -> None:
+    def _networks(
+        self, items: tuple[AnyItem, ...], scope: Scope, server: str, wiring: Wiring
+    ) -> tuple[AnyItem | Element | Join, ...]:
+        """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
+        if not any(isinstance(item, Network) for item in items):
+            return items
+        result: list[AnyItem | Element | Join] = []
+        for item in items:
+            if not isinstance(item, Network):
+                result.append(item)
+                continue
+            for statement in statements_of(item, scope, self.findings):
+                if isinstance(statement, Element):
+                    wiring.declare(statement, scope, server)
+                result.append(statement)
+            if len(self.hardware.parts) > self.max_parts:
+                self.findings.add("HS208", item.span, f"the cluster has more than {self.max_parts} parts")
+                self.findings.raise_any()
+        return tuple(result)
+
+    def _declare_pod(self, pod: PodType, scope: Scope, wiring: Wiring) -> PodType:
         for item in pod.items:
             if isinstance(item, Instance):
                 if isinstance(self.program.nodes.get(item.node.text), PodType):
@@ -213,13 +242,15 @@ class _Elaboration:
                     self._instantiate(item, scope, wiring)
             elif isinstance(item, Element):
                 wiring.declare(item, scope, "")
+        pod = replace(pod, items=self._networks(pod.items, scope, "", wiring))
         for item in pod.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
             elif isinstance(item, Loss):
                 self.losses.take(item, scope)
+        return pod
 
-    def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
+    def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> NodeType:
         declarations = [item for item in node.items if isinstance(item, Gpus)]
         settings = measured([item for item in node.items if isinstance(item, Property)], self.findings)
         if len(declarations) != 1:
@@ -233,6 +264,7 @@ class _Elaboration:
         for item in node.items:
             if isinstance(item, Element):
                 wiring.declare(item, scope, server)
+        return replace(node, items=self._networks(node.items, scope, server, wiring))
 
     def _declare_gpus(self, item: Gpus, scope: Scope, server: str) -> None:
         total = count(item.count, "the number of GPUs", MAX_GPUS, self.findings) or 0

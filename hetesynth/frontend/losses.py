@@ -17,7 +17,7 @@ from hetesynth.frontend.names import Part, Scope, expand
 from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.syntax import Degrade, Down, Loss, Without, Word
 from hetesynth.frontend.units import measure, share
-from hetesynth.model.topology import NETWORK_KINDS
+from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 
 _NETWORK = NETWORK_KINDS | {"nic"}
 
@@ -33,6 +33,7 @@ class Losses:
     _later: list[tuple[Down | Degrade, Scope]] = field(default_factory=list)
     _between: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     _at: dict[str, list[int]] = field(default_factory=dict)
+    _kinds: dict[str, VertexKind] = field(default_factory=dict)
 
     def take(self, loss: Loss, scope: Scope) -> None:
         """``without`` now; ``down`` and ``degrade`` are kept for ``apply``."""
@@ -48,6 +49,7 @@ class Losses:
         """Change the wires, which are all laid."""
         if not self._later:
             return
+        self._kinds = self.hardware.kinds()
         for index, (src, dst, _) in enumerate(self.hardware.wires()):
             self._between.setdefault((src, dst), []).append(index)
             self._at.setdefault(src, []).append(index)
@@ -132,11 +134,10 @@ class Losses:
             ]
         limiting = [wire for wire in wires if self.hardware.wires()[wire][2].bandwidth is not None]
         if part.kind == "nic":
-            kinds = self.hardware.kinds()
             outside = [
                 wire
                 for wire in limiting
-                if any(kinds[end] in _NETWORK for end in self.hardware.wires()[wire][:2] if end not in ends)
+                if any(self._kinds[end] in _NETWORK for end in self.hardware.wires()[wire][:2] if end not in ends)
             ]
             return outside or limiting
         return limiting
@@ -184,6 +185,7 @@ def _lost(words: Iterable[Word], scope: Scope, findings: Findings) -> list[Part]
             instances.setdefault(name[: dot.start()], []).append(part)
     parts: dict[str, Part] = {}
     for word in words:
+        findings.spend(len(scope.parts), word.span)
         for pattern in expand(word, findings):
             findings.spend(len(instances), word.span)
             regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))

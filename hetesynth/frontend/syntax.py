@@ -13,6 +13,7 @@ from hetesynth.diagnostics import Span
 
 ElementKind = Literal["switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router"]
 JoinKind = Literal["link", "attach", "mesh", "upi", "wan"]
+NetworkKind = Literal["ring", "grid", "torus", "hypercube", "rails", "leafspine", "dragonfly"]
 EdgeSign = Literal["->", ">->"]
 
 
@@ -90,6 +91,21 @@ class Join:
     left: tuple[Word, ...]
     right: tuple[Word, ...]
     both_ways: bool
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """``ring A``, ``grid A 4x4``, ``rails R { ... }``: a network in one line.
+
+    ``parts`` are those that are joined, of a ring, grid, torus or hypercube; ``name`` names the rest.
+    """
+
+    kind: NetworkKind
+    name: Word
+    parts: tuple[Word, ...]
+    sizes: tuple[int, ...]
     properties: tuple[Property, ...]
     span: Span
 
@@ -209,8 +225,8 @@ class Instance:
     arguments: tuple[Argument, ...] = ()
 
 
-NodeItem = Property | Gpus | Element | Join | Shared | Detach | Loop
-PodItem = Instance | Element | Join | Shared | Change | Disable | Loss | Detach | Loop
+NodeItem = Property | Gpus | Element | Join | Network | Shared | Detach | Loop
+PodItem = Instance | Element | Join | Network | Shared | Change | Disable | Loss | Detach | Loop
 ClusterItem = Property | PodItem
 
 
