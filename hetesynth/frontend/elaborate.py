@@ -120,6 +120,7 @@ class _Elaboration:
             links=links,
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
+            copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
             chunk_bytes=chunk,
             notes=_notes(self.hardware.parts),
         )
@@ -211,7 +212,7 @@ class _Elaboration:
         for declaration in declarations[:1]:
             self._declare_gpus(declaration, scope, server)
         for part in scope.parts.values():
-            part.model, part.reduce = settings.model or "", settings.reduce
+            part.model, part.reduce, part.copy = settings.model or "", settings.reduce, settings.copy
         for item in node.items:
             if isinstance(item, Element):
                 wiring.declare(item, scope, server)
@@ -275,6 +276,7 @@ def _override_instance(
             if part.kind == "gpu":
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
+                part.copy = values.copy if values.copy is not None else part.copy
 
 
 def _notes(parts: Sequence[Part]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ class Measured:
     kind: str | None = None
     model: str | None = None
     reduce: Fraction | None = None
+    copy: Fraction | None = None
 
     def rate(self, kind: str) -> Rate:
         """The rate of a wire with these properties; ``kind`` where none is stated."""
@@ -44,14 +45,15 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
         else:
             seen[prop.name] = prop
     bandwidth, lanes = _rate(seen.get("bandwidth"), findings)
-    latency, reduce = seen.get("latency"), seen.get("reduce")
+    latency = seen.get("latency")
     return Measured(
         bandwidth=bandwidth,
         lanes=lanes,
         latency=measure(latency.amount, "time", "a latency", findings) if latency and latency.amount else None,
         kind=_text(seen.get("kind")),
         model=_text(seen.get("model")),
-        reduce=_throughput(reduce.amount, findings) if reduce and reduce.amount else None,
+        reduce=_throughput(seen.get("reduce"), "a reduce throughput", findings),
+        copy=_throughput(seen.get("copy"), "a copy rate", findings),
     )
 
 
@@ -81,8 +83,8 @@ def lanes_of(amount: Amount | None, findings: Findings) -> int:
     return count(amount, "the number of lanes", MAX_LANES, findings) or 1
 
 
-def _throughput(amount: Amount, findings: Findings) -> Fraction | None:
-    return measure(amount, "bandwidth", "a reduce throughput", findings)
+def _throughput(prop: Property | None, what: str, findings: Findings) -> Fraction | None:
+    return measure(prop.amount, "bandwidth", what, findings) if prop is not None and prop.amount else None
 
 
 def _text(prop: Property | None) -> str | None:
