@@ -151,7 +151,9 @@ class _Problem:
             errors[index] = shares[place]
         predicted = self._predicted(values, floor=floor)
         lowest = float(values[-1]) if floor else None
-        return _Solution(figures, errors, lowest, float(shares[-1]) if floor else 0.0, predicted, float(solved.cost))
+        return _Solution(
+            figures, errors, lowest, float(shares[-1]) if floor else 0.0, predicted, float(solved.cost)
+        )
 
     def _begin(self) -> Array:
         """Least squares without a floor on times that count as shares of themselves, none negative."""
@@ -226,7 +228,11 @@ def _tellable(
             joined = " and ".join(NAMES[i] for i in free)
             remarks.append(f"{NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
             continue
-        if index != 1 and _share(terms[:, index], times, starts, fixed[index]) < policy.least_column and fixed[index]:
+        if (
+            index != 1
+            and _share(terms[:, index], times, starts, fixed[index]) < policy.least_column
+            and fixed[index]
+        ):
             remarks.append(f"{NAMES[index]} hardly shows in these times: it stays as stated")
             continue
         free.append(index)

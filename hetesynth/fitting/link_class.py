@@ -55,14 +55,18 @@ def named_class(topology: Topology, name: str | None) -> LinkClass:
         if len(classes) == 1:
             return classes[0]
         raise HetesynthError(
-            f"{topology.name} has {len(classes)} classes of links", code="HS846", help=f"name one with --class: {shown}"
+            f"{topology.name} has {len(classes)} classes of links",
+            code="HS846",
+            help=f"name one with --class: {shown}",
         )
     fitting = [c for c in classes if name in (c.kind, c.title)]
     if len(fitting) == 1:
         return fitting[0]
     problem = "no class" if not fitting else f"{len(fitting)} classes"
     raise HetesynthError(
-        f"{topology.name} has {problem} of links {visible(name)[:60]}", code="HS846", help=f"--class takes: {shown}"
+        f"{topology.name} has {problem} of links {visible(name)[:60]}",
+        code="HS846",
+        help=f"--class takes: {shown}",
     )
 
 
@@ -75,7 +79,9 @@ def _class(topology: Topology, kind: str, rate: Fraction, links: tuple[int, ...]
 
 def _limiting(topology: Topology, link: Link) -> int:
     """The first wire of the least rate on the way."""
-    rates = [(wire.bandwidth * wire.lanes, w) for w in link.wires if (wire := topology.wires[w]).bandwidth is not None]
+    rates = [
+        (wire.bandwidth * wire.lanes, w) for w in link.wires if (wire := topology.wires[w]).bandwidth is not None
+    ]
     least = min(rate for rate, _ in rates)
     return next(w for rate, w in rates if rate == least)
 

@@ -1,8 +1,8 @@
 """The text of a topology with fitted figures in the place of the stated ones.
 
 In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
-figures. A rate that stands in the file is replaced there; one that comes from an imported type or from an expression
-is stated by ``set`` in the cluster. Comments and layout stay.
+figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
+stated by ``set`` in the cluster. Comments and layout stay.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from hetesynth.fitting.source_edits import CALIBRATED, Edit, closing, edited, no
 from hetesynth.frontend import parse_topology
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.parser import parse
+from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.source import checked_source
 from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, NodeType, PodType, Property
-from hetesynth.frontend.units import UNITS, lanes_of
+from hetesynth.frontend.units import UNITS
 from hetesynth.model.topology import Topology
 
 _DIGITS = 4
@@ -148,13 +149,13 @@ def _notes(text: str, statements: Iterable[Statement], note: str) -> list[Edit]:
 
 def _with_alpha(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
     """The latency of the element that stands for the class, so that all of the way has ``alpha``."""
-    wanted_alpha = rounded(figures.alpha or 0.0)
+    goal = rounded(figures.alpha or 0.0)
     none = _alpha_of(_latency_set(text, name, topology, links, Fraction(0), note), name, links)
     once = _alpha_of(_latency_set(text, name, topology, links, _PROBE, note), name, links)
     crossings = (once - none) / _PROBE
     if crossings <= 0:
         raise _no_place(links, "latency")
-    latency = max(Fraction(0), (wanted_alpha - none) / crossings)
+    latency = max(Fraction(0), (goal - none) / crossings)
     return _latency_set(text, name, topology, links, rounded(float(latency)), note)
 
 
@@ -219,13 +220,16 @@ def _with_set(
         raise HetesynthError("the cluster has no end", code="HS847", help="state the cluster in the block form")
     target = compressed(owners, [v.name for v in topology.vertices])
     word = figure.split()[0]
-    before = re.compile(rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n[ \t]*set {re.escape(target)} \{{ {word} [^\n]*\}}\n")
+    before = re.compile(
+        rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n[ \t]*set {re.escape(target)} \{{ {word} [^\n]*\}}\n"
+    )
     line = text.rfind("\n", 0, end) + 1
     at = line if not text[line:end].strip() else end
     lead = "" if at == line else "\n"
     statement = f"{lead}  {CALIBRATED} {note}\n  set {target} {{ {figure} }}\n"
     old = before.search(text, offset(text, cluster.span), end)
-    return edited(text, [Edit(old.start(), old.end(), "")] * (old is not None) + [Edit(at, at, statement)])
+    removed = [Edit(old.start(), old.end(), "")] if old is not None else []
+    return edited(text, [*removed, Edit(at, at, statement)])
 
 
 def _path_wires(topology: Topology, links: LinkClass) -> tuple[int, ...]:

@@ -14,14 +14,14 @@ class FittingPolicy(Record):
     robust_scale: float = threshold(
         0.05,
         "of a time",
-        "Relative residuals beyond this count less and less (Cauchy loss), so that outliers do not decide. 20 made "
-        "sets with 5 % noise and 5 % outliers of up to 3 x come within 3 % with it.",
+        "Relative residuals beyond this count less and less (Cauchy loss), so that outliers do not decide. 20 "
+        "made sets with 5 % noise and 5 % outliers of up to 3 x come within 3 % with it.",
     )
     floor_gain: float = threshold(
         0.5,
         "of the loss",
-        "A floor, below which no operation ends however small it is, is a figure of its own only if the loss falls "
-        "below this share of the loss without.",
+        "A floor, below which no operation ends however small it is, is a figure of its own only if the loss "
+        "falls below this share of the loss without.",
     )
     floor_points: int = threshold(
         2, "points", "A floor needs as many points as lie on it: one alone could be an outlier."
@@ -29,8 +29,8 @@ class FittingPolicy(Record):
     least_column: float = threshold(
         0.02,
         "of a time",
-        "A term that is never more than this share of a measured time cannot be told from noise and keeps what the "
-        "topology states.",
+        "A term that is never more than this share of a measured time cannot be told from noise and keeps what "
+        "the topology states.",
     )
     least_angle: float = threshold(
         0.05,
@@ -46,4 +46,9 @@ class FittingPolicy(Record):
         "of a rate",
         "With few channels the fitted rate is that of their thread blocks, unless it reaches this share of what "
         "the topology states for the links.",
+    )
+    most_error: float = threshold(
+        0.25,
+        "of a figure",
+        "A figure whose 95 % interval is wider than this to either side is not written.",
     )

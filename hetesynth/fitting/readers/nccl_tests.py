@@ -39,7 +39,9 @@ def recognizes(text: str) -> bool:
 def read(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """The series of the table; HetesynthError HS841 where the operation or the rows are not to be told."""
     lines = list(lines_of(text))
-    groups = max((len(re.findall(r"\btime\b", line.text)) for line in lines if _HEADER.search(line.text)), default=0)
+    groups = max(
+        (len(re.findall(r"\btime\b", line.text)) for line in lines if _HEADER.search(line.text)), default=0
+    )
     rows = [row for line in lines for row in _row(line, groups)]
     if not rows:
         raise refused(source, "there is no row of a table", "give the whole output, with its header")
@@ -47,7 +49,9 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     count = ranks or (devices if devices > 1 else None)
     goal = operation or _named(text) or _from_ratio(rows, count)
     if goal is None:
-        raise refused(source, "the table does not say which collective it is", "add --operation allreduce (or ...)")
+        raise refused(
+            source, "the table does not say which collective it is", "add --operation allreduce (or ...)"
+        )
     return [
         Series(source, TOOL, _PLACES[place % 2], goal, tuple(points), None if goal == "transfer" else count)
         for place in range(groups)

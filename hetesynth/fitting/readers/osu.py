@@ -12,7 +12,9 @@ from hetesynth.fitting.lines import lines_of, number, refused
 from hetesynth.fitting.measurements import MAX_POINTS, Operation, Point, Series
 
 TOOL = "OSU"
-_TITLE = re.compile(r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v(?P<version>\S{1,20}))?")
+_TITLE = re.compile(
+    r"#\s*OSU\s+(?P<what>[^\n]*?)(?:\s+(?:Latency|Bandwidth))?\s+Test(?:\s+v(?P<version>\S{1,20}))?"
+)
 _COLLECTIVES: dict[str, Operation] = {
     "allreduce": "allreduce",
     "allgather": "allgather",
@@ -71,7 +73,7 @@ def _operation(what: str, bandwidth: bool) -> Operation | None:
 
 
 def _rows(text: str) -> list[tuple[float, float]]:
-    rows = []
+    rows: list[tuple[float, float]] = []
     for line in lines_of(text):
         words = line.words
         if len(words) < 2 or line.text.startswith("#") or len(rows) >= MAX_POINTS:

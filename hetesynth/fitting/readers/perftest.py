@@ -29,7 +29,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     column = _TYPICAL if header is None else _AVERAGE
     if header is not None and header["unit"] not in _UNITS:
         raise refused(source, f"unknown unit {header['unit'][:20]}/sec", "run it with --report_gbits")
-    points = []
+    points: list[Point] = []
     for line in lines_of(text):
         words = line.words
         if len(words) <= column or len(points) >= MAX_POINTS:
@@ -42,4 +42,6 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     if not points:
         raise refused(source, "there is no row of a table", "give the whole output")
     goal: Operation = "transfer" if header is None else "stream"
-    return [Series(source, TOOL, "latency" if header is None else "bandwidth", operation or goal, tuple(points), ranks)]
+    return [
+        Series(source, TOOL, "latency" if header is None else "bandwidth", operation or goal, tuple(points), ranks)
+    ]
