@@ -4,8 +4,8 @@ In: observations (``Terms``: what each time is made of) and what the topology st
 
     seconds = max(floor, start + latencies x alpha + moved / rate + reduced / reduce)
 
-A term that no point shows, or that points the same way as another, is not fitted: it keeps its stated figure and the
-fit says so. The loss is Cauchy's, so that a few outliers do not decide (Huber, Robust Statistics, 1981).
+A term that no point shows, or that points the same way as another, is not fitted: it keeps its stated figure and
+the fit says so. The loss is Cauchy's, so that a few outliers do not decide (Huber, Robust Statistics, 1981).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NORMAL_MAD = 1.4826  # standard deviation over median absolute deviation of a n
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured time and the multiples of alpha, 1/rate and 1/reduce that it holds; ``start``: seconds besides."""
+    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
 
     size: float
     seconds: float
@@ -94,7 +94,7 @@ def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPoli
     terms = np.array([[o.latencies, o.moved, o.reduced] for o in observations])
     starts = np.array([o.start for o in observations])
     fixed = np.array([stated.alpha, 1 / stated.rate, 1 / stated.reduce if stated.reduce else 0.0])
-    free, remarks = _tellable(terms, times, starts, fixed, policy)
+    free, remarks = _tellable(terms, times, policy)
     problem = _Problem(times, terms, starts, fixed, free, policy)
     without = problem.solve(floor=False)
     with_floor = problem.solve(floor=True)
@@ -211,9 +211,7 @@ def _spread(residuals: Array) -> float:
     return float(_NORMAL_MAD * np.median(np.abs(residuals - np.median(residuals))))
 
 
-def _tellable(
-    terms: Array, times: Array, starts: Array, fixed: Array, policy: FittingPolicy
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _tellable(terms: Array, times: Array, policy: FittingPolicy) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The figures that the points tell, and why not the others."""
     import numpy as np
 
@@ -228,13 +226,6 @@ def _tellable(
             joined = " and ".join(NAMES[i] for i in free)
             remarks.append(f"{NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
             continue
-        if (
-            index != 1
-            and _share(terms[:, index], times, starts, fixed[index]) < policy.least_column
-            and fixed[index]
-        ):
-            remarks.append(f"{NAMES[index]} hardly shows in these times: it stays as stated")
-            continue
         free.append(index)
     if 1 not in free:
         raise HetesynthError("no point moves any bytes", code="HS845", help="measure sizes above zero")
@@ -248,13 +239,6 @@ def _sine(column: Array, others: Array) -> float:
     unit = column / np.linalg.norm(column)
     basis, _ = np.linalg.qr(others / np.linalg.norm(others, axis=0))
     return float(np.linalg.norm(unit - basis @ (basis.T @ unit)))
-
-
-def _share(term: Array, times: Array, starts: Array, stated: float) -> float:
-    """The most that the term can be of a time: by its stated figure, or by all of the time where it could be."""
-    import numpy as np
-
-    return float(np.max(term * stated / np.maximum(times - starts, 1e-12)))
 
 
 def _pays(floor: _Solution, without: _Solution, times: Array, policy: FittingPolicy) -> bool:

@@ -92,11 +92,10 @@ def _with_rate(text: str, name: str, topology: Topology, links: LinkClass, rate:
             edits.append(_replaced(text, bandwidth.amount, _gigabytes(rounded(float(total) / lanes))))
         return edited(text, [*edits, *_notes(text, statements, note)])
     owners = _owners(topology, links)
-    lanes = {topology.wires[w].lanes for w in links.wires}
-    if not owners or len(lanes) != 1:
-        raise _no_place(links, "bandwidth")
-    per_lane = rounded(float(total) / lanes.pop())
     several = topology.wires[links.wires[0]].lanes
+    if not owners or {topology.wires[w].lanes for w in links.wires} != {several}:
+        raise _no_place(links, "bandwidth")
+    per_lane = rounded(float(total) / several)
     shown = _gigabytes(per_lane) + (f" x {several}" if several > 1 else "")
     return _with_set(text, name, topology, owners, f"bandwidth {shown}", note)
 
@@ -182,7 +181,8 @@ def _latency_statements(text: str, name: str, topology: Topology, links: LinkCla
     blocks = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
     items = [item for block in blocks for item in block.items if isinstance(item, (Element, Join))]
     if not any(topology.vertices[topology.wires[w].dst].kind == "fabric" for w in _path_wires(topology, links)):
-        return [s for s in items if _stated_kind(s) == links.kind and _property(s, "bandwidth") is not None]
+        limiting = [s for s in items if _stated_kind(s) == links.kind and _property(s, "bandwidth") is not None]
+        return [s for s in limiting if isinstance(s, Element)] or limiting
     return [s for s in items if isinstance(s, Element) and s.kind == "fabric"]
 
 
@@ -195,6 +195,10 @@ def _latency_edit(text: str, statement: Statement, shown: str) -> Edit:
     latency = _property(statement, "latency")
     if latency is not None and latency.amount is not None:
         return _replaced(text, latency.amount, shown)
+    bandwidth = _property(statement, "bandwidth")
+    if bandwidth is not None:
+        before = offset(text, bandwidth.span)
+        return Edit(before, before, f"latency {shown}; ")
     inside = opening(text, offset(text, statement.span)) or offset(text, statement.span)
     return Edit(inside, inside, f" latency {shown};")
 

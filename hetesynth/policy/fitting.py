@@ -26,12 +26,6 @@ class FittingPolicy(Record):
     floor_points: int = threshold(
         2, "points", "A floor needs as many points as lie on it: one alone could be an outlier."
     )
-    least_column: float = threshold(
-        0.02,
-        "of a time",
-        "A term that is never more than this share of a measured time cannot be told from noise and keeps what "
-        "the topology states.",
-    )
     least_angle: float = threshold(
         0.05,
         "sine",

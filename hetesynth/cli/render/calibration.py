@@ -45,9 +45,8 @@ def _table(result: Calibrated) -> Iterator[str]:
     yield "  size          measured us   predicted us      off"
     for point in result.points:
         mark = "" if point.used else "  predicted"
-        yield (
-            f"  {point.size:<12.0f} {point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f} {point.off:+8.1%}{mark}"
-        )
+        times = f"{point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f}"
+        yield f"  {point.size:<12.0f} {times} {point.off:+8.1%}{mark}"
 
 
 def calibration_document(result: Calibrated, written: str | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Which reader reads a file: the one that recognizes it, in this order.
 
-In: a path or bytes. Out: ``Series``. HetesynthError HS840 (no text), HS841 (refused), HS842 (nobody recognizes it).
+In: a path or bytes. Out: ``Series``. HetesynthError HS840 (no text), HS841 (refused), HS842 (no reader).
 """
 
 from __future__ import annotations
