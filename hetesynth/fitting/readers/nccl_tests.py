@@ -1,8 +1,8 @@
 """nccl-tests and rccl-tests: a table of sizes, with times out of place and in place.
 
 In: text. Out: one ``Series`` for each. The operation is the caller's, else that of the program's name in the
-text, else what the ratio of bus to algorithm bandwidth leaves. The columns are those of the header: each ``time`` begins a
-group of four (time, algbw, busbw, wrong).
+text, else what the ratio of bus to algorithm bandwidth leaves. The columns are those of the header: each
+``time`` begins a group of four (time, algbw, busbw, wrong).
 """
 
 from __future__ import annotations

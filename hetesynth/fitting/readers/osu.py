@@ -1,7 +1,8 @@
 """OSU micro-benchmarks: ``osu_latency``, ``osu_bw``, ``osu_bibw`` and collectives' latencies.
 
-In: text. Out: a ``Series``. A latency test is one transfer at a time, a bandwidth test a stream; of
-collectives the size is that of one rank's block, which here becomes that of the largest buffer (allgather, alltoall: x ranks).
+In: text. Out: a ``Series``. A latency test is one transfer at a time, a bandwidth test a stream; of collectives
+the size is that of one rank's block, which here becomes that of the largest buffer (allgather, alltoall: x
+ranks).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A CSV of sizes and times.
 
 In: text whose first line names its columns: ``size`` and ``us`` (or ``seconds``), or a column of microseconds
-for each series. Cells are separated by commas, semicolons or tabs; sizes may be written 64K. Without a header two columns
-are size and microseconds. Out: a ``Series`` for each column.
+for each series. Cells are separated by commas, semicolons or tabs; sizes may be written 64K. Without a header
+two columns are size and microseconds. Out: a ``Series`` for each column.
 """
 
 from __future__ import annotations
