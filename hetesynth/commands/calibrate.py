@@ -84,14 +84,14 @@ class Calibrated:
 
 
 def calibrate(request: CalibrationRequest) -> Calibrated:
-    """The figures of ``request.link_class`` by the measurements. HetesynthError HS840 to HS847."""
+    """The figures of ``request.link_class`` by the measurements. HetesynthError HS840 to HS848."""
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
     observed = [(s.title, o) for s in series for o in _observations(s, request, topology, links)]
     if not observed:
         raise HetesynthError(
-            "no point is within --sizes", code="HS845", help="widen --sizes, or leave it out for all points"
+            "no point is within --sizes", code="HS848", help="widen --sizes, or leave it out for all points"
         )
     sizes = sorted({o.size for _, o in observed})
     held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()

@@ -91,7 +91,7 @@ def test_held_out_sizes_are_predicted(box: Path, capsys: pytest.CaptureFixture[s
         ([str(DATA / "all_reduce_perf.txt"), "--class", "pcie"], "HS846"),
         ([str(DATA / "all_reduce_perf.txt"), "--algorithm", "direct"], "HS843"),
         ([str(DATA / "all_gather_perf.txt")], "HS844"),
-        ([str(DATA / "osu_bw.txt"), "--sizes", "2GB..4GB"], "HS845"),
+        ([str(DATA / "osu_bw.txt"), "--sizes", "2GB..4GB"], "HS848"),
         ([str(DATA / "osu_bw.txt"), "--sizes", "4GB"], "HS001"),
         ([str(DATA / "osu_bw.txt"), "--sizes", "4GB..1KB"], "HS001"),
     ],

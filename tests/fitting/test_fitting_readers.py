@@ -75,7 +75,10 @@ def test_nvbandwidth_reads_copies_between_devices_only() -> None:
 def test_csv_has_a_series_for_each_column() -> None:
     one, two = read_measurements(b"size;one;two\n8K;10;20\n1M;100;200\n", "x")
     assert (one.name, two.name) == ("one", "two")
-    assert [(p.size, p.seconds) for p in two.points] == [(8192, pytest.approx(20e-6)), (1 << 20, pytest.approx(2e-4))]
+    assert [(p.size, p.seconds) for p in two.points] == [
+        (8192, pytest.approx(20e-6)),
+        (1 << 20, pytest.approx(2e-4)),
+    ]
     assert _one(read_measurements(b"1024,5\n2048,6\n", "x")).points[1].seconds == pytest.approx(6e-6)
 
 
@@ -98,7 +101,22 @@ def test_what_is_refused(content: bytes, code: str) -> None:
 def _mutated(rng: random.Random, content: bytes) -> bytes:
     """Lines dropped, doubled and cut; bytes and words replaced."""
     lines = content.splitlines(keepends=True)
-    words = [b"NaN", b"inf", b"-1", b"1e400", b"9" * 40, b"\xff", b"[", b'"', b",", b"#", b"\0", b"", b"0", b"(us)"]
+    words = [
+        b"NaN",
+        b"inf",
+        b"-1",
+        b"1e400",
+        b"9" * 40,
+        b"\xff",
+        b"[",
+        b'"',
+        b",",
+        b"#",
+        b"\0",
+        b"",
+        b"0",
+        b"(us)",
+    ]
     for _ in range(rng.randint(1, 6)):
         at = rng.randrange(len(lines)) if lines else 0
         match rng.randrange(4):

@@ -55,11 +55,9 @@ def command(
     from hetesynth.cli.render.calibration import calibration_document, calibration_report, residual_series
     from hetesynth.commands.calibrate import CalibrationRequest, calibrate
     from hetesynth.files.atomic import write_all
-    from hetesynth.frontend.quantity import parse_quantity
     from hetesynth.report.residual_plot import residual_plot
 
-    seconds = None if start is None else float(parse_quantity(start, "time", "--start"))
-    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=seconds, **stated)
+    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=_start(start), **stated)
     result = calibrate(request)
     files: dict[Path, bytes] = {}
     if output is not None:
@@ -74,6 +72,15 @@ def command(
         show(json.dumps(calibration_document(result, shown), indent=2))
     else:
         show_lines(calibration_report(result, (float(result.links.alpha), float(result.links.rate)), shown))
+
+
+def _start(text: str | None) -> float | None:
+    """Seconds; nothing at all may be written with any unit or none."""
+    if text is None or text.rstrip("munsµ ") == "0":
+        return None if text is None else 0.0
+    from hetesynth.frontend.quantity import parse_quantity
+
+    return float(parse_quantity(text, "time", "--start"))
 
 
 def _range(text: str | None) -> tuple[float, float] | None:
