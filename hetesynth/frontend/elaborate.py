@@ -141,6 +141,7 @@ class _Elaboration:
             links=links,
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
+            copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
             chunk_bytes=chunk,
             notes=self._notes(),
         )
@@ -260,7 +261,7 @@ class _Elaboration:
         for declaration in declarations[:1]:
             self._declare_gpus(declaration, scope, server)
         for part in scope.parts.values():
-            part.model, part.reduce = settings.model or "", settings.reduce
+            part.model, part.reduce, part.copy = settings.model or "", settings.reduce, settings.copy
         for item in node.items:
             if isinstance(item, Element):
                 wiring.declare(item, scope, server)
@@ -332,3 +333,4 @@ def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: F
             if part.kind == "gpu":
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
+                part.copy = values.copy if values.copy is not None else part.copy

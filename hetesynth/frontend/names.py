@@ -42,6 +42,7 @@ class Part:
     lanes: int = 1
     latency: Fraction = Fraction(0)
     reduce: Fraction | None = None
+    copy: Fraction | None = None
     disabled: bool = False
     inlet: str = ""
     outlet: str = ""

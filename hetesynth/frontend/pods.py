@@ -105,10 +105,12 @@ def _by_itself(pod: str, instance: _Instance, hardware: Hardware) -> tuple[Topol
         replace(w, src=local[w.src], dst=local[w.dst]) for w in (hardware.wires[i] for i in instance.wires)
     )
     reduce = tuple(gpu.reduce for gpu in instance.gpus)
+    copy = tuple(gpu.copy for gpu in instance.gpus)
     ranks = len(instance.gpus)
     stated = reduce if any(reduce) else ()
-    topology = Topology(pod, vertices, ranks, wires, (), reduce_bandwidth=stated)
-    return topology, (vertices, wires, reduce, tuple(shared.name.span for shared, _ in instance.groups))
+    copied = copy if any(copy) else ()
+    topology = Topology(pod, vertices, ranks, wires, (), reduce_bandwidth=stated, copy_bandwidth=copied)
+    return topology, (vertices, wires, reduce, copy, tuple(shared.name.span for shared, _ in instance.groups))
 
 
 def _with_links(

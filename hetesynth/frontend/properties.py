@@ -33,6 +33,7 @@ class Measured:
     kind: str | None = None
     model: str | None = None
     reduce: Fraction | None = None
+    copy: Fraction | None = None
     send: LaneRate | None = None
     receive: LaneRate | None = None
     length: Fraction | None = None
@@ -63,14 +64,15 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
         else:
             seen[prop.name] = prop
     bandwidth, lanes = _rate(seen.get("bandwidth"), findings)
-    latency, reduce, length = seen.get("latency"), seen.get("reduce"), seen.get("length")
+    latency, length = seen.get("latency"), seen.get("length")
     return Measured(
         bandwidth=bandwidth,
         lanes=lanes,
         latency=measure(latency.amount, "time", "a latency", findings) if latency and latency.amount else None,
         kind=_text(seen.get("kind")),
         model=_text(seen.get("model")),
-        reduce=_throughput(reduce.amount, findings) if reduce and reduce.amount else None,
+        reduce=_throughput(seen.get("reduce"), "a reduce throughput", findings),
+        copy=_throughput(seen.get("copy"), "a copy rate", findings),
         send=_direction(seen.get("send"), findings),
         receive=_direction(seen.get("receive"), findings),
         length=measure(length.amount, "length", "a length", findings) if length and length.amount else None,
@@ -133,8 +135,8 @@ def lanes_of(amount: Amount | None, findings: Findings) -> int:
     return count(amount, "the number of lanes", MAX_LANES, findings) or 1
 
 
-def _throughput(amount: Amount, findings: Findings) -> Fraction | None:
-    return measure(amount, "bandwidth", "a reduce throughput", findings)
+def _throughput(prop: Property | None, what: str, findings: Findings) -> Fraction | None:
+    return measure(prop.amount, "bandwidth", what, findings) if prop is not None and prop.amount else None
 
 
 def _text(prop: Property | None) -> str | None:

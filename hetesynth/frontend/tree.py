@@ -79,6 +79,9 @@ class _Statements(Transformer[Token, Any]):
     def reduce(self, meta: Meta, children: _Parsed) -> Property:
         return self._rate(meta, "reduce", children)
 
+    def copy(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "copy", children)
+
     def chunk(self, meta: Meta, children: _Parsed) -> Property:
         return self._rate(meta, "chunk", children)
 

@@ -87,13 +87,13 @@ class Wiring:
         self.hardware.split(part, ends)
 
     def change(self, change: Change, scope: Scope) -> None:
-        """``set``: new rates, kinds, models or reduce throughputs for parts in scope."""
+        """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
         values = measured(change.properties, self.findings)
         for part in scope.resolve(change.targets):
             if part.kind == "gpu":
                 self._change_gpu(part, change, values)
-            elif values.model is not None or values.reduce is not None:
-                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model` and `reduce`"
+            elif (values.model, values.reduce, values.copy) != (None, None, None):
+                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
                 self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
             else:
                 self._change_part(part, change, values)
@@ -104,6 +104,7 @@ class Wiring:
             self.findings.add("HS211", change.span, message, "set them on the switch, NIC or bus it is joined to")
         part.model = values.model if values.model is not None else part.model
         part.reduce = values.reduce if values.reduce is not None else part.reduce
+        part.copy = values.copy if values.copy is not None else part.copy
 
     def _change_part(self, part: Part, change: Change, values: Measured) -> None:
         if values.send or values.receive:

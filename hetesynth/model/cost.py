@@ -36,6 +36,7 @@ class Costs:
     there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
     delay (``overlap``) or holds the resources of the link as long as alpha x ``link_rate`` more bytes would.
     ``runtime``: what thread blocks and kernels cost on the GPUs, whose models are ``models``; None: nothing.
+    ``stated_copy_rates[rank]``: what the topology says that a thread block of ``rank`` copies with Simple.
     """
 
     calibration: CalibrationName
@@ -50,6 +51,7 @@ class Costs:
     copy: tuple[float, ...]
     runtime: RuntimeCosts | None = None
     models: tuple[str, ...] = ()
+    stated_copy_rates: tuple[float | None, ...] = ()
 
     def start(self, protocol: Protocol) -> float:
         """Seconds before the first instruction of a program: those of the GPU that takes longest."""
@@ -62,7 +64,11 @@ class Costs:
 
     def copy_rate(self, rank: Rank, protocol: Protocol) -> float | None:
         """Bytes of data per second that one thread block of ``rank`` moves; None: it keeps up with any link."""
-        return None if self.runtime is None else self.runtime.of(self.models[rank]).copy_rate.of(protocol)
+        if self.runtime is None:
+            return None
+        tabled = self.runtime.of(self.models[rank]).copy_rate
+        stated = self.stated_copy_rates[rank] if self.stated_copy_rates else None
+        return tabled.of(protocol) if stated is None else tabled.scaled_to(stated).of(protocol)
 
 
 def costs(
@@ -99,6 +105,7 @@ def costs(
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
         runtime=costed(runtime, calibration),
         models=topology.models,
+        stated_copy_rates=tuple(None if b is None else float(b) for b in topology.copy_bandwidth),
     )
 
 

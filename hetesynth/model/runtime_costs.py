@@ -38,6 +38,11 @@ class ByProtocol:
         """That of ``protocol``."""
         return {"LL": self.LL, "LL128": self.LL128, "Simple": self.Simple}[protocol]
 
+    def scaled_to(self, simple: float) -> ByProtocol:
+        """The same proportions where Simple has the figure ``simple``: one that was measured."""
+        factor = simple / self.Simple
+        return ByProtocol(self.LL * factor, self.LL128 * factor, simple)
+
 
 @dataclass(frozen=True, slots=True)
 class GpuCosts:

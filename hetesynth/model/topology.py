@@ -111,7 +111,8 @@ class Topology:
     """A cluster. Vertex ``i`` for ``i < len(gpus)`` is the GPU of rank ``i``; the rest forward.
 
     ``reduce_bandwidth[rank]`` is the throughput of a reduction kernel in bytes per second (1/gamma), or None
-    where it is not stated. ``chunk_bytes`` is the chunk size the source asks for, if any.
+    where it is not stated. ``copy_bandwidth[rank]`` is what one thread block copies, alike. ``chunk_bytes`` is the
+    chunk size the source asks for, if any.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Topology:
     links: tuple[Link, ...]
     groups: tuple[SharedGroup, ...] = ()
     reduce_bandwidth: tuple[Fraction | None, ...] = ()
+    copy_bandwidth: tuple[Fraction | None, ...] = ()
     chunk_bytes: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -140,8 +142,8 @@ class Topology:
         for group in self.groups:
             if not all(0 <= i < len(self.links) for i in group.links):
                 raise ValueError(f"{group.name}: names a link that does not exist")
-        if self.reduce_bandwidth and len(self.reduce_bandwidth) != self.ranks:
-            raise ValueError("reduce_bandwidth needs one entry per rank")
+        if {len(self.reduce_bandwidth), len(self.copy_bandwidth)} - {0, self.ranks}:
+            raise ValueError("reduce_bandwidth and copy_bandwidth need one entry per rank, or none")
         if self.chunk_bytes is not None and self.chunk_bytes < 1:
             raise ValueError("the chunk size must be at least one byte")
 

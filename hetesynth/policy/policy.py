@@ -9,6 +9,7 @@ from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.effort import EffortPolicy
+from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.policy.least_time import LeastTimePolicy
 from hetesynth.policy.lifting import LiftingPolicy
@@ -42,6 +43,7 @@ class Policy(Record):
     least_time: LeastTimePolicy = field(default_factory=LeastTimePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
+    fitting: FittingPolicy = field(default_factory=FittingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
     verify: VerifyPolicy = field(default_factory=VerifyPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)

@@ -20,6 +20,10 @@ ALLOWED = {
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
+        hetesynth/fitting/lines.py: MAX_FILE_BYTES MAX_LINE
+        hetesynth/fitting/measurements.py: MAX_POINTS MAX_BYTES MAX_SECONDS
+        hetesynth/fitting/readers/nvbandwidth.py: MAX_CASES
+        hetesynth/fitting/readers/table.py: MAX_COLUMNS
         hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
         hetesynth/frontend/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
         hetesynth/frontend/expressions.py: MAX_LENGTH WORK_OF_A_CHARACTER MAX_NESTING MAX_BITS MAX_INDEX
@@ -69,6 +73,9 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
+        hetesynth/fitting/readers/nccl_tests.py: _GROUP
+        hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
+        hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
@@ -94,6 +101,9 @@ ALLOWED = {
         hetesynth/bounds/packing.py: EXACT
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/bounds/price.py: SCALE
+        hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
+        hetesynth/fitting/link_class.py: _GIGA
+        hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE
         hetesynth/packing/exchange.py: LARGEST
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
@@ -108,6 +118,7 @@ ALLOWED = {
     "what is drawn and how much is shown": """
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
+        hetesynth/cli/render/calibration.py: _MOST_POINTS
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
         hetesynth/cli/render/topo.py: SHOWN_NAMES
@@ -128,6 +139,7 @@ ALLOWED = {
         hetesynth/policy/page.py: LONG_NUMBER
         hetesynth/report/contents.py: MAX_TASKS
         hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
+        hetesynth/report/residual_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM _LEAST_RANGE
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
         hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER LEAST_WIDTH

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hetesynth.diagnostics import SourceError
 from hetesynth.frontend import load_topology, parse_topology, unreachable_pairs
 from hetesynth.frontend.units import UNITS
+from hetesynth.model.cost import costs
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Link, Topology
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -327,3 +329,21 @@ def test_every_pair_has_a_path_over_wires_that_exist(gpus: int, servers: int, ni
     for link in topology.links:
         same = topology.vertices[link.src].server == topology.vertices[link.dst].server
         assert (link.bandwidth, len(link.wires)) == ((9 * GB, 2) if same else (GB, 4))
+
+
+def test_a_copy_rate_is_stated_of_a_type_an_instance_or_a_gpu() -> None:
+    text = """
+    node n { gpus 2; model "H20"; copy 30 GB/s; switch s { ports gpu*; bandwidth 450 GB/s } }
+    cluster c {
+      instance a = n { copy 20 GB/s }
+      instance b = n
+      link a.gpu0 <-> b.gpu0 { bandwidth 1 GB/s }
+      set b.gpu1 { copy 10 GB/s }
+    }
+    """
+    topology = parse_topology(text)
+    assert topology.copy_bandwidth == (20 * GB, 20 * GB, 30 * GB, 10 * GB)
+    prices = costs(topology, runtime=NCCL_TABLES)
+    assert [prices.copy_rate(rank, "Simple") for rank in range(4)] == [20e9, 20e9, 30e9, 10e9]
+    assert prices.copy_rate(3, "LL") == 5e9
+    assert costs(topology).copy_rate(3, "Simple") is None

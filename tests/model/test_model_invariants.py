@@ -71,6 +71,7 @@ BROKEN: dict[str, Callable[[], object]] = {
     "link without wires": lambda: topology(links=(link(0, 1, ()),)),
     "group of no link": lambda: topology(groups=(SharedGroup("g", "x", GB, (3,)),)),
     "reduce rates": lambda: topology(reduce_bandwidth=(GB,)),
+    "copy rates": lambda: topology(copy_bandwidth=(GB,)),
     "chunk bytes": lambda: topology(chunk_bytes=0),
     "collective without ranks": lambda: collective(ranks=0),
     "collective without chunks": lambda: collective(chunks_per_rank=0),

@@ -11,6 +11,7 @@ SUBCOMMANDS = {
     "ranks": "ranks",
     "library": "library",
     "diff": "diff",
+    "calibrate": "calibrate",
 }
 
 

@@ -1,0 +1,179 @@
+"""The work of ``hetesynth topo calibrate``: measurements and a topology to figures, and the topology with them.
+
+In: a ``CalibrationRequest``. Out: a ``Calibrated``: the fit, how far each point is off, what is written. Writes
+nothing itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetesynth.diagnostics import visible
+from hetesynth.errors import HetesynthError
+from hetesynth.fitting.fit import Figure, Fit, Observation, Stated, fit
+from hetesynth.fitting.link_class import LinkClass, named_class
+from hetesynth.fitting.measurements import Operation, Series
+from hetesynth.fitting.models import Algorithm, coefficients, default_algorithm
+from hetesynth.fitting.readers.registry import read_file
+from hetesynth.fitting.update import Figures, rounded, updated
+from hetesynth.frontend import load_topology
+from hetesynth.frontend.source import read_source
+from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRequest:
+    """What to fit.
+
+    ``channels``: the measured program had so many, and its thread blocks may have been what limited it. ``sizes``:
+    bytes, least and most. ``start``: seconds before a collective moves anything; None: by the tables of the GPU.
+    ``hold_out``: every so manieth size is kept from the fit and predicted instead.
+    """
+
+    topology: Path
+    measurements: tuple[Path, ...]
+    link_class: str | None = None
+    operation: Operation | None = None
+    algorithm: Algorithm | None = None
+    ranks: int | None = None
+    channels: int | None = None
+    sizes: tuple[float, float] | None = None
+    start: float | None = None
+    hold_out: int | None = None
+    policy: Policy = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A measured point beside what the fit says; ``used``: it was fitted, not predicted."""
+
+    series: str
+    size: float
+    measured: float
+    predicted: float
+    used: bool
+
+    @property
+    def off(self) -> float:
+        """Measured over predicted, less 1."""
+        return self.measured / self.predicted - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """``figures`` are those that are written, ``copy`` is a thread block's rate, ``text`` the new topology."""
+
+    topology: Topology
+    links: LinkClass
+    fit: Fit
+    copy: Figure | None
+    points: tuple[Compared, ...]
+    figures: Figures
+    remarks: tuple[str, ...]
+    text: str
+
+    def mean_off(self, *, used: bool) -> float | None:
+        """The mean of the differences, signs aside, of the points that were fitted or of those that were not."""
+        shares = [abs(point.off) for point in self.points if point.used == used]
+        return sum(shares) / len(shares) if shares else None
+
+
+def calibrate(request: CalibrationRequest) -> Calibrated:
+    """The figures of ``request.link_class`` by the measurements. HetesynthError HS840 to HS848."""
+    topology = load_topology(request.topology)
+    links = named_class(topology, request.link_class)
+    series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
+    observed = [(s.title, o) for s in series for o in _observations(s, request, topology, links)]
+    if not observed:
+        raise HetesynthError(
+            "no point is within --sizes", code="HS848", help="widen --sizes, or leave it out for all points"
+        )
+    sizes = sorted({o.size for _, o in observed})
+    held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()
+    stated = _stated(topology, links)
+    fitted = fit([o for _, o in observed if o.size not in held_out], stated, request.policy.fitting)
+    points = tuple(
+        Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
+    )
+    copy = _copy_rate(fitted, links, request)
+    figures, remarks = _written(fitted, copy, request.policy)
+    text = read_source(request.topology).text
+    note = _note(series, fitted, figures, stated)
+    changed = updated(text, str(request.topology), topology, links, figures, note)
+    return Calibrated(topology, links, fitted, copy, points, figures, (*fitted.remarks, *remarks), changed)
+
+
+def _observations(
+    series: Series, request: CalibrationRequest, topology: Topology, links: LinkClass
+) -> list[Observation]:
+    """The points of ``series`` as terms of the model, the sizes that are asked for."""
+    pair = series.operation in ("transfer", "stream")
+    algorithm = default_algorithm(series.operation) if pair or request.algorithm is None else request.algorithm
+    ranks = None if pair else series.ranks or request.ranks
+    terms = coefficients(series.operation, algorithm, ranks)
+    width = 1 if pair else links.width
+    start = 0.0 if pair else _start(request, topology)
+    low, high = request.sizes or (0.0, float("inf"))
+    return [
+        Observation(
+            p.size, p.seconds, terms.latencies, p.size * terms.moved / width, p.size * terms.reduced, start
+        )
+        for p in series.points
+        if low <= p.size <= high
+    ]
+
+
+def _start(request: CalibrationRequest, topology: Topology) -> float:
+    return NCCL_TABLES.start(topology.models, OURS) if request.start is None else request.start
+
+
+def _stated(topology: Topology, links: LinkClass) -> Stated:
+    reduce = [r for r in topology.reduce_bandwidth if r is not None]
+    return Stated(float(links.alpha), float(links.rate), float(min(reduce)) if reduce else None)
+
+
+def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Figure | None:
+    """What one thread block copies, where the program had few and the links carried less than they can."""
+    if request.channels is None:
+        return None
+    total = fitted.rate.value * links.width
+    if fitted.rate.value >= request.policy.fitting.limiting * float(links.rate):
+        return None
+    return Figure(total / request.channels, fitted.rate.error)
+
+
+def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures, tuple[str, ...]]:
+    """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
+    remarks: list[str] = []
+
+    def sure(figure: Figure | None, name: str) -> float | None:
+        if figure is None or figure.stated:
+            return None
+        if figure.error > policy.fitting.most_error:
+            remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
+            return None
+        return float(rounded(figure.value))
+
+    if copy is not None:
+        return Figures(copy=sure(copy, "the copy rate")), tuple(remarks)
+    return Figures(
+        alpha=sure(fitted.alpha, "alpha"), rate=sure(fitted.rate, "rate"), reduce=sure(fitted.reduce, "reduce")
+    ), tuple(remarks)  # fmt: skip
+
+
+def _note(series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated) -> str:
+    """Where the figures come from, on one line."""
+    sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
+    before = []
+    if figures.rate is not None:
+        before.append(f"{stated.rate / 1e9:g} GB/s")
+    if figures.alpha is not None:
+        before.append(f"{stated.alpha * 1e6:g} us")
+    was = f"; before: {', '.join(before)}" if before else ""
+    text = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
+    return re.sub(r"\s+", " ", visible(text))[:400]

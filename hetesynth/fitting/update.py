@@ -1,0 +1,294 @@
+"""The text of a topology with fitted figures in the place of the stated ones.
+
+In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
+figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
+stated by ``set`` in the cluster. Comments and layout stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetesynth.errors import HetesynthError
+from hetesynth.fitting.link_class import LinkClass, link_classes
+from hetesynth.fitting.source_edits import CALIBRATED, Edit, closing, edited, noted, offset, opening
+from hetesynth.frontend import parse_topology
+from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.parser import parse
+from hetesynth.frontend.properties import lanes_of
+from hetesynth.frontend.source import checked_source
+from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, NodeType, PodType, Property
+from hetesynth.frontend.units import UNITS
+from hetesynth.model.topology import Topology
+
+_DIGITS = 4
+_DEFAULT_KINDS = {"link": "direct", "mesh": "direct", "nic": "net", "fabric": "net"}
+_MICRO = Fraction(1, 10**6)
+_GIGA = 10**9
+_PROBE = 2 * _MICRO
+
+Statement = Element | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What to write: seconds and bytes per second; None leaves the file as it is."""
+
+    alpha: float | None = None
+    rate: float | None = None
+    reduce: float | None = None
+    copy: float | None = None
+
+
+def updated(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
+    """``text`` with ``figures``; HetesynthError HS847 where a figure has no place that can be changed."""
+    changed = text
+    if figures.rate is not None:
+        changed = _with_rate(changed, name, topology, links, figures.rate, note)
+    if figures.alpha is not None:
+        changed = _with_alpha(changed, name, topology, links, figures, note)
+    for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
+        if value is not None:
+            changed = _with_gpus(changed, name, topology, links, word, value, note)
+    _check(changed, name, topology, links, figures)
+    return changed
+
+
+def rounded(value: float) -> Fraction:
+    """``value`` with four significant digits, as it is written."""
+    return Fraction(f"{value:.{_DIGITS - 1}e}")
+
+
+def _decimal(value: Fraction) -> str:
+    """Plain decimal digits, without an exponent."""
+    text = f"{float(value):.12f}".rstrip("0").rstrip(".")
+    return text or "0"
+
+
+def _gigabytes(rate: Fraction) -> str:
+    return f"{_decimal(rate / _GIGA)} GB/s"
+
+
+def _microseconds(time: Fraction) -> str:
+    return f"{_decimal(time / _MICRO)} us"
+
+
+# --- bandwidths
+
+
+def _with_rate(text: str, name: str, topology: Topology, links: LinkClass, rate: float, note: str) -> str:
+    total = rounded(rate)
+    statements = [s for s in _statements(text, name) if _is_of(s, links)]
+    if statements:
+        edits: list[Edit] = []
+        for statement in statements:
+            bandwidth = _property(statement, "bandwidth")
+            if bandwidth is None or bandwidth.amount is None:
+                continue
+            lanes = lanes_of(bandwidth.lanes, Findings())
+            edits.append(_replaced(text, bandwidth.amount, _gigabytes(rounded(float(total) / lanes))))
+        return edited(text, [*edits, *_notes(text, statements, note)])
+    owners = _owners(topology, links)
+    several = topology.wires[links.wires[0]].lanes
+    if not owners or {topology.wires[w].lanes for w in links.wires} != {several}:
+        raise _no_place(links, "bandwidth")
+    per_lane = rounded(float(total) / several)
+    shown = _gigabytes(per_lane) + (f" x {several}" if several > 1 else "")
+    return _with_set(text, name, topology, owners, f"bandwidth {shown}", note)
+
+
+def _statements(text: str, name: str) -> list[Statement]:
+    """The elements and joins in the file itself that state a bandwidth in so many figures."""
+    file = parse(checked_source(text, name))
+    blocks = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
+    return [
+        item
+        for block in blocks
+        for item in block.items
+        if isinstance(item, (Element, Join)) and _literal(text, _property(item, "bandwidth"))
+    ]
+
+
+def _property(statement: Statement, name: str) -> Property | None:
+    return next((p for p in statement.properties if p.name == name), None)
+
+
+def _literal(text: str, prop: Property | None) -> bool:
+    if prop is None or not isinstance(prop.amount, Amount):
+        return False
+    start = offset(text, prop.amount.span)
+    return text.startswith(prop.amount.number, start) and prop.amount.unit in UNITS
+
+
+def _is_of(statement: Statement, links: LinkClass) -> bool:
+    bandwidth, kind = _property(statement, "bandwidth"), _property(statement, "kind")
+    if bandwidth is None or bandwidth.amount is None:
+        return False
+    word = kind.words[0].text if kind is not None else _DEFAULT_KINDS.get(statement.kind, statement.kind)
+    total = Fraction(bandwidth.amount.number) * UNITS[bandwidth.amount.unit][1]
+    return word == links.kind and total * lanes_of(bandwidth.lanes, Findings()) == links.rate
+
+
+def _replaced(text: str, amount: Amount, shown: str) -> Edit:
+    start = offset(text, amount.span)
+    return Edit(start, start + amount.span.length, shown)
+
+
+def _notes(text: str, statements: Iterable[Statement], note: str) -> list[Edit]:
+    lines = {s.span.line: s for s in statements}
+    notes = [noted(text, offset(text, s.span), note) for s in lines.values()]
+    return list({(e.start, e.end): e for e in notes}.values())
+
+
+# --- latencies
+
+
+def _with_alpha(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
+    """The latency of the element that stands for the class, so that all of the way has ``alpha``."""
+    goal = rounded(figures.alpha or 0.0)
+    none = _alpha_of(_latency_set(text, name, topology, links, Fraction(0), note), name, links)
+    once = _alpha_of(_latency_set(text, name, topology, links, _PROBE, note), name, links)
+    crossings = (once - none) / _PROBE
+    if crossings <= 0:
+        raise _no_place(links, "latency")
+    latency = max(Fraction(0), (goal - none) / crossings)
+    return _latency_set(text, name, topology, links, rounded(float(latency)), note)
+
+
+def _alpha_of(text: str, name: str, links: LinkClass) -> Fraction:
+    topology = parse_topology(text, name)
+    return next(topology.links[i].latency for i in links.links if i < len(topology.links))
+
+
+def _latency_set(text: str, name: str, topology: Topology, links: LinkClass, latency: Fraction, note: str) -> str:
+    shown = _microseconds(latency)
+    statements = _latency_statements(text, name, topology, links)
+    if statements:
+        edits = [_latency_edit(text, statement, shown) for statement in statements]
+        return edited(text, [*edits, *_notes(text, statements, note)])
+    owners = _owners(topology, links, latency=True)
+    if not owners:
+        raise _no_place(links, "latency")
+    return _with_set(text, name, topology, owners, f"latency {shown}", note)
+
+
+def _latency_statements(text: str, name: str, topology: Topology, links: LinkClass) -> list[Statement]:
+    """What holds the latency, where the file itself states it: the fabric of a network, else what limits."""
+    file = parse(checked_source(text, name))
+    blocks = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
+    items = [item for block in blocks for item in block.items if isinstance(item, (Element, Join))]
+    if not any(topology.vertices[topology.wires[w].dst].kind == "fabric" for w in _path_wires(topology, links)):
+        limiting = [s for s in items if _stated_kind(s) == links.kind and _property(s, "bandwidth") is not None]
+        return [s for s in limiting if isinstance(s, Element)] or limiting
+    return [s for s in items if isinstance(s, Element) and s.kind == "fabric"]
+
+
+def _stated_kind(statement: Statement) -> str:
+    kind = _property(statement, "kind")
+    return kind.words[0].text if kind is not None else _DEFAULT_KINDS.get(statement.kind, statement.kind)
+
+
+def _latency_edit(text: str, statement: Statement, shown: str) -> Edit:
+    latency = _property(statement, "latency")
+    if latency is not None and latency.amount is not None:
+        return _replaced(text, latency.amount, shown)
+    bandwidth = _property(statement, "bandwidth")
+    if bandwidth is not None:
+        before = offset(text, bandwidth.span)
+        return Edit(before, before, f"latency {shown}; ")
+    inside = opening(text, offset(text, statement.span)) or offset(text, statement.span)
+    return Edit(inside, inside, f" latency {shown};")
+
+
+# --- figures stated by `set`
+
+
+def _with_gpus(
+    text: str, name: str, topology: Topology, links: LinkClass, word: str, value: float, note: str
+) -> str:  # fmt: skip
+    ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
+    owners = [topology.vertices[rank].name for rank in sorted(ends)]
+    return _with_set(text, name, topology, owners, f"{word} {_gigabytes(rounded(value))}", note)
+
+
+def _with_set(
+    text: str, name: str, topology: Topology, owners: Sequence[str], figure: str, note: str
+) -> str:  # fmt: skip
+    """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
+    cluster = next(i for i in parse(checked_source(text, name)).items if isinstance(i, Cluster))
+    end = closing(text, offset(text, cluster.span))
+    if end is None:
+        raise HetesynthError("the cluster has no end", code="HS847", help="state the cluster in the block form")
+    target = compressed(owners, [v.name for v in topology.vertices])
+    word = figure.split()[0]
+    before = re.compile(
+        rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n[ \t]*set {re.escape(target)} \{{ {word} [^\n]*\}}\n"
+    )
+    line = text.rfind("\n", 0, end) + 1
+    at = line if not text[line:end].strip() else end
+    lead = "" if at == line else "\n"
+    statement = f"{lead}  {CALIBRATED} {note}\n  set {target} {{ {figure} }}\n"
+    old = before.search(text, offset(text, cluster.span), end)
+    removed = [Edit(old.start(), old.end(), "")] if old is not None else []
+    return edited(text, [*removed, Edit(at, at, statement)])
+
+
+def _path_wires(topology: Topology, links: LinkClass) -> tuple[int, ...]:
+    return topology.links[links.links[0]].wires
+
+
+def _owners(topology: Topology, links: LinkClass, *, latency: bool = False) -> list[str]:
+    """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where there is one."""
+    owners: dict[str, None] = {}
+    for number in links.links if latency else ():
+        fabric = [topology.vertices[topology.wires[w].dst] for w in topology.links[number].wires]
+        owners.update(dict.fromkeys(_part(v.name) for v in fabric if v.kind == "fabric"))
+    if owners:
+        return list(owners)
+    for wire in links.wires:
+        ends = [topology.vertices[v] for v in (topology.wires[wire].src, topology.wires[wire].dst)]
+        parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
+        if parts:
+            owners[_part(parts[0].name)] = None
+    return list(owners)
+
+
+def _part(vertex: str) -> str:
+    """A bus has several vertices: ``a.pcie0.fwd.in`` is of ``a.pcie0``."""
+    return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
+
+
+def compressed(names: Sequence[str], every: Iterable[str]) -> str:
+    """``names`` as one pattern where it fits no other part, else as a list."""
+    chosen, parts = set(names), {_part(name) for name in every}
+    if len(chosen) == 1:
+        return names[0]
+    last = {name.rpartition(".")[2] for name in chosen}
+    stems = {re.sub(r"\d+$", "", word) for word in last}
+    for tail in [*(last if len(last) == 1 else ()), *(f"{s}*" for s in stems if len(stems) == 1)]:
+        pattern = ".".join(["*"] * names[0].count(".") + [tail])
+        regex = re.compile(re.escape(pattern).replace(r"\*", "[^.]*"))
+        if {part for part in parts if regex.fullmatch(part)} == chosen:
+            return pattern
+    return ", ".join(dict.fromkeys(names))
+
+
+def _no_place(links: LinkClass, what: str) -> HetesynthError:
+    return HetesynthError(
+        f"the {what} of {links.title} stands in an imported file, on links that have no name",
+        code="HS847",
+        help="copy the node type into a file of your own, import that, and calibrate again",
+    )
+
+
+def _check(text: str, name: str, before: Topology, links: LinkClass, figures: Figures) -> None:
+    """The links have the figures now: within the digits that are written."""
+    after = parse_topology(text, name)
+    if len(after.links) != len(before.links):
+        raise HetesynthError(f"{name} has other links now", code="HS847", help="state the figures by hand")
+    rate = figures.rate
+    if rate is not None and not any(abs(float(c.rate) / rate - 1) < 1e-3 for c in link_classes(after)):
+        raise _no_place(links, "bandwidth")

@@ -1,0 +1,87 @@
+"""Measured against predicted times as a small SVG: sizes on a logarithmic axis, differences in percent.
+
+In: named series of (bytes, percent off). Out: SVG text, the same for the same points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+from hetesynth.diagnostics import visible
+
+WIDTH, HEIGHT = 800, 360
+LEFT, RIGHT, TOP, BOTTOM = 64, 250, 48, 46
+COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#6a4fa3")
+_LEAST_RANGE = 5.0  # percent, so that a good fit looks like one
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+Points = Sequence[tuple[float, float]]
+Scale = Callable[[float], float]
+
+
+def residual_plot(title: str, series: Mapping[str, Points]) -> str:
+    """The picture. Percent above zero: it took longer than predicted."""
+    points = [p for of_one in series.values() for p in of_one]
+    if not points:
+        raise ValueError("nothing to plot")
+    low, high = math.log10(min(x for x, _ in points)), math.log10(max(x for x, _ in points))
+    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+    most = max(_LEAST_RANGE, *(abs(y) for _, y in points)) * 1.05
+
+    def across(size: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(size) - low) / (high - low)
+
+    def down(percent: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (most - percent) / (2 * most)
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'font-family="system-ui, sans-serif" font-size="12">',
+        f"<title>{_text(title)}</title>",
+        "<style>.t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
+        "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}</style>",
+        f'<text class="t" x="{LEFT}" y="20" font-size="14">{_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="{TOP - 8}">measured over predicted, percent off</text>',
+        *_grid(across, down, low, high, most),
+    ]
+    for number, (name, of_one) in enumerate(series.items()):
+        lines += _series(number, name, [(across(x), down(y)) for x, y in of_one])
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _grid(across: Scale, down: Scale, low: float, high: float, most: float) -> list[str]:
+    lines: list[str] = []
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    step = 10 ** math.floor(math.log10(most))
+    step = step if most / step >= 2 else step / 2
+    for k in range(-int(most / step), int(most / step) + 1):
+        y = down(k * step)
+        lines.append(f'<path class="{"g" if k else "z"}" d="M{LEFT} {y:.1f}H{right}"/>')
+        lines.append(f'<text class="t" x="{LEFT - 6}" y="{y:.1f}" dy="4" text-anchor="end">{k * step:g}</text>')
+    for exponent in range(math.ceil(low), math.floor(high) + 1):
+        x = across(10.0**exponent)
+        lines.append(f'<path class="g" d="M{x:.1f} {TOP}V{bottom}"/>')
+        lines.append(
+            f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{_bytes(exponent)}</text>'
+        )
+    return lines
+
+
+def _series(number: int, name: str, places: Sequence[tuple[float, float]]) -> list[str]:
+    colour = COLOURS[number % len(COLOURS)]
+    y = TOP + 10 + 18 * number
+    x = WIDTH - RIGHT + 16
+    dots = [f'<circle fill="{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in places]
+    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{_text(name[-36:])}</text>'
+    return [*dots, f'<circle fill="{colour}" cx="{x}" cy="{y}" r="4"/>', legend]
+
+
+def _bytes(exponent: int) -> str:
+    unit = min(len(_UNITS) - 1, max(0, exponent // 3))
+    return f"{10 ** (exponent - 3 * unit):g} {_UNITS[unit]}"
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,101 @@
+"""``hetesynth topo calibrate``: from files of measurements to a topology that predicts them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.frontend import load_topology
+
+DATA = Path(__file__).resolve().parents[1] / "fitting" / "data"
+BOX = """node box {{
+  gpus 4
+  switch sw {{ ports gpu*; bandwidth {rate}; latency {latency}; kind nvlink }}
+}}
+cluster c {{ instance a = box }}
+"""
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Path:
+    path = tmp_path / "box.dsl"
+    path.write_text(BOX.format(rate="450 GB/s", latency="0.7 us"))
+    return path
+
+
+def test_a_calibrated_topology_predicts_what_was_measured(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rings on a slower box, simulated by the program's simulator, stand for the machine."""
+    true, prefix = tmp_path / "true.dsl", tmp_path / "ag"
+    true.write_text(BOX.format(rate="371 GB/s", latency="1.9 us"))
+    assert run(["synth", str(true), "--coll", "allgather", "--strategy", "ring", "-o", str(prefix)]) == 0
+    simulate = [f"{prefix}.schedule.json", "--size", "64KB..1GB", "--no-runtime-costs", "--json"]
+    capsys.readouterr()
+    assert run(["simulate", simulate[0], str(true), *simulate[1:]]) == 0
+    measured = [(p["size"], p["predicted_us"]) for p in json.loads(capsys.readouterr().out)["results"]]
+    table = tmp_path / "m.csv"
+    table.write_text("size,us\n" + "".join(f"{size},{time}\n" for size, time in measured))
+    options = ["--operation", "allgather", "--ranks", "4", "--start", "0us", "-o", str(box)]
+    assert run(["topo", "calibrate", str(box), str(table), *options]) == 0
+    link = load_topology(box).links[0]
+    assert float(link.bandwidth) == pytest.approx(371e9, rel=0.01)
+    assert float(link.latency) == pytest.approx(1.9e-6, rel=0.03)
+    capsys.readouterr()
+    assert run(["simulate", simulate[0], str(box), *simulate[1:]]) == 0
+    predicted = [p["predicted_us"] for p in json.loads(capsys.readouterr().out)["results"]]
+    assert predicted == pytest.approx([time for _, time in measured], rel=0.02)
+
+
+def test_nothing_is_written_without_output_or_in_a_dry_run(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = box.read_text()
+    measurements = str(DATA / "all_reduce_perf.txt")
+    assert run(["topo", "calibrate", str(box), measurements]) == 0
+    assert "nothing is written" in capsys.readouterr().out
+    assert run(["topo", "calibrate", str(box), measurements, "-o", str(box), "--dry-run"]) == 0
+    assert box.read_text() == before
+    plot = tmp_path / "off.svg"
+    assert run(["topo", "calibrate", str(box), measurements, "--plot", str(plot), "--json"]) == 0
+    assert plot.read_text().startswith("<svg") and plot.read_text().count("<circle") == 10
+
+
+def test_a_single_channel_tells_what_a_thread_block_copies(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{size},{2.0 + size / 30e9 * 1e6}\n" for size in (1 << e for e in range(16, 28)))
+    table = box.with_name("one.csv")
+    table.write_text("size,us\n" + rows)
+    assert run(["topo", "calibrate", str(box), str(table), "--channels", "1", "-o", str(box)]) == 0
+    topology = load_topology(box)
+    assert {float(rate or 0) for rate in topology.copy_bandwidth} == {30e9}
+    assert float(topology.links[0].bandwidth) == 450e9
+
+
+def test_held_out_sizes_are_predicted(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = box.with_name("t.csv")
+    table.write_text("size,us\n" + "".join(f"{1 << e},{3 + (1 << e) / 40e3}\n" for e in range(10, 26)))
+    assert run(["topo", "calibrate", str(box), str(table), "--hold-out", "2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert sum(not p["fitted"] for p in document["points"]) == 8
+    assert document["mean_off_predicted"] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["no/such.csv"], "HS840"),
+        ([str(DATA / "osu_allgather.txt")], "HS841"),
+        ([str(DATA / "all_reduce_perf.txt"), "--class", "pcie"], "HS846"),
+        ([str(DATA / "all_reduce_perf.txt"), "--algorithm", "direct"], "HS843"),
+        ([str(DATA / "all_gather_perf.txt")], "HS844"),
+        ([str(DATA / "osu_bw.txt"), "--sizes", "2GB..4GB"], "HS848"),
+        ([str(DATA / "osu_bw.txt"), "--sizes", "4GB"], "HS001"),
+        ([str(DATA / "osu_bw.txt"), "--sizes", "4GB..1KB"], "HS001"),
+    ],
+)
+def test_what_is_refused(box: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: str) -> None:
+    assert run(["topo", "calibrate", str(box), *arguments]) == 2
+    assert code in capsys.readouterr().err

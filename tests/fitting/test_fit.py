@@ -1,0 +1,132 @@
+"""The fit gives back the figures that made the times, and says what times cannot tell."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from hetesynth.errors import HetesynthError
+from hetesynth.fitting.fit import Fit, Observation, Stated, fit
+from hetesynth.fitting.measurements import Operation
+from hetesynth.fitting.models import Algorithm, coefficients
+from hetesynth.policy import DEFAULT
+
+POLICY = DEFAULT.fitting
+KIB = 1024.0
+Truth = tuple[float, float, float]  # alpha, rate, reduce
+
+
+def _seconds(operation: Operation, ranks: int, size: float, truth: Truth) -> float:
+    """Written out step by step, apart from the table of coefficients."""
+    alpha, rate, reduce = truth
+    block = size / ranks
+    if operation in ("transfer", "stream"):
+        return (alpha if operation == "transfer" else 0.0) + size / rate
+    time = 0.0
+    for _ in range(ranks - 1):
+        time += alpha + block / rate + (block / reduce if operation in ("reducescatter", "allreduce") else 0.0)
+    if operation == "allreduce":
+        for _ in range(ranks - 1):
+            time += alpha + block / rate
+    return time
+
+
+def _measured(
+    rng: random.Random, operations: Sequence[Operation], ranks: int, truth: Truth, *, noise: float = 0.05
+) -> list[Observation]:
+    """Three runs of each size from 1 KiB to 1 GiB; one in twenty takes up to three times as long."""
+    observations = []
+    for operation in operations:
+        terms = coefficients(operation, "direct" if operation in ("transfer", "stream") else "ring", ranks)
+        for exponent in range(10, 31):
+            size = 2.0**exponent
+            for _ in range(3):
+                seconds = _seconds(operation, ranks, size, truth) * rng.lognormvariate(0, noise)
+                seconds *= rng.uniform(1.5, 3) if rng.random() < 0.05 else 1
+                observations.append(
+                    Observation(size, seconds, terms.latencies, terms.moved * size, terms.reduced * size)
+                )
+    return observations
+
+
+SETS: tuple[tuple[Operation, ...], ...] = (("transfer",), ("allgather",), ("transfer", "stream"), ("alltoall",))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_figures_of_made_measurements_come_back_within_three_percent(seed: int) -> None:
+    rng = random.Random(seed)
+    truth = (rng.uniform(0.5, 20) * 1e-6, rng.uniform(5, 400) * 1e9, math.inf)
+    operations = SETS[seed % 3]
+    result = fit(_measured(rng, operations, rng.choice([2, 4, 8, 16]), truth), Stated(1e-6, 100e9), POLICY)
+    assert result.alpha.value == pytest.approx(truth[0], rel=0.03)
+    assert result.rate.value == pytest.approx(truth[1], rel=0.03)
+    assert result.floor is None
+    assert result.outliers > 0
+    assert result.alpha.error < 0.06
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_reduction_rate_needs_a_collective_with_and_one_without(seed: int) -> None:
+    rng = random.Random(seed)
+    truth = (2e-6, 200e9, rng.uniform(150, 400) * 1e9)
+    both = fit(_measured(rng, ["allgather", "reducescatter"], 8, truth, noise=0.01), Stated(1e-6, 100e9), POLICY)
+    assert both.reduce is not None and not both.reduce.stated
+    assert both.reduce.value == pytest.approx(truth[2], rel=0.05)
+    alone = fit(_measured(rng, ["allreduce"], 8, truth, noise=0.01), Stated(1e-6, 100e9, truth[2]), POLICY)
+    assert alone.reduce is not None and alone.reduce.stated
+    assert any("reduce cannot be told" in remark for remark in alone.remarks)
+    assert alone.rate.value == pytest.approx(truth[1], rel=0.02)
+
+
+def test_streams_do_not_tell_alpha() -> None:
+    points = [Observation(s, s / 50e9, 0.0, s, 0.0) for s in (1e6, 2e6, 4e6)]
+    result = fit(points, Stated(3e-6, 10e9), POLICY)
+    assert (result.alpha.value, result.alpha.stated) == (3e-6, True)
+    assert result.rate.value == pytest.approx(50e9, rel=1e-6)
+
+
+def test_one_size_does_not_tell_alpha() -> None:
+    points = [Observation(1e6, t, 1.0, 1e6, 0.0) for t in (21e-6, 20e-6, 22e-6)]
+    result = fit(points, Stated(1e-6, 10e9), POLICY)
+    assert result.alpha.stated and "there is one size only" in result.remarks
+
+
+def test_one_point_is_too_little() -> None:
+    with pytest.raises(HetesynthError) as caught:
+        fit([Observation(1e6, 1e-5, 1.0, 1e6, 0.0)], Stated(1e-6, 1e9), POLICY)
+    assert caught.value.code == "HS845"
+
+
+# Microseconds of an allreduce on 8 A800 PCIe in two islands, as published.
+SIZES = (8, 16, 32, 48, 64, 128, 256, 512)
+TABLE: dict[Algorithm, tuple[float, ...]] = {
+    "one-shot": (46.5, 45.4, 45.6, 54.3, 64.5, 102.2, 174.8, 324.2),
+    "two-shot": (47.5, 47.9, 47.3, 49.6, 52.9, 66.7, 91.2, 143.0),
+}
+
+
+def _of_table(algorithm: Algorithm, which: slice) -> tuple[Fit, list[Observation]]:
+    terms = coefficients("allreduce", algorithm, 8)
+    points = [
+        Observation(s * KIB, t * 1e-6, terms.latencies, s * KIB * terms.moved, s * KIB * terms.reduced)
+        for s, t in zip(SIZES, TABLE[algorithm], strict=True)
+    ]
+    return fit(points[which], Stated(1e-6, 24e9), POLICY), points
+
+
+@pytest.mark.parametrize("fitted", [slice(0, None, 2), slice(1, None, 2)])
+def test_half_of_a_published_table_predicts_the_other(fitted: slice) -> None:
+    predicted: dict[Algorithm, list[float]] = {}
+    for algorithm in TABLE:
+        result, points = _of_table(algorithm, fitted)
+        predicted[algorithm] = [result.seconds(point) for point in points]
+        rest = points[1 - (fitted.start or 0) :: 2]
+        off = [abs(result.seconds(point) / point.seconds - 1) for point in rest]
+        assert sum(off) / len(off) < 0.025
+        assert max(off) < 0.05
+    for at in range(len(SIZES)):
+        wins = predicted["one-shot"][at] < predicted["two-shot"][at]
+        assert wins == (TABLE["one-shot"][at] < TABLE["two-shot"][at]), SIZES[at]

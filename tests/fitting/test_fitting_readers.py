@@ -1,0 +1,159 @@
+"""What each tool's output says, and that none of it makes a reader fall over."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from hetesynth.errors import HetesynthError
+from hetesynth.fitting.measurements import Series
+from hetesynth.fitting.readers.registry import FORMATS, read_file, read_measurements
+
+DATA = Path(__file__).parent / "data"
+FILES = sorted(DATA.iterdir())
+
+
+def _one(series: list[Series]) -> Series:
+    (one,) = series
+    return one
+
+
+def test_nccl_tests_has_both_places_and_counts_devices() -> None:
+    outside, inside = read_file(DATA / "all_reduce_perf.txt")
+    assert (outside.operation, outside.ranks, outside.name) == ("allreduce", 4, "out of place")
+    assert [(p.size, p.seconds) for p in outside.points][:2] == [(1 << 20, 24.1e-6), (2 << 20, 31.2e-6)]
+    assert inside.points[-1].seconds == pytest.approx(74.2e-6)
+
+
+def test_nccl_tests_takes_the_collective_from_its_name() -> None:
+    assert {s.operation for s in read_file(DATA / "all_gather_perf.txt", ranks=4)} == {"allgather"}
+
+
+def test_an_unnamed_table_needs_the_operation() -> None:
+    text = (DATA / "all_gather_perf.txt").read_text().replace("all_gather_perf", "")
+    with pytest.raises(HetesynthError, match="which collective") as caught:
+        read_measurements(text.encode(), "x", ranks=4)
+    assert "--operation" in caught.value.help
+    assert {s.operation for s in read_measurements(text.encode(), "x", "reducescatter", 4)} == {"reducescatter"}
+
+
+def test_osu_latency_leaves_out_the_empty_message() -> None:
+    series = _one(read_file(DATA / "osu_latency.txt"))
+    assert series.operation == "transfer"
+    assert [(p.size, p.seconds) for p in series.points] == [(1024, 3.1e-6), (1 << 20, 90.2e-6)]
+
+
+def test_osu_bandwidth_is_a_stream() -> None:
+    series = _one(read_file(DATA / "osu_bw.txt"))
+    assert series.operation == "stream"
+    assert series.points[1].size / series.points[1].seconds == pytest.approx(12e9)
+
+
+def test_osu_allgather_gives_one_block() -> None:
+    with pytest.raises(HetesynthError, match="one block"):
+        read_file(DATA / "osu_allgather.txt")
+    assert [p.size for p in _one(read_file(DATA / "osu_allgather.txt", ranks=8)).points] == [8192, 32768]
+
+
+def test_perftest_in_gigabits_and_microseconds() -> None:
+    stream = _one(read_file(DATA / "ib_write_bw.txt"))
+    assert stream.points[0].size / stream.points[0].seconds == pytest.approx(49e9)
+    mebibytes = (DATA / "ib_write_bw.txt").read_text().replace("Gb/sec", "MB/sec")
+    point = _one(read_measurements(mebibytes.encode(), "x")).points[0]
+    assert point.size / point.seconds == pytest.approx(392 * 2**20)
+    latency = _one(read_file(DATA / "ib_write_lat.txt"))
+    assert (latency.operation, latency.points[1].seconds) == ("transfer", pytest.approx(2.65e-6))
+
+
+def test_nvbandwidth_reads_copies_between_devices_only() -> None:
+    series = _one(read_file(DATA / "nvbandwidth.json"))
+    assert [p.size / p.seconds for p in series.points] == pytest.approx([390.1e9, 391.3e9])
+
+
+def test_csv_has_a_series_for_each_column() -> None:
+    one, two = read_measurements(b"size;one;two\n8K;10;20\n1M;100;200\n", "x")
+    assert (one.name, two.name) == ("one", "two")
+    assert [(p.size, p.seconds) for p in two.points] == [
+        (8192, pytest.approx(20e-6)),
+        (1 << 20, pytest.approx(2e-4)),
+    ]
+    assert _one(read_measurements(b"1024,5\n2048,6\n", "x")).points[1].seconds == pytest.approx(6e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "HS842"), (b"\xff\xfe", "HS840"), (b"a\0b", "HS840"), (b"hello world\n", "HS842"),
+        (b"size,us\n", "HS841"), (b"size,us\nten,5\n", "HS841"), (b"size,us\n8K\n", "HS841"),
+        (b"size,us\n8K,-1\n", "HS841"), (b"size,us\n8K,0\n", "HS841"), (b"size,us\n8K,1e300\n", "HS841"),
+        (b'{"nvbandwidth": []}', "HS841"), (b'{"nvbandwidth": {"testcases": [1, {}]}}', "HS841"),
+        (b'{"nvbandwidth": ' + b"[" * 50_000, "HS841"), (b"# OSU Teapot Test\n", "HS841"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(content: bytes, code: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        read_measurements(content, "x")
+    assert caught.value.code == code
+
+
+def _mutated(rng: random.Random, content: bytes) -> bytes:
+    """Lines dropped, doubled and cut; bytes and words replaced."""
+    lines = content.splitlines(keepends=True)
+    words = [
+        b"NaN",
+        b"inf",
+        b"-1",
+        b"1e400",
+        b"9" * 40,
+        b"\xff",
+        b"[",
+        b'"',
+        b",",
+        b"#",
+        b"\0",
+        b"",
+        b"0",
+        b"(us)",
+    ]
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(lines)) if lines else 0
+        match rng.randrange(4):
+            case 0 if lines:
+                del lines[at]
+            case 1 if lines:
+                lines.insert(at, rng.choice(lines))
+            case 2 if lines:
+                parts = lines[at].split(b" ")
+                parts[rng.randrange(len(parts))] = rng.choice(words)
+                lines[at] = b" ".join(parts)
+            case _:
+                joined = bytearray(b"".join(lines))
+                for _ in range(rng.randint(1, 8)):
+                    if joined:
+                        joined[rng.randrange(len(joined))] = rng.randrange(256)
+                lines = bytes(joined).splitlines(keepends=True)
+    return b"".join(lines)
+
+
+def _fuzz(rounds: int, seed: int) -> int:
+    rng = random.Random(seed)
+    contents = [path.read_bytes() for path in FILES]
+    read = 0
+    for _ in range(rounds):
+        content = _mutated(rng, rng.choice(contents))
+        try:
+            read += bool(read_measurements(content, "x", ranks=rng.choice([None, 4])))
+        except HetesynthError as error:
+            assert error.code in ("HS840", "HS841", "HS842", "HS844"), error.render()
+    return read
+
+
+def test_mutated_output_is_read_or_refused() -> None:
+    assert _fuzz(1000, 1) > 100
+
+
+@pytest.mark.slow
+def test_much_mutated_output_is_read_or_refused() -> None:
+    assert _fuzz(20_000 * len(FORMATS), 2) > 10_000

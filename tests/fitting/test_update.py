@@ -1,0 +1,102 @@
+"""The text of a topology after a calibration: the links have the figures, all else is as it was."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from pathlib import Path
+
+import pytest
+
+from hetesynth.errors import HetesynthError
+from hetesynth.fitting.link_class import link_classes, named_class
+from hetesynth.fitting.source_edits import Edit, closing, edited
+from hetesynth.fitting.update import Figures, compressed, updated
+from hetesynth.frontend import parse_topology
+from hetesynth.model.topology import Topology
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+LOCAL = """# a box of our own
+node box {
+  gpus 4  # four
+  mesh gpu* { bandwidth 25 GB/s x 2; latency 0.7 us; kind nvlink }
+  nic nic[0-1] { bandwidth 100 Gbps }
+  attach gpu[0-1] -> nic0; attach gpu[2-3] -> nic1
+}
+cluster two { instance a[0-1] = box; fabric ib { join *.nic*; latency 1.3 us } }
+"""
+
+
+def _after(text: str, name: str, figures: Figures) -> tuple[str, Topology]:
+    topology = parse_topology(text)
+    links = named_class(topology, name)
+    changed = updated(text, "<text>", topology, links, figures, "3 points of x.csv")
+    return changed, parse_topology(changed)
+
+
+def _class_figures(topology: Topology, kind: str) -> set[tuple[F, F]]:
+    return {(link.bandwidth * link.lanes, link.latency) for link in topology.links if link.kind == kind}
+
+
+def test_a_mesh_in_the_file_keeps_its_lanes_and_comments() -> None:
+    text, topology = _after(LOCAL, "nvlink", Figures(alpha=0.9e-6, rate=43.4e9))
+    assert "mesh gpu* { bandwidth 21.7 GB/s x 2; latency 0.9 us; kind nvlink }" in text
+    assert "# calibrated: 3 points of x.csv" in text and "gpus 4  # four" in text
+    assert _class_figures(topology, "nvlink") == {(F(43_400_000_000), F(9, 10**7))}
+    assert _class_figures(topology, "net") == {(F(12_500_000_000), F(13, 10**7))}
+
+
+def test_the_latency_of_a_network_is_its_fabric_s() -> None:
+    text, topology = _after(LOCAL, "net", Figures(alpha=4.2e-6, rate=11.8e9))
+    assert "latency 4.2 us" in text and "nic nic[0-1] { bandwidth 11.8 GB/s }" in text
+    assert _class_figures(topology, "net") == {(F(11_800_000_000), F(42, 10**7))}
+
+
+def test_calibrating_twice_leaves_one_note() -> None:
+    once, _ = _after(LOCAL, "nvlink", Figures(rate=43.4e9))
+    twice, _ = _after(once, "nvlink", Figures(rate=43e9))
+    assert twice.count("# calibrated:") == 1
+    assert len(twice.splitlines()) == len(once.splitlines())
+
+
+def test_figures_of_a_library_type_are_set_in_the_cluster() -> None:
+    text = (EXAMPLES / "h20_4p8" / "topo.dsl").read_text()
+    figures = Figures(alpha=1e-6, rate=371e9, reduce=900e9, copy=30e9)
+    changed, topology = _after(text, "nvlink", figures)
+    assert "set *.nvswitch { bandwidth 371 GB/s }" in changed and "set *.gpu* { copy 30 GB/s }" in changed
+    assert _class_figures(topology, "nvlink") == {(F(371 * 10**9), F(1, 10**6))}
+    assert set(topology.reduce_bandwidth) == {F(900 * 10**9)}
+    again, _ = _after(changed, "nvlink", figures)
+    assert again.count("set *.nvswitch") == changed.count("set *.nvswitch") == 2
+
+
+def test_direct_links_of_a_library_type_have_no_name() -> None:
+    text = (EXAMPLES / "dgx1" / "topo.dsl").read_text()
+    with pytest.raises(HetesynthError) as caught:
+        _after(text, "nvlink@25GB/s", Figures(rate=21e9))
+    assert caught.value.code == "HS847" and "copy the node type" in caught.value.help
+
+
+def test_classes_are_named_and_told_apart() -> None:
+    topology = parse_topology(LOCAL)
+    assert [c.title for c in link_classes(topology)] == ["net@12.5GB/s", "nvlink@50GB/s"]
+    assert [c.width for c in link_classes(topology)] == [2, 3]
+    for name in (None, "pcie"):
+        with pytest.raises(HetesynthError, match="class") as caught:
+            named_class(topology, name)
+        assert "nvlink@50GB/s" in caught.value.help
+
+
+def test_edits_do_not_overlap() -> None:
+    assert edited("abcdef", [Edit(4, 5, ""), Edit(1, 2, "XY")]) == "aXYcdf"
+    with pytest.raises(ValueError, match="overlap"):
+        edited("abcdef", [Edit(1, 3, ""), Edit(2, 4, "")])
+    with pytest.raises(ValueError, match="edit"):
+        Edit(3, 2, "")
+    assert closing('cluster c { a { } # }\n "}" }', 0) == 27
+
+
+def test_a_pattern_stands_for_all_or_the_names_are_listed() -> None:
+    every = ["a.gpu0", "a.nic0", "a.nic1", "b.nic0", "b.nicer"]
+    assert compressed(["a.nic0", "a.nic1", "b.nic0"], every) == "a.nic0, a.nic1, b.nic0"  # `nic*` fits nicer, too
+    assert compressed(["a.nic0", "a.nic1", "b.nic0"], every[:-1]) == "*.nic*"
+    assert compressed(["a.gpu0"], every) == "a.gpu0"
