@@ -25,7 +25,8 @@ MAX_RECOVERY_CHARACTERS = 1 << 16
 
 
 @functools.cache
-def _lark() -> Lark:
+def grammar_parser() -> Lark:
+    """The parser of the grammar, for what needs tokens rather than a syntax tree."""
     return tables.parser()
 
 
@@ -37,7 +38,7 @@ def parse(source: Source) -> File:
     text = source.text
     while len(errors) < MAX_SYNTAX_ERRORS:
         try:
-            tree = _lark().parse(text)
+            tree = grammar_parser().parse(text)
         except UnexpectedInput as error:
             errors.append(syntax_errors.diagnostic(error, source))
             blanked = syntax_errors.without_statement(text, error)

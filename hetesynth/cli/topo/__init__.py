@@ -8,6 +8,7 @@ import click
 
 SUBCOMMANDS = {
     "show": "show",
+    "fmt": "fmt",
 }
 
 
