@@ -54,18 +54,18 @@ def topology_of(source: Source) -> Topology:
     for warning in source.warnings:
         warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
     program = resolve(source, findings)
-    return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
+    return Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
 
 
 def pods_of(source: Source) -> PodCluster:
     """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
     findings = Findings()
     program = resolve(source, findings)
-    return _Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS).pods()
+    return Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS).pods()
 
 
 @dataclass(slots=True)
-class _Elaboration:
+class Elaboration:
     """One run: the scopes of all instances and of the cluster, over one hardware."""
 
     program: Program

@@ -54,7 +54,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
     gap, end = "", 0
     for token in lark.parse_interactive(text).iter_parse():
         gap += text[end : token.start_pos]
-        end = token.end_pos
+        end = token.end_pos or end
         if token.type == "_SEMI":
             gap += re.sub(r"[^\n]+", " ", str(token))
             continue
@@ -66,9 +66,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
 
 def words(lark: Any) -> frozenset[str]:
     """The types of the tokens that are words of the language, such as ``SWITCH``."""
-    return frozenset(
-        t.name for t in lark.terminals if t.pattern.type == "str" and t.pattern.value.isidentifier()
-    )
+    return frozenset(t.name for t in lark.terminals if t.pattern.type == "str" and t.pattern.value.isidentifier())
 
 
 def _heads(lark: Any) -> frozenset[str]:

@@ -9,6 +9,7 @@ import click
 SUBCOMMANDS = {
     "show": "show",
     "fmt": "fmt",
+    "lint": "lint",
 }
 
 
