@@ -16,7 +16,7 @@ from hetesynth.frontend.source import Source
 WIDTH = 115
 _INDENT, _CONTINUATION = "  ", "    "
 _SIGNS = ("ONE_WAY", "BOTH_WAYS", "SHARED_WAY", "FAT_ARROW", "EQUAL")
-_OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "LPAR", "LSQB", "RSQB", "RPAR", "DOT")
+_OPERATORS = ("PIECE", "LPAR", "LSQB", "RSQB", "RPAR")
 _OPENED = ("LPAR", "LSQB", "LBRACE")
 _CLOSED = ("RPAR", "RSQB", "RBRACE", "COMMA")
 
@@ -206,7 +206,9 @@ def _closes_up(before: Piece, piece: Piece, *, paper: bool) -> bool:
         return paper and piece.type == "NUMBER"
     if {before.type, piece.type} & set(_SIGNS):
         return False
-    if before.type == "RPAR" and piece.type == "LBRACE":
+    if piece.type == "LPAR" and before.type not in _OPERATORS:
+        return before.type == "WORD"
+    if "LBRACE" in (before.type, piece.type):
         return False
     if before.type in _OPERATORS or piece.type in _OPERATORS:
         return piece.adjacent and not before.starts

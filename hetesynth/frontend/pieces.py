@@ -52,15 +52,20 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
     flows = {tree.meta.start_pos for tree in lark.parse(text).iter_subtrees() if tree.data in _HEADLESS}
     pieces: list[Piece] = []
     gap, end = "", 0
+    spaced = False  # the token before has a space at its end
     for token in lark.parse_interactive(text).iter_parse():
         gap += text[end : token.start_pos]
         end = token.end_pos or end
         if token.type == "_SEMI":
             gap += re.sub(r"[^\n]+", " ", str(token))
             continue
+        if not str(token).strip():
+            gap += " "
+            continue
         starts = token.type in heads or token.start_pos in flows
-        pieces.append(_piece(token, gap, starts=starts, first=not pieces))
-        gap = ""
+        adjacent = not gap and not spaced and not str(token)[0].isspace()
+        pieces.append(_piece(token, gap, starts=starts, first=not pieces, adjacent=adjacent))
+        gap, spaced = "", str(token)[-1].isspace()
     return pieces, tuple(_comments(gap + text[end:], first=False)[0])
 
 
@@ -74,7 +79,7 @@ def _heads(lark: Any) -> frozenset[str]:
     return words(lark) & {rule.expansion[0].name for rule in lark.rules if rule.expansion}
 
 
-def _piece(token: Any, gap: str, *, starts: bool, first: bool) -> Piece:
+def _piece(token: Any, gap: str, *, starts: bool, first: bool, adjacent: bool) -> Piece:
     comments, rest = _comments(gap, first)
     return Piece(
         token.type,
@@ -83,7 +88,7 @@ def _piece(token: Any, gap: str, *, starts: bool, first: bool) -> Piece:
         tuple(comments),
         blank=rest.count("\n") > 1,
         broken="\n" in gap,
-        adjacent=not gap,
+        adjacent=adjacent,
     )
 
 
@@ -105,7 +110,9 @@ def spelling(type_: str, text: str) -> str:
         return re.sub(r"^(-?[0-9.]+)[ \t]*", r"\1 ", text)
     if type_ == "LANES":
         return re.sub(r"^x[ \t]*", "x ", text)
-    if type_ == "WORD":
+    if type_ in ("LOOP", "PIECE"):
+        text = " ".join(text.split())
+    if type_ in ("WORD", "PARTS", "LOOP"):
         return _BRACKETS.sub(lambda m: _OUTSIDE_PARENTHESES.sub(_kept, m[0]), text)
     return text
 

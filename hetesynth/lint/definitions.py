@@ -19,17 +19,20 @@ from hetesynth.frontend.source import read_source
 from hetesynth.frontend.syntax import (
     Change,
     Cluster,
+    Detach,
     Disable,
     Element,
     Import,
     Instance,
     Join,
+    Loop,
     NodeType,
     PodType,
     Shared,
     Word,
 )
 
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_*.]|\[[0-9, \t-]*\]|\[\*\])*")  # without variables
 MAX_LISTED = 512  # words of one list that are compared with each other
 
 
@@ -45,7 +48,7 @@ def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
 
 def _twice_in(statement: object) -> Iterator[Diagnostic]:
     for words in _lists(statement):
-        if all(isinstance(word, Word) and "(" not in word.text for word in words):
+        if all(_PLAIN.fullmatch(word.text) for word in words):
             yield from _repeated(words)
 
 
@@ -55,8 +58,14 @@ def _lists(statement: object) -> Iterator[Sequence[Word]]:
             for prop in statement.properties:
                 yield prop.words
                 yield prop.far
-        case Join() | Change() | Disable() as one:
-            yield from (one.left, one.right) if isinstance(one, Join) else (one.targets,)
+        case Join() | Detach():
+            yield statement.left
+            yield statement.right
+        case Change() | Disable():
+            yield statement.targets
+        case Loop():
+            for item in statement.items:
+                yield from _lists(item)
         case Shared():
             for flow in statement.flows:
                 yield flow.left

@@ -16,12 +16,10 @@ from hetesynth.frontend.inspection import Inspection
 from hetesynth.frontend.syntax import (
     Amount,
     Change,
-    Cluster,
     Element,
     Instance,
     Join,
     NodeType,
-    PodType,
     Property,
     Word,
 )
@@ -62,7 +60,7 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
     for statement, inside in _statements(inspection):
         role = _role(statement, inside=inside)
         for prop in statement.properties:
-            if role is not None and isinstance(prop.amount, Amount):
+            if role is not None and prop.amount is not None and prop.amount.number:
                 finding = _finding(prop, prop.amount, role)
                 if finding is not None:
                     yield finding
@@ -70,9 +68,7 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
 
 def _statements(inspection: Inspection) -> Iterator[tuple[_Statement, bool]]:
     """Everything with a rate, and whether it stands inside a server."""
-    for item in inspection.file.items:
-        if not isinstance(item, (NodeType, PodType, Cluster)):
-            continue
+    for item in inspection.stated:
         for statement in item.items:
             if isinstance(statement, (Element, Join, Change)):
                 yield statement, isinstance(item, NodeType)
@@ -93,9 +89,11 @@ def _role(statement: _Statement, *, inside: bool) -> Role | None:
             return NIC
         if statement.kind == "switch" and ("nvswitch" in name or kind in ("nvlink", "nvswitch")):
             return NVSWITCH
-        if "pcie" in kind or name.startswith("pcie"):
+        if statement.kind == "router":
+            return FAR
+        if "pcie" in kind or statement.kind == "pcie" or name.startswith("pcie"):
             return PCIE
-    if kind in ("wan", "lan", "router", "uplink"):
+    if kind in ("wan", "lan", "router", "uplink") or statement.kind == "wan":
         return FAR
     if kind == "nvlink" and isinstance(statement, Join):
         return NVLINK
@@ -112,11 +110,11 @@ def _last(word: Word) -> str:
 
 def _finding(prop: Property, amount: Amount, role: Role) -> Diagnostic | None:
     unit = UNITS.get(amount.unit)
-    if unit is None or len(amount.number) > MAX_DIGITS:
+    if unit is None or (len(amount.number) > MAX_DIGITS and not amount.expression):
         return None
     value = Fraction(amount.number) * unit[1]
-    if prop.name == "bandwidth" and unit[0] == "bandwidth":
-        lanes = int(prop.lanes.number) if isinstance(prop.lanes, Amount) else 1
+    if prop.name in ("bandwidth", "send", "receive", "port") and unit[0] == "bandwidth":
+        lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
         return _bandwidth(amount, value * lanes, lanes, role)
     if prop.name == "latency" and unit[0] == "time":
         return _latency(amount, value, role)
@@ -126,7 +124,7 @@ def _finding(prop: Property, amount: Amount, role: Role) -> Diagnostic | None:
 def _bandwidth(amount: Amount, value: Fraction, lanes: int, role: Role) -> Diagnostic | None:
     if role.least <= value <= role.most:
         return None
-    shown = f"{amount.number} {amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
+    shown = _written(amount) + (f" x {lanes}" if lanes > 1 else "")
     if role is PCIE and value < LEAST_PCIE:
         message = f"{shown} is less than any PCIe slot of a GPU or a NIC carries ({_rate(value)})"
         help_ = "bridges of virtual machines say 2.5 GT/s x1; state the slot's rate: 24 GB/s for gen4 x16"
@@ -144,7 +142,7 @@ def _bandwidth(amount: Amount, value: Fraction, lanes: int, role: Role) -> Diagn
 def _meant_bandwidth(amount: Amount, value: Fraction, role: Role) -> str:
     """The same number with another unit that such hardware has; the nearest by factor."""
     match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
-    if match is None:
+    if match is None or amount.expression:
         return ""
     prefix, binary, letter, per = match.groups()
     candidates = [(prefix, "B" if letter != "B" else "b")]
@@ -162,11 +160,15 @@ def _latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic | None:
     if value == 0 or role.least_latency <= value <= role.most_latency:
         return None
     much = "long" if value > role.most_latency else "short"
-    message = f"{amount.number} {amount.unit} is too {much} for {role.what}"
+    message = f"{_written(amount)} is too {much} for {role.what}"
     other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
-    fits = other and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
+    fits = other and not amount.expression and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
     help_ = f"did you mean `{amount.number} {other}`?" if fits else "a latency is alpha: seconds for each transfer"
     return Diagnostic("HS242", amount.span, message, help_, "warning")
+
+
+def _written(amount: Amount) -> str:
+    return amount.expression or f"{amount.number} {amount.unit}"
 
 
 def _rate(value: Fraction) -> str:

@@ -138,8 +138,8 @@ def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
     for part in inspection.parts:
         rates[part.server].append((_local(part), (part.bandwidth, part.lanes, part.latency, part.disabled)))
     shapes: dict[str, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for server in inspection.servers:
-        shapes[server.type][tuple(rates[server.name])].append(server.name)
+    for server, type_ in inspection.servers:
+        shapes[type_][tuple(rates[server])].append(server)
     for node, alike in shapes.items():
         if len(alike) > 1:
             shown = "; ".join(_listed(names) for names in list(alike.values())[:_SHOWN])
