@@ -289,7 +289,9 @@ def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(f"{part.name} is disabled" for part in parts if part.disabled)
 
 
-def built_of(program: Program, findings: Findings) -> tuple[Topology, tuple[Part, ...], tuple[tuple[str, str], ...]]:
+def built_of(
+    program: Program, findings: Findings
+) -> tuple[Topology, tuple[Part, ...], tuple[tuple[str, str], ...]]:
     """The cluster of an expanded ``program``, its parts, and its servers with the type of each."""
     elaboration = _Elaboration(program, findings, MAX_GPUS, MAX_PARTS)
     topology = elaboration.topology()

@@ -18,6 +18,8 @@ from hetesynth.frontend.source import Source
 _HEADLESS = ("flow",)  # statements that begin with a name
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _OUTSIDE_PARENTHESES = re.compile(r"\([^\]]*\)|[ \t]+")
+_INSIDE = re.compile(r"(\()[ \t]+|[ \t]+(\))")
+_COMMA = re.compile(r"[ \t]*,[ \t]*")
 _COMMENT = re.compile(r"(?:#|//)[^\n]*")
 
 
@@ -65,7 +67,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
         starts = token.type in heads or token.start_pos in flows
         adjacent = not gap and not spaced and not str(token)[0].isspace()
         pieces.append(_piece(token, gap, starts=starts, first=not pieces, adjacent=adjacent))
-        gap, spaced = "", str(token)[-1].isspace()
+        gap, spaced = "", str(token)[-1] in " \t,"
     return pieces, tuple(_comments(gap + text[end:], first=False)[0])
 
 
@@ -110,15 +112,17 @@ def spelling(type_: str, text: str) -> str:
         return re.sub(r"^(-?[0-9.]+)[ \t]*", r"\1 ", text)
     if type_ == "LANES":
         return re.sub(r"^x[ \t]*", "x ", text)
-    if type_ in ("LOOP", "PIECE"):
-        text = " ".join(text.split())
+    if type_ == "PIECE":
+        return _COMMA.sub(", ", " ".join(text.split())).strip()
+    if type_ == "LOOP":
+        text = _COMMA.sub(", ", _INSIDE.sub(r"\1\2", " ".join(text.split())))
     if type_ in ("WORD", "PARTS", "LOOP"):
         return _BRACKETS.sub(lambda m: _OUTSIDE_PARENTHESES.sub(_kept, m[0]), text)
     return text
 
 
 def _kept(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith("(") else ""
+    return _INSIDE.sub(r"\1\2", " ".join(match[0].split())) if match[0].startswith("(") else ""
 
 
 def tokens_of(source: Source) -> Iterator[tuple[str, str]]:

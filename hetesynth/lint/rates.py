@@ -162,7 +162,11 @@ def _latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic | None:
     much = "long" if value > role.most_latency else "short"
     message = f"{_written(amount)} is too {much} for {role.what}"
     other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
-    fits = other and not amount.expression and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
+    fits = (
+        other
+        and not amount.expression
+        and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
+    )
     help_ = f"did you mean `{amount.number} {other}`?" if fits else "a latency is alpha: seconds for each transfer"
     return Diagnostic("HS242", amount.span, message, help_, "warning")
 

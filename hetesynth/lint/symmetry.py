@@ -26,16 +26,18 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
     """One or two GPUs of a server that have less than the others, most of which are alike."""
     topology = inspection.topology
     sums = _sums_inside(topology)
+    alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
     for server, ranks in _whole_servers(inspection, topology).items():
-        usual, alike = Counter(sums[rank] for rank in ranks).most_common(1)[0]
+        usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
         lesser = [rank for rank in ranks if sums[rank] < usual]
-        if 2 * alike >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
-            names = _names(topology, lesser)
-            odd = sums[lesser[0]]
-            twins = f"{alike} of its twins {_gb(usual)}"
-            message = f"{names} of `{server}` has {_gb(odd)} inside the server, {twins}"
-            help_ = "add the missing link, or `disable` the GPU if it is out of order"
-            yield Diagnostic("HS240", _span_of(inspection, topology, ranks[0]), message, help_, "warning")
+        if 2 * twins >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
+            each = ", ".join(f"{_local_name(topology, rank)} {_gb(sums[rank])}" for rank in lesser)
+            told = f"{each}, where {twins} others have {_gb(usual)}"
+            alike[_span_of(inspection, topology, ranks[0]), told].append(server)
+    for (span, told), servers in alike.items():
+        message = f"unlike its twins inside {_listed(servers)}: {told}"
+        help_ = "add the missing link, or `disable` the GPU if it is out of order"
+        yield Diagnostic("HS240", span, message, help_, "warning")
 
 
 def _sums_inside(topology: Topology) -> list[Fraction]:
@@ -156,8 +158,8 @@ def _name(topology: Topology, rank: int) -> str:
     return topology.vertices[rank].name
 
 
-def _names(topology: Topology, ranks: Sequence[int]) -> str:
-    return " and ".join(_name(topology, rank).rsplit(".", 1)[-1] for rank in ranks)
+def _local_name(topology: Topology, rank: int) -> str:
+    return _name(topology, rank).removeprefix(f"{topology.servers[rank]}.")
 
 
 def _local(part: Part) -> str:

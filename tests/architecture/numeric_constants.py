@@ -35,6 +35,8 @@ ALLOWED = {
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
         hetesynth/lifting/buffers.py: MAX_CHUNKS
+        hetesynth/lint/definitions.py: MAX_LISTED
+        hetesynth/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/verify/bounds/cuts.py: MAX_STEPS
@@ -65,6 +67,7 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
+        hetesynth/lint/rates.py: GB
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
@@ -102,6 +105,9 @@ ALLOWED = {
         hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
+        hetesynth/frontend/layout.py: WIDTH
+        hetesynth/lint/rounding.py: _DIGITS
+        hetesynth/lint/symmetry.py: FEW _SHOWN
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/synth.py: EXACT

@@ -120,3 +120,25 @@ def test_words_of_the_language_are_names_where_a_name_stands() -> None:
     )
     assert laid_out(text) == text
     assert formatted(Source("x", text.replace("\n", " "))).count("\n") == 6
+
+
+PARAMETERS = """\
+node hgx(n = 8, rate = 400 Gbps) {
+  gpus (n)
+  nic nic[0-(n-1)] { bandwidth (rate) x (2); latency (1 us / min(n, 2)) }
+  for i in 0-(n - 1) { attach gpu[i] -> nic[(i % n)] }
+}
+
+cluster c {
+  instance a[0-1] = hgx(n = 4)
+  for s in a0, a1 { fabric leaf_[s] { join [s].nic* } }
+  wan leaf_a0 <-> leaf_a1 { bandwidth 12.5 GB/s; length 50 km }
+}
+"""
+
+
+def test_expressions_loops_and_arguments() -> None:
+    crowded = PARAMETERS.replace("; ", ";").replace(", ", " ,").replace(" = ", "=").replace("hgx(", "hgx (")
+    crowded = crowded.replace("(n-1)", "( n-1 )").replace("(rate)", "( rate )").replace("  ", "")
+    assert laid_out(crowded) == PARAMETERS
+    assert parse_topology(crowded) == parse_topology(PARAMETERS)

@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     "a number twice": (FULL.replace("ports gpu[0-3]", "ports gpu[0-3,2]"), "HS243", "gpu[0", "twice"),
     "one GPU without NVLink": (
         SERVER.format(inside=ALMOST) + TWO,
-        "HS240", "gpus", "gpu3 of `a0`",
+        "HS240", "gpus", "`a0`, `a1`: gpu3 16 GB/s",
     ),
     "one direction": (
         "node m { gpus 4; mesh gpu[0-2] { bandwidth 25 GB/s } link gpu[0-1] <-> gpu3 { bandwidth 25 GB/s }\n"
