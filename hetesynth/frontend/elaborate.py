@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
 from hetesynth.frontend.expansion import expanded
-from hetesynth.frontend.findings import Findings, did_you_mean
+from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.hosts import hosts_of, state_host
-from hetesynth.frontend.imports import Program, resolve
+from hetesynth.frontend.imports import Program, resolve, type_meant
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
@@ -147,7 +147,7 @@ class _Elaboration:
     def _instantiate(self, item: Instance, scope: Scope, wiring: Wiring) -> None:
         node = self.program.nodes.get(item.node.text)
         if node is None:
-            help_ = did_you_mean(item.node.text, self.program.nodes, "import it, or define it: node NAME { ... }")
+            help_ = type_meant(item.node.text, self.program.nodes)
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return

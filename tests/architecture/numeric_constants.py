@@ -24,8 +24,9 @@ ALLOWED = {
         hetesynth/frontend/expressions.py: MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/frontend/findings.py: MAX_WORK
         hetesynth/frontend/hosts.py: MAX_HOST_NAME
+        hetesynth/frontend/habits.py: _MOST
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
-        hetesynth/frontend/names.py: MAX_RANGE WORK_OF_A_NAME
+        hetesynth/frontend/names.py: MAX_SPELLING MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
         hetesynth/frontend/paper.py: MAX_NODES MAX_NAME
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
