@@ -59,6 +59,7 @@ ALLOWED = {
     "facts of runtimes, formats and operating systems": """
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
+        hetesynth/commands/convert.py: VERSION
         hetesynth/compile/composition_document.py: VERSION
         hetesynth/compile/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code

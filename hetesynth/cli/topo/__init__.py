@@ -8,6 +8,7 @@ import click
 
 SUBCOMMANDS = {
     "show": "show",
+    "convert": "convert",
     "fmt": "fmt",
     "lint": "lint",
 }
