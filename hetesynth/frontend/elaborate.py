@@ -147,7 +147,8 @@ class _Elaboration:
     def _instantiate(self, item: Instance, scope: Scope, wiring: Wiring) -> None:
         node = self.program.nodes.get(item.node.text)
         if node is None:
-            help_ = type_meant(item.node.text, self.program.nodes)
+            types = [name for name in self.program.nodes if name.isidentifier()]  # not those made by expansion
+            help_ = type_meant(item.node.text, types)
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return
