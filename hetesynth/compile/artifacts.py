@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hetesynth.compile.steady_programs import Pipeline
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.compile.time_verdict import TimeVerdict
+    from hetesynth.files.schedule_json import JsonValue
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
@@ -387,7 +388,7 @@ def _demand_clean(violations: list[Violation], what: str) -> None:
 def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
     from hetesynth.files.schedule_json import write_schedule_json
 
-    header: dict[str, str | int | float | bool] = {
+    header: dict[str, JsonValue] = {
         "cluster": chunking.topology.name,
         "generator": f"hetesynth {__version__}",
         "chunk_bytes": chunking.chunk_bytes,
@@ -398,6 +399,8 @@ def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> 
         "bound_proof": solution.bound.proof,
         "proven_optimal": solution.certificate.proven_optimal,
     }
+    if chunking.topology.notes:
+        header["losses"] = list(chunking.topology.notes)
     return write_schedule_json(problem, solution.schedule, header)
 
 

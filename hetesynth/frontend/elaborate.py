@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
@@ -18,7 +19,9 @@ from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.hosts import hosts_of, state_host
 from hetesynth.frontend.imports import Program, resolve, type_meant
+from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
+from hetesynth.frontend.networks import statements_of
 from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
 from hetesynth.frontend.properties import measured
@@ -33,9 +36,12 @@ from hetesynth.frontend.syntax import (
     Gpus,
     Instance,
     Join,
+    Loss,
+    Network,
     NodeItem,
     NodeType,
     Override,
+    PodItem,
     PodType,
     Property,
     Shared,
@@ -44,6 +50,8 @@ from hetesynth.frontend.units import count, measure
 from hetesynth.frontend.wiring import Wiring
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
+
+AnyItem = TypeVar("AnyItem", NodeItem, PodItem, ClusterItem)
 
 MAX_GPUS = 2048
 MAX_POD_GPUS = 16 * MAX_GPUS
@@ -80,7 +88,11 @@ class _Elaboration:
     instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
     gpus: int = 0
+    losses: Losses = field(init=False)
     _hosts: dict[str, str] = field(default_factory=dict)  # the instance of each
+
+    def __post_init__(self) -> None:
+        self.losses = Losses(self.hardware, self.findings)
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
@@ -92,7 +104,7 @@ class _Elaboration:
         vertices, wires = self.hardware.graph()
         checks.attached_nics(self.hardware, vertices, wires, self.findings)
         self.findings.raise_any()
-        built = Hardware(self.hardware, vertices, wires, self.groups)
+        built = Hardware(self.hardware, vertices, wires, self.groups, self._notes())
         return pod_cluster(self.program.cluster.name, chunk, built, self.findings)
 
     def _built(self) -> int | None:
@@ -101,8 +113,12 @@ class _Elaboration:
         wiring = Wiring(self.hardware, self.findings)
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
         self._declare(cluster, scope, wiring)
+        cluster = replace(cluster, items=self._networks(cluster.items, scope, "", wiring))
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
+        self.losses.apply()
+        if self.losses.notes:  # a group may have lost all its links
+            self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]
         chunk = self._chunk(cluster)
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
@@ -126,7 +142,7 @@ class _Elaboration:
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
             chunk_bytes=chunk,
-            notes=_notes(self.hardware.parts),
+            notes=self._notes(),
         )
         checks.connected(topology, cluster.name.span, self.findings)
         self.findings.raise_any()
@@ -157,10 +173,11 @@ class _Elaboration:
             full = f"{scope.prefix}{name}"
             what = "node" if isinstance(node, NodeType) else "pod"
             local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
+            built: NodeType | PodType
             if isinstance(node, NodeType):
-                self._declare_node(node, local, full, wiring)
+                built = self._declare_node(node, local, full, wiring)
             else:
-                self._declare_pod(node, local, wiring)
+                built = self._declare_pod(node, local, wiring)
             state_host(item, host, node, local, self._hosts, self.findings)
             for override in item.overrides:
                 _override_instance(override, local, wiring, self.findings)
@@ -172,7 +189,7 @@ class _Elaboration:
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
             for part in local.parts.values() if not scope.prefix else ():
                 part.pod = name
-            self.instances.append((local, node))
+            self.instances.append((local, built))
             self._limit_gpus(item)
 
     def _instance_names(self, item: Instance) -> list[str]:
@@ -195,7 +212,27 @@ class _Elaboration:
             self.findings.add("HS208", item.span, message, help_)
             self.findings.raise_any()
 
-    def _declare_pod(self, pod: PodType, scope: Scope, wiring: Wiring) -> None:
+    def _networks(
+        self, items: tuple[AnyItem, ...], scope: Scope, server: str, wiring: Wiring
+    ) -> tuple[AnyItem | Element | Join, ...]:
+        """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
+        if not any(isinstance(item, Network) for item in items):
+            return items
+        result: list[AnyItem | Element | Join] = []
+        for item in items:
+            if not isinstance(item, Network):
+                result.append(item)
+                continue
+            for statement in statements_of(item, scope, self.findings):
+                if isinstance(statement, Element):
+                    wiring.declare(statement, scope, server)
+                result.append(statement)
+            if len(self.hardware.parts) > self.max_parts:
+                self.findings.add("HS208", item.span, f"the cluster has more than {self.max_parts} parts")
+                self.findings.raise_any()
+        return tuple(result)
+
+    def _declare_pod(self, pod: PodType, scope: Scope, wiring: Wiring) -> PodType:
         for item in pod.items:
             if isinstance(item, Instance):
                 if isinstance(self.program.nodes.get(item.node.text), PodType):
@@ -205,11 +242,15 @@ class _Elaboration:
                     self._instantiate(item, scope, wiring)
             elif isinstance(item, Element):
                 wiring.declare(item, scope, "")
+        pod = replace(pod, items=self._networks(pod.items, scope, "", wiring))
         for item in pod.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
+        return pod
 
-    def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
+    def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> NodeType:
         declarations = [item for item in node.items if isinstance(item, Gpus)]
         settings = measured([item for item in node.items if isinstance(item, Property)], self.findings)
         if len(declarations) != 1:
@@ -223,6 +264,7 @@ class _Elaboration:
         for item in node.items:
             if isinstance(item, Element):
                 wiring.declare(item, scope, server)
+        return replace(node, items=self._networks(node.items, scope, server, wiring))
 
     def _declare_gpus(self, item: Gpus, scope: Scope, server: str) -> None:
         total = count(item.count, "the number of GPUs", MAX_GPUS, self.findings) or 0
@@ -242,6 +284,8 @@ class _Elaboration:
         for item in cluster.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
 
     def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
         for local, node in self.instances:
@@ -259,6 +303,10 @@ class _Elaboration:
                 wiring.detach(item, scope)
             elif isinstance(item, Shared):
                 self.groups.append((item, scope))
+
+    def _notes(self) -> tuple[str, ...]:
+        disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
+        return (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
 
     def _chunk(self, cluster: Cluster) -> int | None:
         sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
@@ -284,10 +332,6 @@ def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: F
             if part.kind == "gpu":
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
-
-
-def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
-    return tuple(f"{part.name} is disabled" for part in parts if part.disabled)
 
 
 def built_of(

@@ -6,7 +6,7 @@ Disabled parts and their wires are left out. Knows nothing of the source's synta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -65,9 +65,31 @@ class HardwareGraph:
         self._serve(left, right, 1)
         return True
 
+    def vertices_of(self, part: Part) -> list[str]:
+        """The names of the vertices that ``part`` stands for."""
+        return [vertex for vertex, _ in self._inner.get(part.name, [(part.name, part.kind)])]
+
+    def kinds(self) -> dict[str, VertexKind]:
+        """The kind of each vertex, by name."""
+        return {vertex: part.kind for part in self.parts for vertex in self.vertices_of(part)}
+
+    def wires(self) -> Sequence[tuple[str, str, Rate]]:
+        """The wires so far: from, to, rate."""
+        return self._wires
+
+    def change(self, index: int, rate: Rate) -> None:
+        """Give wire ``index`` another rate."""
+        src, dst, _ = self._wires[index]
+        self._wires[index] = (src, dst, rate)
+
+    def drop(self, indices: Set[int]) -> None:
+        """Leave out these wires."""
+        self._wires = [wire for i, wire in enumerate(self._wires) if i not in indices]
+
     def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> list[tuple[Part, Part]]:
         """Take away all wires between the parts of each pair; those that were never joined."""
-        between = {(a, b): pair for pair in pairs for a in self._ends(pair[0]) for b in self._ends(pair[1])}
+        ends = self.vertices_of
+        between = {(a, b): pair for pair in pairs for a in ends(pair[0]) for b in ends(pair[1])}
         cut: set[tuple[str, str]] = set()
         rest = []
         for wire in self._wires:
@@ -88,9 +110,6 @@ class HardwareGraph:
         for part, other in ((left, right), (right, left)):
             if part.kind == "nic" and other.kind != "nic" and other.kind not in NETWORK_KINDS:
                 self._served[part.name] = self._served.get(part.name, 0) + change
-
-    def _ends(self, part: Part) -> list[str]:
-        return [name for name, _ in self._inner.get(part.name, [(part.name, part.kind)])]
 
     @property
     def served(self) -> set[str]:

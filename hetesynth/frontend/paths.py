@@ -9,7 +9,7 @@ then those with fewer wires. Knows nothing of the source.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,6 +17,9 @@ from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, Ve
 
 _FABRIC_COST = 1 << 40  # more than any path through servers costs, so that networks count first
 _HOST_COST = 1 << 20  # more than any path has wires
+
+MAX_WAYS = 4  # links of one pair over equally short ways between the same two ends
+MANY_LINKS = 1 << 18  # above it a pair has fewer ways, so that memory and time grow with the pairs alone
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency
@@ -48,10 +51,11 @@ def _character(path: tuple[int, ...], wires: Sequence[Wire]) -> Character:
 
 @dataclass(slots=True)
 class _Reached:
-    """Cost and last wire of the best path from one state to each other state."""
+    """Cost, last wires and number of the shortest paths from one state to each other state."""
 
     cost: dict[int, int]
-    via: dict[int, int]
+    via: dict[int, list[int]]
+    count: dict[int, int]
 
 
 class _Graph:
@@ -87,6 +91,8 @@ class _Graph:
         self._characters: dict[tuple[int, ...], Character] = {}
         self._reach: dict[int, _Reached] = {}
         self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
+        self._most_ways = max(1, min(MAX_WAYS, MANY_LINKS // (ranks * ranks)))
+        self._ordinal = _ordinals(vertices, (state % len(vertices) for hops in self.last for _, state in hops))
 
     def _signature(self, hops: list[Hop], numbers: dict[tuple[Hop, ...], int]) -> int:
         """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
@@ -110,12 +116,17 @@ class _Graph:
         key = (self._from[u], self._to[v])
         paths = self._paths.get(key)
         if paths is None:
-            paths = self._paths[key] = [self._path(u, v, i, j) for i, j in self._hop_pairs(u, v)]
+            pairs = self._hop_pairs(u, v)
+            most = max(1, self._most_ways // max(1, len(pairs)))
+            paths = self._paths[key] = [
+                self._path(u, v, i, j, between)
+                for i, j in pairs
+                for between in self._ways(self.first[u][i][1], self.last[v][j][1], most)
+            ]
         return paths
 
-    def _path(self, u: int, v: int, i: int, j: int) -> LinkPath:
-        (out, start), (into, end) = self.first[u][i], self.last[v][j]
-        between = self._between(start, end)
+    def _path(self, u: int, v: int, i: int, j: int, between: tuple[int, ...]) -> LinkPath:
+        out, into = self.first[u][i][0], self.last[v][j][0]
         path = (out, *between, into)
         classes = tuple([self._class[wire] for wire in path])
         character = self._characters.get(classes)
@@ -162,9 +173,10 @@ class _Graph:
         return reached
 
     def _search(self, start: int) -> _Reached:
-        """Dijkstra; ties go to the path found first, in the order of the wires."""
+        """Dijkstra; the last wires of equally short paths are all kept, in the order in which they are met."""
         cost = {start: _entry_cost("gpu", self._kind(start))}
-        via: dict[int, int] = {}
+        via: dict[int, list[int]] = {}
+        count = {start: 1}
         done: set[int] = set()
         todo = [(cost[start], start)]
         while todo:
@@ -174,22 +186,45 @@ class _Graph:
             done.add(state)
             for wire, target, step in self._next.get(state, ()):
                 total = so_far + step
-                if total < cost.get(target, total + 1):
+                least = cost.get(target, total + 1)
+                if total < least:
                     cost[target] = total
-                    via[target] = wire
+                    via[target] = [wire]
+                    count[target] = count[state]
                     heapq.heappush(todo, (total, target))
-        return _Reached(cost, via)
+                elif total == least and target != start:
+                    via[target].append(wire)
+                    count[target] += count[state]
+        return _Reached(cost, via, count)
 
     def _kind(self, state: int) -> VertexKind:
         return self._vertices[state % len(self._vertices)].kind
 
-    def _between(self, start: int, end: int) -> tuple[int, ...]:
-        """The wires from ``start`` to ``end`` on the best path."""
+    def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
+        """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.
+
+        The rotation begins where the number of ``end`` says, as D-mod-k routing does in fat trees.
+        """
+        ways = self._reached(start).count[end]
+        if ways == 1:
+            return [self._between(start, end, 0)]
+        first = most * self._ordinal[end % len(self._vertices)]
+        paths: dict[tuple[int, ...], None] = {}
+        for number in range(first, first + min(ways, 2 * most)):
+            paths.setdefault(self._between(start, end, number))
+            if len(paths) == most:
+                break
+        return list(paths)
+
+    def _between(self, start: int, end: int, number: int) -> tuple[int, ...]:
+        """The wires from ``start`` to ``end`` on shortest path ``number``: its digits choose the last wires."""
         via = self._reached(start).via
         path: list[int] = []
         state = end
         while state != start:
-            wire = via[state]
+            wires = via[state]
+            wire = wires[number % len(wires)]
+            number //= len(wires)
             path.append(wire)
             state = self._source_state(wire)
         return tuple(reversed(path))
@@ -209,6 +244,15 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
     if dst in NETWORK_KINDS:
         return 0 if src in NETWORK_KINDS else _FABRIC_COST
     return _HOST_COST if dst in HOST_KINDS else 0
+
+
+def _ordinals(vertices: Sequence[Vertex], numbers: Iterable[int]) -> dict[int, int]:
+    """Which one of its kind each vertex is."""
+    seen: dict[VertexKind, dict[int, int]] = {}
+    for number in numbers:
+        kind = seen.setdefault(vertices[number].kind, {})
+        kind.setdefault(number, len(kind))
+    return {number: ordinal for kind in seen.values() for number, ordinal in kind.items()}
 
 
 def _placeless(wire: Wire) -> Wire:

@@ -13,6 +13,7 @@ from hetesynth.diagnostics import Span
 
 ElementKind = Literal["switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router"]
 JoinKind = Literal["link", "attach", "mesh", "upi", "wan"]
+NetworkKind = Literal["ring", "grid", "torus", "hypercube", "rails", "leafspine", "dragonfly"]
 EdgeSign = Literal["->", ">->"]
 
 
@@ -95,6 +96,21 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """``ring A``, ``grid A 4x4``, ``rails R { ... }``: a network in one line.
+
+    ``parts`` are those that are joined, of a ring, grid, torus or hypercube; ``name`` names the rest.
+    """
+
+    kind: NetworkKind
+    name: Word
+    parts: tuple[Word, ...]
+    sizes: tuple[int, ...]
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One line of a shared group: the links from ``left`` to ``right``."""
 
@@ -134,11 +150,41 @@ class Disable:
 
 
 @dataclass(frozen=True, slots=True)
+class Without:
+    """``without TARGETS``: parts or whole instances that are lost."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Detach:
     """``detach A -> B``: what joins A and B so far is taken away."""
 
     left: tuple[Word, ...]
     right: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    amount: Amount
+    lanes: Amount | None
     span: Span
 
 
@@ -163,6 +209,7 @@ class Argument:
     value: Amount | Word | None
 
 
+Loss = Without | Down | Degrade
 Override = Change | Disable | Property | Element | Join | Shared | Detach | Loop
 
 
@@ -178,8 +225,8 @@ class Instance:
     arguments: tuple[Argument, ...] = ()
 
 
-NodeItem = Property | Gpus | Element | Join | Shared | Detach | Loop
-PodItem = Instance | Element | Join | Shared | Change | Disable | Detach | Loop
+NodeItem = Property | Gpus | Element | Join | Network | Shared | Detach | Loop
+PodItem = Instance | Element | Join | Network | Shared | Change | Disable | Loss | Detach | Loop
 ClusterItem = Property | PodItem
 
 

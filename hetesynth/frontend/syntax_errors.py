@@ -25,6 +25,8 @@ _SHOWN = {
     "STRING": 'a text in quotes, like "H20"',
     "NUMBER": "a number",
     "QUANTITY": "a number with its unit",
+    "PERCENT": "a share like `50 %`",
+    "SIZES": "sizes like `4x4`",
     "LANES": "lanes like `x 2`",
     "ONE_WAY": "`->`",
     "BOTH_WAYS": "`<->`",

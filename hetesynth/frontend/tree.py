@@ -15,6 +15,7 @@ from lark.tree import Meta
 from hetesynth.diagnostics import Span
 from hetesynth.frontend import syntax
 from hetesynth.frontend.syntax import Amount, Property, Word
+from hetesynth.frontend.units import MAX_DIGITS
 
 Words = tuple[Word, ...]
 _Parsed = list[Any]
@@ -193,6 +194,74 @@ class _Statements(Transformer[Token, Any]):
     def disable(self, meta: Meta, children: _Parsed) -> syntax.Disable:
         return syntax.Disable(children[0], self._span(meta, "disable"))
 
+    # --- networks in one line
+
+    def _network(self, kind: syntax.NetworkKind, meta: Meta, children: _Parsed) -> syntax.Network:
+        parts = children[0] if isinstance(children[0], tuple) else ()
+        name = parts[0] if parts else children[0]
+        written = next((c for c in children if isinstance(c, Token) and c.type == "SIZES"), "")
+        numbers = tuple(int(size[:MAX_DIGITS]) for size in re.findall("[0-9]+", written))
+        return syntax.Network(kind, name, parts, numbers, _properties(children), self._span(meta, kind))
+
+    def ring(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("ring", meta, children)
+
+    def grid(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("grid", meta, children)
+
+    def torus(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("torus", meta, children)
+
+    def hypercube(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("hypercube", meta, children)
+
+    def rails(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("rails", meta, children)
+
+    def leafspine(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("leafspine", meta, children)
+
+    def dragonfly(self, meta: Meta, children: _Parsed) -> syntax.Network:
+        return self._network("dragonfly", meta, children)
+
+    def spine(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "spine", children)
+
+    def uplink(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "uplink", children)
+
+    def global_(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "global", children)
+
+    def servers(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "servers", children)
+
+    def spines(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "spines", children)
+
+    def groups(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "groups", children)
+
+    def routers(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "routers", children)
+
+    def oversubscription(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "oversubscription", children)
+
+    def without(self, meta: Meta, children: _Parsed) -> syntax.Without:
+        return syntax.Without(children[0], self._span(meta, "without"))
+
+    def down(self, meta: Meta, children: _Parsed) -> syntax.Down:
+        left, right = _words(children)
+        return syntax.Down(left, right, _both_ways(children), self._span(meta, "down"))
+
+    def degrade(self, meta: Meta, children: _Parsed) -> syntax.Degrade:
+        sides, amounts = _words(children), _amounts(children)
+        right = sides[1] if len(sides) > 1 else ()
+        lanes = amounts[1] if len(amounts) > 1 else None
+        span = self._span(meta, "degrade")
+        return syntax.Degrade(sides[0], right, _both_ways(children), amounts[0], lanes, span)
+
     def instance(self, meta: Meta, children: _Parsed) -> syntax.Instance:
         counts = _amounts(children)
         overrides = tuple(c for c in children[2:] if not isinstance(c, (Amount, tuple)))
@@ -296,6 +365,9 @@ class _TreeBuilder(_Statements):
         match = re.fullmatch(r"(-?[0-9.]+)[ \t]*(.*)", str(token))
         number, unit = match.groups() if match else (str(token), "")
         return Amount(number, unit, self._of(token))
+
+    def PERCENT(self, token: Token) -> Amount:
+        return Amount(str(token)[:-1].strip(), "%", self._of(token))
 
     def LANES(self, token: Token) -> Amount:
         return Amount(str(token)[1:].strip(), "", self._of(token))

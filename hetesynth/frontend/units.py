@@ -93,6 +93,30 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
     return int(number)
 
 
+def ratio(amount: Amount, what: str, findings: Findings) -> Fraction | None:
+    """``amount`` as a plain number above zero; None, with a finding, otherwise."""
+    number = _number(amount, findings)
+    if number is None:
+        return None
+    if amount.unit:
+        findings.add("HS206", amount.span, f"{what} is a number without a unit", "write it like 2 or 1.5")
+        return None
+    if number <= 0:
+        findings.add("HS207", amount.span, f"{what} must be more than zero", "write it like 2 or 1.5")
+        return None
+    return number
+
+
+def share(amount: Amount, findings: Findings) -> Fraction | None:
+    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
+    number = _number(amount, findings)
+    if number is None or 0 < number <= 100:
+        return None if number is None else number / 100
+    help_ = "what is lost altogether is `down` or `without`"
+    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    return None
+
+
 def _number(amount: Amount, findings: Findings) -> Fraction | None:
     if len(amount.number) > MAX_DIGITS and not amount.expression:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")

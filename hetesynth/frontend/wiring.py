@@ -14,6 +14,7 @@ from hetesynth.errors import InternalError
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.hardware_graph import HardwareGraph, Rate
 from hetesynth.frontend.names import Part, Scope, declared
+from hetesynth.frontend.networks import by_server, even
 from hetesynth.frontend.properties import Measured, lanes_of, measured, refuse_directions, require, require_rate
 from hetesynth.frontend.syntax import Change, Detach, Disable, Element, Join, Property, Word
 from hetesynth.frontend.units import measure
@@ -193,14 +194,26 @@ class Wiring:
         join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
         if join is None:
             return
-        for part in parts:
+        for part, words in zip(parts, self._joined_words(parts, join, scope), strict=False):
             self._pipe(part, part.inlet, part.outlet)
-            joined = self._others(part, join.words, join.span, scope)
+            joined = self._others(part, words, join.span, scope)
             nics = [other for other in joined if self._joins_fabric(other, part, join.words[0].span)]
             if len(joined) == 1 and len(nics) == 1:
                 self._lonely.append((part, nics[0], join.words[0].span))
             for nic in nics:
                 self.hardware.connect(nic, part, *_rates(nic))
+
+    def _joined_words(self, fabrics: Sequence[Part], join: Property, scope: Scope) -> list[tuple[Word, ...]]:
+        """What each fabric joins: of several the i-th joins the i-th NIC of every server."""
+        nics = scope.resolve(join.words) if len(fabrics) > 1 else []
+        if len(fabrics) == 1 or any(nic.kind != "nic" for nic in nics):
+            return [join.words] * len(fabrics)
+        servers = by_server(nics)
+        if not servers or even(servers, len(fabrics), "fabrics", join.words[0].span, self.findings) is None:
+            return []
+        span = join.words[0].span
+        names = [[nic.name.removeprefix(scope.prefix) for nic in of_server] for _, of_server in servers]
+        return [tuple(Word(of_server[i], span) for of_server in names) for i in range(len(fabrics))]
 
     def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
         if part.kind != "nic":

@@ -53,7 +53,7 @@ def test_each_example_is_read(text: str) -> None:
 
 
 def test_all_examples_are_tried() -> None:
-    assert len(BLOCKS) == SECTION.count("    cluster ") == 8
+    assert len(BLOCKS) == SECTION.count("    cluster ") >= 8
 
 
 def test_two_centres() -> None:
