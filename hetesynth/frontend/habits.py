@@ -97,9 +97,15 @@ _HABITS = tuple(
         (r"(\b[A-Za-z]\w*)", r"[/:](\w+)", "a part of a server is named with a point: {0}.{1}"),
         (r"(?:disable|detach|mesh|ports|join)\s+", r"(\d+)", "name the part: gpu{0}"),
         (r"(?:ports|join|members|disable)\s+", r"\"([^\"]*)\"", "names stand without quotes: {0}"),
-        (r"disable\s+", r"\{", "name what is disabled: `disable gpu3`"),
+        (r"(disable|without)\s+", r"\{\s*(\S*)", "parts stand without braces: {0} {1}"),
         (r",\s*", r"[}\n]|$", "remove the comma before it: nothing follows in the list"),
         (r"", r",\s*(?:#.*)?$", "remove the comma: a statement ends with its line"),
+        # networks and losses
+        (r"degrade\s+(\S+)\s*", r"=?\s*([\d.]+\s*[\w/%]+)", "write `degrade {0} to {1}`"),
+        (r"down\s+([^\s<>-]+)\s*", r"", "`down` is of a wire, A <-> B; a part that failed is `without {0}`"),
+        (r"(grid|torus)\s+(\S+)\s*", r"\{", "state the sizes: {0} {1} 2x4 {{ ... }}"),
+        (r"(?:grid|torus)\s+\S+\s*", r"\(?(\d+)\s*[,*]\s*(\d+)", "sizes are written {0}x{1}"),
+        (r"oversubscription\s+(\d+)\s*", r":\s*1\b", "one number: oversubscription {0}"),
         # numbers
         (r"(\d+)", r",(\d{3})\b", "write {0}{1} without the comma, or take a larger unit"),
         (r"(\d+)", r",(\d+)", "the decimal sign is a point: {0}.{1}"),

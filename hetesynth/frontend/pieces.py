@@ -50,7 +50,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
     parse(source)  # whatever is wrong with it is said here
     lark = grammar_parser()
     text = source.text
-    heads = _heads(lark)
+    beginning = heads(lark)
     flows = {tree.meta.start_pos for tree in lark.parse(text).iter_subtrees() if tree.data in _HEADLESS}
     pieces: list[Piece] = []
     gap, end = "", 0
@@ -64,7 +64,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
         if not str(token).strip():
             gap += " "
             continue
-        starts = token.type in heads or token.start_pos in flows
+        starts = token.type in beginning or token.start_pos in flows
         adjacent = not gap and not spaced and not str(token)[0].isspace()
         pieces.append(_piece(token, gap, starts=starts, first=not pieces, adjacent=adjacent))
         gap, spaced = "", str(token)[-1] in " \t,"
@@ -76,7 +76,7 @@ def words(lark: Any) -> frozenset[str]:
     return frozenset(t.name for t in lark.terminals if t.pattern.type == "str" and t.pattern.value.isidentifier())
 
 
-def _heads(lark: Any) -> frozenset[str]:
+def heads(lark: Any) -> frozenset[str]:
     """The words that begin a statement: those that begin a rule of the grammar."""
     return words(lark) & {rule.expansion[0].name for rule in lark.rules if rule.expansion}
 

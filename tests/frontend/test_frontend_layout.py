@@ -142,3 +142,22 @@ def test_expressions_loops_and_arguments() -> None:
     crowded = crowded.replace("(n-1)", "( n-1 )").replace("(rate)", "( rate )").replace("  ", "")
     assert laid_out(crowded) == PARAMETERS
     assert parse_topology(crowded) == parse_topology(PARAMETERS)
+
+
+def test_networks_and_losses() -> None:
+    expected = (
+        "node n {\n  gpus 8\n  torus gpu* 2x4 { bandwidth 25 GB/s }\n  nic nic0 { bandwidth 400 Gbps }\n"
+        "  attach gpu* -> nic0\n}\n\ncluster c {\n  instance a[0-3] = n\n"
+        "  leafspine l { join *.nic*; servers 2; spines 2; oversubscription 2 }\n"
+        "  degrade a0.nic0 to 50 %\n  without a1.gpu3\n  down a2.gpu0 <-> a2.gpu1\n}\n"
+    )
+    crowded = expected.replace("; ", ";").replace("\n  ", "\n")
+    assert laid_out(crowded) == laid_out(expected) == expected
+
+
+def test_every_word_of_the_language_begins_a_statement_or_is_known_not_to() -> None:
+    """A new word in the middle of a statement would otherwise go unnoticed."""
+    from hetesynth.frontend.parser import grammar_parser
+    from hetesynth.frontend.pieces import heads, words
+
+    assert words(grammar_parser()) - heads(grammar_parser()) == {"EXCEPT", "IN", "TO"}
