@@ -14,11 +14,11 @@ from typing import TypeVar
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
 from hetesynth.frontend.expansion import expanded
-from hetesynth.frontend.findings import Findings, did_you_mean
+from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.hosts import hosts_of, state_host
-from hetesynth.frontend.imports import Program, resolve
+from hetesynth.frontend.imports import Program, resolve, type_meant
 from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.networks import statements_of
@@ -165,7 +165,7 @@ class _Elaboration:
         node = self.program.nodes.get(item.node.text)
         if node is None:
             types = [name for name in self.program.nodes if name.isidentifier()]  # not those made by expansion
-            help_ = did_you_mean(item.node.text, types, "import it, or define it: node NAME { ... }")
+            help_ = type_meant(item.node.text, types)
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return
@@ -334,3 +334,17 @@ def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: F
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
                 part.copy = values.copy if values.copy is not None else part.copy
+
+
+def built_of(
+    program: Program, findings: Findings
+) -> tuple[Topology, tuple[Part, ...], tuple[tuple[str, str], ...]]:
+    """The cluster of an expanded ``program``, its parts, and its servers with the type of each."""
+    elaboration = _Elaboration(program, findings, MAX_GPUS, MAX_PARTS)
+    topology = elaboration.topology()
+    servers = tuple(
+        (scope.prefix.removesuffix("."), node.name.text)
+        for scope, node in elaboration.instances
+        if isinstance(node, NodeType)
+    )
+    return topology, tuple(elaboration.hardware.parts), servers

@@ -210,7 +210,7 @@ class _Reader:
             last = self._index(least) if self._sign("-") is not None else first
             pairs.append((first, last))
             if self._sign(",") is None:
-                self.expect_end()
+                self._expect_end_of_ranges()
                 return pairs
 
     def _index(self, least: int) -> int:
@@ -225,6 +225,16 @@ class _Reader:
                 "HS208", token.offset, message, "check the expression and the values it is used with"
             )
         return int(value.number)
+
+    def _expect_end_of_ranges(self) -> None:
+        """As ``expect_end``; what is worked out in a range stands in parentheses of its own."""
+        token = self.tokens[self.at]
+        if token.text in ("+", "*", "/", "%"):
+            message = f"`{token.text}` stands outside of parentheses"
+            raise _WrongError("HS230", token.offset, message, "write [(i+1)], or [(2*i)-(2*i+1)] for a range")
+        if token.text in ("to", ".."):
+            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", "write [0-3]")
+        self.expect_end()
 
     def expect_end(self) -> None:
         """Raise unless everything was read."""

@@ -144,7 +144,13 @@ def _unit_fits(amount: Amount, dimension: Dimension, what: str, findings: Findin
 
 
 def _unit_help(wrong: str, fitting: list[str], example: str) -> str:
+    if wrong.upper().endswith("T/S"):
+        return "transfers are no bytes: PCIe x16 at 8, 16, 32 GT/s carries about 12, 24, 48 GB/s"
     same = [unit for unit in fitting if unit.lower() == wrong.lower()]
+    if len({unit[-3:-2] for unit in same} & {"b", "B"}) == 2 and "B" not in wrong:
+        bits = next(unit for unit in same if "b" in unit)
+        octets = next(unit for unit in same if "B" in unit)
+        return f"did you mean `{octets}`, bytes, or `{bits}`, bits?"
     if same:
         best = max(same, key=lambda unit: sum(a == b for a, b in zip(unit, wrong, strict=True)))
         return f"did you mean `{best}`? (b is a bit, B a byte)"

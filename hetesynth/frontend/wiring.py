@@ -219,7 +219,10 @@ class Wiring:
     def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
         if part.kind != "nic":
             message = f"a fabric joins NICs; `{part.name}` is {_WHAT.get(part.kind, 'a GPU')}"
-            self.findings.add("HS211", span, message, "join its NICs, or use `link` with a bandwidth")
+            help_ = "join its NICs, or use `link` with a bandwidth"
+            if part.kind == "fabric":
+                help_ = "what joins fabrics is a switch: switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
+            self.findings.add("HS211", span, message, help_)
             return False
         first = self._fabric_of.setdefault(part.name, fabric.name)
         if first != fabric.name:

@@ -29,8 +29,9 @@ ALLOWED = {
         hetesynth/frontend/expressions.py: MAX_LENGTH WORK_OF_A_CHARACTER MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/frontend/findings.py: MAX_WORK
         hetesynth/frontend/hosts.py: MAX_HOST_NAME
+        hetesynth/frontend/habits.py: _MOST
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
-        hetesynth/frontend/names.py: MAX_RANGE WORK_OF_A_NAME
+        hetesynth/frontend/names.py: MAX_SPELLING MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
         hetesynth/frontend/networks.py: MAX_SWITCHES MAX_NETWORK_WIRES
         hetesynth/frontend/overridden.py: MAX_LOSSES MAX_VALUE
@@ -43,6 +44,8 @@ ALLOWED = {
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
         hetesynth/lifting/buffers.py: MAX_CHUNKS
+        hetesynth/lint/definitions.py: MAX_LISTED
+        hetesynth/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/verify/bounds/cuts.py: MAX_STEPS
@@ -64,6 +67,7 @@ ALLOWED = {
     "facts of runtimes, formats and operating systems": """
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
+        hetesynth/commands/convert.py: VERSION
         hetesynth/compile/composition_document.py: VERSION
         hetesynth/compile/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
@@ -76,6 +80,7 @@ ALLOWED = {
         hetesynth/fitting/readers/nccl_tests.py: _GROUP
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
+        hetesynth/lint/rates.py: GB
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
@@ -116,6 +121,9 @@ ALLOWED = {
         hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
+        hetesynth/frontend/layout.py: WIDTH
+        hetesynth/lint/rounding.py: _DIGITS
+        hetesynth/lint/symmetry.py: FEW _SHOWN
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/calibration.py: _MOST_POINTS

@@ -12,6 +12,9 @@ SUBCOMMANDS = {
     "library": "library",
     "diff": "diff",
     "calibrate": "calibrate",
+    "convert": "convert",
+    "fmt": "fmt",
+    "lint": "lint",
 }
 
 
