@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import cluster, made
 
-from hetesynth.report.drawing import Box, drawing
+from hetesynth.report.boxes import Box
+from hetesynth.report.drawing import drawing
 from hetesynth.report.svg import MAX_PANELS, schedule_svg
 
 CLUSTERS = [
