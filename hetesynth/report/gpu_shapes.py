@@ -20,7 +20,7 @@ LEAST_GRID = 6
 
 
 def shape(count: int, pairs: Pairs, modules: Pairs) -> Points:
-    """The shape that suits: two squares, a grid, else a circle; ``modules`` are pairs drawn close to each other."""
+    """The shape that suits: two squares, a grid, else a circle; ``modules`` are drawn close together."""
     squares = two_squares(count, pairs)
     if squares is not None:
         return _cube(squares)
@@ -46,7 +46,7 @@ def two_squares(count: int, pairs: Pairs) -> tuple[Sequence[int], Sequence[int]]
 
 
 def grid_columns(count: int, pairs: Pairs) -> int | None:
-    """In how many columns all connections join neighbours, or the two ends of a row or column; None: in no grid."""
+    """In how many columns every connection joins neighbours or the two ends of a line; None: in no grid."""
     divisors = [c for c in range(2, count // 2 + 1) if count % c == 0]
     for columns in sorted(divisors, key=lambda c: (abs(c - math.sqrt(count)), -c)):
         if count >= LEAST_GRID and pairs and all(_near(a, b, columns, count // columns) for a, b in pairs):

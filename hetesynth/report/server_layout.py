@@ -18,7 +18,8 @@ from hetesynth.report.gpu_shapes import Pairs, grid_columns, shape, two_squares
 
 PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
 GPU, NIC, PART, BAR = (30.0, 24.0), (30.0, 15.0), (34.0, 15.0), 20.0
-END = (19.0, 12.0)  # of a bus
+END = (18.0, 12.0)  # of a bus
+WITH_BUSES = 54.0  # from GPU to GPU where buses are above them
 SPACE = 4.0
 WRAP = 44.0  # round a grid: for the connections of its ends
 ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
@@ -68,8 +69,7 @@ def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
     ends: dict[str, list[int]] = defaultdict(list)
     for i in others:
         name = topology.vertices[i].name
-        bus = topology.vertices[i].kind == "bus"
-        ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", name) if bus else name].append(i)
+        ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", name)].append(i)
     return [_Part(several) for several in ends.values()]
 
 
@@ -128,30 +128,41 @@ class _Rows:
 
     def block(self) -> Block:
         """The boxes."""
-        inner = self._inner()
-        two = len(self.gpus) > (ROW_OF_JOINED if self.pairs else ROW_OF_GPUS)
+        inner, pitch, two = self._inner(), self._pitch, self._two
         columns = -(-len(self.gpus) // 2) if two else len(self.gpus)
-        left = (inner - PITCH * (columns + (0.5 if two else 0.0))) / 2
+        left = (inner - pitch * (columns + (0.5 if two else 0.0))) / 2
         for k, i in enumerate(self.gpus):
             column, row = divmod(k, 2) if two else (k, 0)
-            self.x[i] = left + PITCH * (column + 0.5 + 0.5 * row)
+            self.x[i] = left + pitch * (column + 0.5 + 0.5 * row)
         levels = self._levels()
         for level in sorted(levels)[:1]:
             self._place(levels[level], inner, wide=True)
         nic_x = _apart([self._mean([i]) or inner / 2 for i in self.nics], NIC[0], inner)
         self.x.update(zip(self.nics, nic_x, strict=True))
+        aside = END[0] / 2 + 2 if any(len(p.ends) > 1 for p in self.upper) else 0.0
+        lines = [x + away for x in nic_x for away in (-aside, aside)]
         for level in sorted(levels)[1:]:
             self._place(levels[level], inner, wide=False)
             for part in levels[level]:
-                part.x = _free(part.x, part.width, nic_x, inner)
+                part.x = _free(part.x, part.width, lines, inner)
         return self._stacked(inner, levels, two)
 
+    @property
+    def _pitch(self) -> float:
+        return WITH_BUSES if any(len(p.ends) > 1 for p in self.upper) else PITCH
+
+    @property
+    def _two(self) -> bool:
+        """Whether the GPUs stand in two rows: not where wires of their own lead away from many of them."""
+        mine = {*self.gpus, *self.nics, *(e for p in (*self.upper, *self.lower) for e in p.ends)}
+        leaving = self.pairs or any(not self.joined[i] <= mine for i in self.gpus)
+        return len(self.gpus) > (ROW_OF_JOINED if leaving else ROW_OF_GPUS)
+
     def _inner(self) -> float:
-        two = len(self.gpus) > (ROW_OF_JOINED if self.pairs else ROW_OF_GPUS)
-        columns = len(self.gpus) / 2 + 0.75 if two else float(len(self.gpus))
+        columns = len(self.gpus) / 2 + 0.75 if self._two else float(len(self.gpus))
         widths = [sum(p.width + SPACE for p in self.upper if len(p.ends) == 1)]
         widths += [sum(2 * (END[0] + 2) + SPACE for p in self.upper if len(p.ends) > 1)]
-        return max(PITCH * columns, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE), *widths)
+        return max(self._pitch * columns, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE), *widths)
 
     def _levels(self) -> dict[int, list[_Part]]:
         """1 for what joins GPUs or NICs, 2 for what joins level 1, and so on."""
@@ -251,7 +262,15 @@ def _drawn(part: _Part, y: float) -> dict[int, Box]:
 
 
 def _apart(middles: Sequence[float], width: float, inner: float) -> list[float]:
-    return _spread([(x, width) for x in middles], inner)
+    """Boxes of one width; those with the same middle stand on both sides of it."""
+    alike: dict[float, list[int]] = defaultdict(list)
+    for k, x in enumerate(middles):
+        alike[round(x, 3)].append(k)
+    wishes = list(middles)
+    for several in alike.values():
+        for n, k in enumerate(several):
+            wishes[k] += (n - (len(several) - 1) / 2) * (width + SPACE)
+    return _spread([(x, width) for x in wishes], inner)
 
 
 def _spread(boxes: Sequence[tuple[float, float]], inner: float) -> list[float]:

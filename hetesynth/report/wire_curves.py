@@ -14,7 +14,7 @@ from hetesynth.report.boxes import Box, WireCurve
 
 LANE, PARALLEL = 2.0, 3.0  # from the middle of a connection to the wire of one direction; to the next wire of it
 CLEAR = 1.0  # between a wire and a box
-SAMPLE = 5.0
+SAMPLE = 2.5
 BENDS = tuple(sign * 0.03 * k for k in range(1, 31) for sign in (1, -1))  # of the length
 MANY_WIRES = 20_000  # are not led round boxes
 CELL, MARGIN = 64.0, 4.0
@@ -33,6 +33,11 @@ class _Obstacles:
             for column in range(int(left // CELL), int((b.x + b.width + MARGIN) // CELL) + 1):
                 for row in range(int(top // CELL), int((b.y + b.height + MARGIN) // CELL) + 1):
                     self.cells[column, row].append(i)
+
+    def score(self, curve: WireCurve, ends: tuple[int, int]) -> tuple[int, int]:
+        """How much of ``curve`` is in boxes, and how much is so near that a wire beside it may be."""
+        near = self.hit(curve, ends, LANE + CLEAR)
+        return (self.hit(curve, ends, 0.0) if near else 0), near
 
     def hit(self, curve: WireCurve, ends: tuple[int, int], clear: float) -> int:
         """How many points of ``curve`` are in, or too near to, boxes that are not its ends."""
@@ -85,14 +90,14 @@ def _middle(
     straight = _between(a, b, 0.0, rows)
     if obstacles is None:
         return straight
-    best, least = straight, obstacles.hit(straight, pair, LANE + CLEAR)
+    best, least = straight, obstacles.score(straight, pair)
     for bend in BENDS:
-        if not least:
+        if not any(least):
             break
         curve = _between(a, b, bend, rows)
-        hits = obstacles.hit(curve, pair, LANE + CLEAR)
-        if hits < least:
-            best, least = curve, hits
+        score = obstacles.score(curve, pair)
+        if score < least:
+            best, least = curve, score
     return best
 
 
