@@ -12,7 +12,7 @@ from typing import Literal
 
 from hetesynth.errors import HetesynthError
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 MAX_SHOWN_COLUMNS = 160
 
@@ -54,7 +54,7 @@ class Diagnostic:
 def render(diagnostic: Diagnostic, source: str | None) -> str:
     """The finding as text: ``file:line:col: CODE: message``, the source line, a caret, the help line."""
     span = diagnostic.span
-    label = "" if diagnostic.severity == "error" else "warning "
+    label = "" if diagnostic.severity == "error" else f"{diagnostic.severity} "
     head = f"{span.file}:{span.line}:{span.column}: {label}{diagnostic.code}: {diagnostic.message}"
     shown = [head, *_excerpt(span, source)]
     if diagnostic.help:

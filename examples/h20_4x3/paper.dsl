@@ -4,8 +4,8 @@ define chunk = 16 MB
 define node1 = 4
 define model = H20
 define reduce = 1200 GB/s
-define bandwidth = {port => [( (0,1,2,3) -> (450,1) )],
-  nic => [( (0) >-> (50,1) ), ( (1) >-> (50,1) ), ( (2) >-> (50,1) ), ( (3) >-> (50,1) )]}
+define bandwidth = {port => [((0,1,2,3) -> (450,1))],
+  nic => [((0) >-> (50,1)), ((1) >-> (50,1)), ((2) >-> (50,1)), ((3) >-> (50,1))]}
 define latency = {port => 0.7 us}
 define linktype = {port => nvlink}
 define node2 = node1

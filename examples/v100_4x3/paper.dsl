@@ -3,15 +3,15 @@ define nodenum = 3
 define node1 = 4
 define model = V100
 define reduce = 270 GB/s
-define bandwidth = {mesh => [( (0,1,2,3) -> (25,2) )],
-  nic => [( (0) >-> (12.5,1) ), ( (1) >-> (12.5,1) ), ( (2) >-> (12.5,1) ), ( (3) >-> (12.5,1) )]}
+define bandwidth = {mesh => [((0,1,2,3) -> (25,2))],
+  nic => [((0) >-> (12.5,1)), ((1) >-> (12.5,1)), ((2) >-> (12.5,1)), ((3) >-> (12.5,1))]}
 define latency = {mesh => 0.7 us}
 define linktype = {mesh => nvlink}
 define node2 = 4
 define model = V100
 define reduce = 270 GB/s
-define bandwidth = {mesh => [( (0,1,2,3) -> (25,2) )],
-  nic => [( (0) >-> (8,1) ), ( (1) >-> (8,1) ), ( (2) >-> (8,1) ), ( (3) >-> (8,1) )]}
+define bandwidth = {mesh => [((0,1,2,3) -> (25,2))],
+  nic => [((0) >-> (8,1)), ((1) >-> (8,1)), ((2) >-> (8,1)), ((3) >-> (8,1))]}
 define latency = {mesh => 0.7 us}
 define linktype = {mesh => nvlink}
 define node3 = node2

@@ -6,6 +6,7 @@ importing file.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hetesynth.diagnostics import SourceError, Span
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import paper
 from hetesynth.frontend.findings import Findings, did_you_mean
-from hetesynth.frontend.language import library_names, library_path
+from hetesynth.frontend.language import library_names, library_path, library_types
 from hetesynth.frontend.names import plain
 from hetesynth.frontend.parser import parse
 from hetesynth.frontend.source import Source, read_source
@@ -118,8 +119,8 @@ class _Loader:
             return Path(file.name).parent / target.text
         path = library_path(target.text)
         if path is None:
-            help_ = did_you_mean(target.text, library_names(), 'a file of your own is imported as "path.dsl"')
             message = f"the node library has no `{target.text[:60]}`"
+            help_ = _library_meant(target.text)
             self.findings.add("HS215", target.span, message, help_)
         return path
 
@@ -135,3 +136,31 @@ class _Loader:
             self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
         self.incomplete = True
         return None
+
+
+def type_meant(name: str, types: Collection[str]) -> str:
+    """A way out for a node type that is not there: the import that is missing, or the nearest of ``types``."""
+    library = library_types()
+    if name in library:
+        return f"add `import {library[name]}` at the top of the file"
+    if name in library_names():
+        own = ", ".join(f"`{node}`" for node, file in library.items() if file == name)
+        imported = any(node in types for node, file in library.items() if file == name)
+        return f"`{name}` is a file of the library; " + (
+            f"its node types are {own}" if imported else f"import it for {own}"
+        )
+    small = {node.lower(): node for node in [*library, *types]}
+    near = small.get(name.lower().replace("_", "")) or small.get(name.lower())
+    if near:
+        return f"did you mean `{near}`?" + ("" if near in types else f" add `import {library[near]}`")
+    otherwise = "define it, `node NAME { ... }`, or import a file of the library: " + ", ".join(library_names())
+    return did_you_mean(name, types, otherwise)
+
+
+def _library_meant(name: str) -> str:
+    stem = name.removesuffix(".dsl")
+    if library_types().get(name):
+        return f"`{name}` is a node type: `import {library_types()[name]}` brings it"
+    if name != stem:
+        return f"`import {stem}`" if stem in library_names() else f'a file of your own is imported as "{name}"'
+    return did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')

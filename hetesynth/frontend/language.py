@@ -6,6 +6,8 @@ Out: paths and texts. Knows nothing of parsing.
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 
 from hetesynth.errors import InternalError
@@ -29,6 +31,19 @@ def grammar_text() -> str:
 def library_names() -> list[str]:
     """The names ``import`` knows, sorted."""
     return sorted(path.stem for path in (dsl_directory() / "library").glob("*.dsl"))
+
+
+@functools.cache
+def library_types() -> dict[str, str]:
+    """The file of each node type and pod of the library, by the type's name."""
+    declared = re.compile(r"^(?:node|pod)\s+(\w+)", re.MULTILINE)
+    texts = {name: library_path(name) for name in library_names()}
+    return {
+        node: name
+        for name, path in texts.items()
+        if path is not None
+        for node in declared.findall(path.read_text(encoding="utf-8"))
+    }
 
 
 def library_path(name: str) -> Path | None:

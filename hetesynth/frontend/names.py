@@ -1,7 +1,7 @@
 """Names, ranges and globs -> the parts they stand for.
 
 In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
-``*`` matches any run of characters except a dot. Knows nothing of wires.
+``*`` (or ``[*]``) matches any run of characters except a dot. Knows nothing of wires.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from hetesynth.frontend.syntax import Word
 from hetesynth.model.topology import VertexKind
 
 MAX_RANGE = 4096
+MAX_SPELLING = 80  # longer names get no guess
+WORK_OF_A_NAME = 8  # in units of one name tried against a pattern
 
+_ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
 _INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 
@@ -43,6 +46,9 @@ class Part:
     disabled: bool = False
     inlet: str = ""
     outlet: str = ""
+    receive: tuple[Fraction, int] | None = None  # bandwidth and lanes towards the GPUs, where they are others
+    host: str = ""
+    capabilities: tuple[str, ...] = ()
     pod: str = ""  # the instance of the cluster that it belongs to
 
     def __post_init__(self) -> None:
@@ -73,6 +79,7 @@ class Scope:
         parts: dict[str, Part] = {}
         for word in words:
             for pattern in expand(word, self.findings):
+                self.findings.spend(WORK_OF_A_NAME, word.span)
                 for part in self._matching(pattern, word):
                     parts[part.name] = part
         return list(parts.values())
@@ -89,6 +96,8 @@ class Scope:
         self.findings.spend(len(self.parts), word.span)
         regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
         matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
+        if not matched and not self.parts and self.findings:
+            return []  # what is wrong with their declaration has been said
         if not matched:
             message = f"`{_short(pattern)}` matches nothing in {self.title}"
             self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
@@ -99,7 +108,26 @@ class Scope:
         gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
         if gpus:
             return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
-        return did_you_mean(wrong, self.parts, f"{self.title} has {_summary(self.parts)}")
+        return self._written_otherwise(wrong) or did_you_mean(
+            wrong, self.parts, f"{self.title} has {_summary(self.parts)}"
+        )
+
+    def _written_otherwise(self, wrong: str) -> str:
+        """The help for another spelling of what is there: without its instance, in capitals, in the plural."""
+        if len(wrong) > MAX_SPELLING:
+            return ""
+        if any(name.startswith(f"{wrong}.") for name in self.parts):
+            return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
+        stem = wrong.rstrip("0123456789")
+        tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
+        if "." not in wrong and stem in tails and stem not in self.parts:
+            part = f"{wrong}*" if stem == wrong else wrong
+            return f"parts are named with their instance: *.{part} of all, or a.{part}"
+        singular = re.sub(r"s(?=\d*$)", "", wrong)
+        for other in (wrong.lower(), singular, singular.lower()):
+            if other != wrong and (other in self.parts or f"{other}0" in self.parts):
+                return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
+        return ""
 
 
 def _summary(parts: dict[str, Part]) -> str:
@@ -135,7 +163,7 @@ def expand(word: Word, findings: Findings) -> list[str]:
     """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
     pieces: list[list[str]] = []
     total = 1
-    for position, piece in enumerate(_BRACKET.split(word.text)):
+    for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
         options = [piece] if position % 2 == 0 else _indices(piece, word, findings)
         pieces.append(options)
         total *= len(options)
@@ -153,9 +181,9 @@ def _indices(text: str, word: Word, findings: Findings) -> list[str]:
     for piece in text.split(","):
         match = _INTERVAL.fullmatch(piece)
         if match is None:
-            findings.add(
-                "HS210", word.span, f"`[{_short(text)}]` is not a range", "write it like [0-3] or [0,2,5-7]"
-            )
+            ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", piece)
+            help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
+            findings.add("HS210", word.span, f"`[{_short(text)}]` is not a range", help_)
             return []
         first = int(match.group(1))
         last = int(match.group(2) or first)

@@ -25,7 +25,8 @@ MAX_RECOVERY_CHARACTERS = 1 << 16
 
 
 @functools.cache
-def _lark() -> Lark:
+def grammar_parser() -> Lark:
+    """The parser of the grammar, for what needs tokens rather than a syntax tree."""
     return tables.parser()
 
 
@@ -37,23 +38,25 @@ def parse(source: Source) -> File:
     text = source.text
     while len(errors) < MAX_SYNTAX_ERRORS:
         try:
-            tree = _lark().parse(text)
+            tree = grammar_parser().parse(text)
         except UnexpectedInput as error:
             errors.append(syntax_errors.diagnostic(error, source))
             blanked = syntax_errors.without_statement(text, error)
             if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
                 break
+            if syntax_errors.hides_the_rest(error, text):
+                break
             text = blanked
         else:
             if errors:
                 break
-            return _built(tree, source)
+            return _built(tree, source, text)
     raise SourceError(errors, {source.name: source.text})
 
 
-def _built(tree: Any, source: Source) -> File:
+def _built(tree: Any, source: Source, text: str) -> File:
     try:
-        return build(tree, source.name)
+        return build(tree, source.name, text)
     except VisitError as error:  # a rule without a builder
         raise InternalError(f"cannot build the syntax tree: {error}") from error
 

@@ -13,10 +13,15 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from hetesynth.diagnostics import Diagnostic, Span
 from hetesynth.frontend.findings import did_you_mean
+from hetesynth.frontend.habits import habit
 from hetesynth.frontend.source import Source
 
 _SHOWN = {
     "WORD": "a name",
+    "PARTS": "a name",
+    "LOOP": "what to go through, like `0-3` or `a, b`",
+    "PIECE": "an expression",
+    "TIMES": "lanes like `x 2`",
     "STRING": 'a text in quotes, like "H20"',
     "NUMBER": "a number",
     "QUANTITY": "a number with its unit",
@@ -36,6 +41,7 @@ _SHOWN = {
     "$END": "the end of the file",
 }
 _MAX_EXPECTED = 14
+_STATEMENT = {"INSTANCE", "SWITCH", "CLUSTER", "BANDWIDTH", "MODEL"}  # one of them may begin a statement anywhere
 _NUMBER_LIKE = re.compile(r"(?<![\w.\]-])[+-]?\.?[0-9][0-9_.]*(?:[eE][+-]?[0-9]+)?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
@@ -63,10 +69,40 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
         shown = shown[:1]
         span = Span(source.name, line, column)
     keywords = [word.lower() for word in expected if word not in _SHOWN and word != "_SEMI"]
-    help_ = did_you_mean(shown, keywords) if re.fullmatch(r"[A-Za-z_]+", shown) else ""
+    help_ = _habit(source, line, column, expected, keywords)
+    if not help_ and re.fullmatch(r"[A-Za-z_]+", shown):
+        help_ = did_you_mean(shown, keywords)
+    elif help_:
+        return Diagnostic("HS111", span, f"unexpected `{shown}`", help_)
     if not help_.startswith("did you mean"):
         help_ = _expected_help(expected)
     return Diagnostic("HS111", span, f"unexpected `{shown}`", help_)
+
+
+def _habit(source: Source, line: int, column: int, expected: list[str], keywords: list[str]) -> str:
+    """The way out for what people write who know other languages, empty if it is none of that."""
+    lines = source.text.split("\n")
+    text = lines[line - 1] if line <= len(lines) else ""
+    before = text[: column - 1]
+    if not before.strip() and expected in (["LBRACE"], ["LBRACE", "LPAR"]):
+        return "the statement before it needs its properties: { bandwidth 25 GB/s }"
+    if not before.strip() and not _STATEMENT & set(expected):
+        above = [earlier.split("#")[0].rstrip() for earlier in lines[: line - 1]]
+        before = next((earlier for earlier in reversed(above) if earlier), "")
+    braces = [sign for name, sign in (("LBRACE", "{"), ("RBRACE", "}")) if name in expected]
+    return habit(before, text[column - 1 :], [*keywords, *braces])
+
+
+def hides_the_rest(error: UnexpectedInput, text: str) -> bool:
+    """Whether what follows would only repeat this: a block without its brace, or a text in another language."""
+    lines = text.split("\n")
+    line, column = max(1, error.line), max(1, error.column)
+    whole = lines[line - 1] if line <= len(lines) else ""
+    before, rest = whole[: column - 1], whole[column - 1 :]
+    if rest[:1] in ("<", "[") or rest[:2] == '{"' or rest.rstrip() == ":":
+        return not before.strip() or rest.rstrip() == ":"
+    headless = set(_accepted(error)) <= {"LBRACE", "LPAR"}
+    return headless and (not before.strip() or "{" not in rest)
 
 
 def _odd_number(source: Source, line: int, column: int) -> Diagnostic | None:
@@ -91,8 +127,11 @@ def _accepted(error: UnexpectedInput) -> list[str]:
 
 
 def _expected_help(expected: list[str]) -> str:
-    words = [_SHOWN[name] for name in expected if name in _SHOWN]
+    words = list(dict.fromkeys(_SHOWN[name] for name in expected if name in _SHOWN))
     words += [f"`{name.lower()}`" for name in expected if name not in _SHOWN and name != "_SEMI"]
+    if "`(`" in words and {"a number with its unit", "a number"} & set(words):
+        words[words.index("`(`")] = "an expression in parentheses"
+        words.sort(key=lambda word: word.startswith("an expression"))
     if "a number with its unit" in words and "a number" in words:
         words.remove("a number")
     if not words:

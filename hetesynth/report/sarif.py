@@ -27,7 +27,10 @@ class SarifRule:
 
 @dataclass(frozen=True, slots=True)
 class SarifResult:
-    """One finding. ``line`` is 1-based or None; ``place`` names the element, such as ``gpu 0/thread block 1``."""
+    """One finding. ``line`` is 1-based or None; ``place`` names the element, such as ``gpu 0/thread block 1``.
+
+    ``columns``: the first one and the one behind the last, both 1-based.
+    """
 
     rule: str
     level: Level
@@ -35,6 +38,7 @@ class SarifResult:
     line: int | None = None
     place: str | None = None
     properties: tuple[tuple[str, Any], ...] = ()
+    columns: tuple[int, int] | None = None
 
 
 def sarif_log(
@@ -110,6 +114,8 @@ def _result(path: str, result: SarifResult, index: int) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
     if result.line is not None and result.line > 0:
         physical["region"] = {"startLine": result.line}
+        if result.columns is not None:
+            physical["region"] |= {"startColumn": result.columns[0], "endColumn": result.columns[1]}
     location: dict[str, Any] = {"physicalLocation": physical}
     if result.place is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": result.place}]

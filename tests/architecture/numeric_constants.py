@@ -20,9 +20,13 @@ ALLOWED = {
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
+        hetesynth/frontend/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
+        hetesynth/frontend/expressions.py: MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/frontend/findings.py: MAX_WORK
+        hetesynth/frontend/hosts.py: MAX_HOST_NAME
+        hetesynth/frontend/habits.py: _MOST
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
-        hetesynth/frontend/names.py: MAX_RANGE
+        hetesynth/frontend/names.py: MAX_SPELLING MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
         hetesynth/frontend/paper.py: MAX_NODES MAX_NAME
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
@@ -32,6 +36,8 @@ ALLOWED = {
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
         hetesynth/lifting/buffers.py: MAX_CHUNKS
+        hetesynth/lint/definitions.py: MAX_LISTED
+        hetesynth/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/verify/bounds/cuts.py: MAX_STEPS
@@ -53,6 +59,7 @@ ALLOWED = {
     "facts of runtimes, formats and operating systems": """
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
+        hetesynth/commands/convert.py: VERSION
         hetesynth/compile/composition_document.py: VERSION
         hetesynth/compile/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
@@ -62,6 +69,7 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
+        hetesynth/lint/rates.py: GB
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
@@ -99,6 +107,9 @@ ALLOWED = {
         hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
+        hetesynth/frontend/layout.py: WIDTH
+        hetesynth/lint/rounding.py: _DIGITS
+        hetesynth/lint/symmetry.py: FEW _SHOWN
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/synth.py: EXACT
@@ -148,7 +159,7 @@ ALLOWED = {
         hetesynth/report/cluster_facts.py: UNLIMITED
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
-        hetesynth/frontend/paths.py: _FABRIC_COST
+        hetesynth/frontend/paths.py: _FABRIC_COST _HOST_COST
         hetesynth/synthesis/pods/gates.py: _FABRIC_COST
         hetesynth/lifting/dataflow.py: OWN
         hetesynth/lowering/msccl/lower.py: BOUNDLESS

@@ -100,7 +100,7 @@ def test_gpu_numbers_are_local() -> None:
 
 
 def test_the_unbalanced_figure_is_refused_with_the_place() -> None:
-    text = FIGURE.read_text().replace("(8,1) ) ) ]}", "(8,1) ) ]}")
+    text = FIGURE.read_text().replace("(8,1)))]}", "(8,1))]}")
     with pytest.raises(SourceError) as caught:
         parse_topology(text, "fig10.dsl")
     (finding,) = caught.value.diagnostics

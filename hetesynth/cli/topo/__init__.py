@@ -9,6 +9,9 @@ import click
 SUBCOMMANDS = {
     "show": "show",
     "diff": "diff",
+    "convert": "convert",
+    "fmt": "fmt",
+    "lint": "lint",
 }
 
 

@@ -1,0 +1,41 @@
+"""``hetesynth topo lint``: what is doubtful about topology files that are right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.cli.options import TOPOLOGY, json_option
+from hetesynth.cli.terminal import show
+
+
+@click.command(name="lint", short_help="Look for what is probably not meant.")
+@click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
+@click.option("--strict", is_flag=True, help="Exit 1 when there is a warning.")
+@json_option
+@click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
+def command(files: tuple[Path, ...], strict: bool, as_json: bool, as_sarif: bool) -> int:
+    """Look at FILES for what is right and probably not meant: wrong units, missing links, idle hardware.
+
+    Exits 2 when a file cannot be read or is wrong, else 1 with --strict and a warning, else 0. docs/lint.md lists
+    the rules.
+    """
+    from hetesynth.cli.render.lint import lint_report
+    from hetesynth.commands import lint_files as linting
+    from hetesynth.policy import DEFAULT
+
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif exclude each other")
+    linted = linting.lint_files(files, DEFAULT.compile)
+    wrong = [file.error for file in linted if file.error is not None]
+    bad = strict and any(file.count("warning") for file in linted)
+    if as_sarif:
+        show(json.dumps(linting.sarif(linted), indent=2))
+    elif as_json:
+        show(json.dumps(linting.document(linted, ok=not wrong and not bad), indent=2))
+    else:
+        for line in lint_report(linted):
+            show(line)
+    return 2 if wrong else int(bad)

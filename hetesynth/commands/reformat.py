@@ -1,0 +1,22 @@
+"""Topology files -> the same files in the one layout, written whole or not at all.
+
+In: paths. Out: the files whose layout differs, and their new text on disk unless only asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hetesynth.files.atomic import write_all
+from hetesynth.frontend.layout import formatted
+from hetesynth.frontend.source import read_source
+
+
+def reformat(paths: Sequence[Path], *, check: bool) -> list[Path]:
+    """The files that have another layout; unless ``check`` all of them have the new one afterwards."""
+    texts = {path: formatted(read_source(path)).encode() for path in dict.fromkeys(paths)}
+    changed = {path: text for path, text in texts.items() if path.read_bytes() != text}
+    if not check:
+        write_all(changed)
+    return list(changed)

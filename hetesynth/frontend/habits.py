@@ -1,0 +1,217 @@
+"""What people write who know other languages, and how it is written here.
+
+In: the line at which the parser stopped, and what may stand there. Out: a way out in the user's own words, or
+nothing. Each row of the tables is a habit; the first that fits answers. Decides nothing about what is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+# What else a statement or a property may be called, and what it is here.
+_SYNONYMS = {
+    "`bandwidth`": ("bw", "speed", "rate", "throughput", "capacity", "band_width"),
+    "`latency`": ("alpha", "delay", "lat", "hop"),
+    "`gpus`": ("gpu", "accelerators", "devices", "num_gpus", "ngpus"),
+    "`link A <-> B { bandwidth ...; kind nvlink }`": ("nvlink", "xgmi", "connection", "wire", "edge"),
+    "`switch nvswitch { ports gpu[0-7]; ...; kind nvlink }`": ("nvswitch",),
+    "`fabric NAME { join *.nic* }`": ("network", "connect", "interconnect", "net", "infiniband", "ib"),
+    "`pod`": ("rack", "group", "pods"),
+    "`node NAME { ... }`, a type, and `instance a = NAME`": ("server", "host", "machine", "nodes", "servers"),
+    "`cluster`": ("topology", "system", "topo", "clusters"),
+    "`import`": ("use", "include", "from", "require", "using", "imports"),
+    "`disable`": ("remove", "fail", "failed", "broken", "down", "delete", "exclude"),
+    "`instance`": ("instances",),
+    "`chunk`": ("chunk_size", "chunksize", "chunks"),
+    "`set`": ("change", "update", "override", "modify"),
+    "`mesh`": ("full_mesh", "clique", "fully_connected", "all_to_all"),
+    "`nic`": ("nics", "hca", "adapter"),
+}
+_MEANT = {word: here for here, words in _SYNONYMS.items() for word in words}
+
+_HEADS = (
+    "instance|cluster|node|pod|switch|nic|bus|fabric|link|mesh|attach|set|disable|import|chunk|gpus|for|shared"
+)
+_PROPERTIES = "bandwidth|latency|kind|ports|members|join|model|reduce|chunk|gpus|send|receive|length|host"
+_NAME = r"[A-Za-z_][\w.*\[\]]*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Habit:
+    """``before``: how the line up to the place ends; ``rest``: how it goes on; groups of both fill ``help``."""
+
+    before: str
+    rest: str
+    help: str
+
+
+_HABITS = tuple(
+    _Habit(*row)
+    for row in (
+        # comments and foreign formats
+        (r"^\s*", r"/\*", "a comment begins with # or // and ends with its line"),
+        (r"^\s*", r"--\s", "a comment begins with # or // and ends with its line"),
+        (
+            r"^",
+            r"[{\[]\s*(?:\"|$)",
+            "a topology is text such as `cluster c {{ ... }}`, not JSON: see dsl/reference.md",
+        ),
+        (r"^\s*", r"</?\w", "a topology is text such as `cluster c {{ ... }}`, not XML: see dsl/reference.md"),
+        (r"^\s*\w+", r":\s*$", "a block stands in braces: NAME {{ ... }}"),
+        (r"^\s*(?:cluster|node|pod|for)\b.*", r":\s*$", "a block stands in braces: {{ ... }}"),
+        # what an import takes
+        (
+            rf"^\s*import\s+({_NAME}|\".*\")\s*",
+            r",\s*(.*?)\s*$",
+            "an import takes one name: `import {0}` and `import {1}`",
+        ),
+        (r"^\s*import\s+", r"'([^']*)'", "a name of the library stands without quotes, a path in double quotes"),
+        (r"^\s*import\s+", r"([./~][^\s;]*)", 'a path stands in double quotes: import "{0}"'),
+        (r"^\s*import\s+", r"\{\s*(\w*)", "write `import {0}`"),
+        # names
+        (r"(?:cluster|node|pod)\s+", r"\"(\w*)\"", "a name stands without quotes: {0}"),
+        (r"(cluster|node|pod)\s+", r"[{=:(]", "give it a name: `{0} NAME {{ ... }}`"),
+        (r"(?:cluster|node|pod)\s+\w+\s+", r"\(\s*$", "a block stands in braces: {{ ... }}"),
+        (
+            r"(?:cluster|node|pod|instance|fabric|switch|nic|bus)\s+",
+            r"(\d\w*)",
+            "a name does not begin with a digit: n{0}",
+        ),
+        (r"(fabric|switch|nic|bus|instance)\s+", r"\{", "give it a name: `{0} NAME {{ ... }}`"),
+        (
+            r"(?:cluster|node|pod|instance)\s+(\w+)",
+            r"-([\w-]*\w)",
+            "a name is letters, digits and underscores: {0}_{1}",
+        ),
+        # ranges and parts
+        (
+            r"(\w*[A-Za-z])",
+            r"[({<]\s*(\d+)\s*(?:-|:|\.+|,)\s*(\d+)\s*[)}>]",
+            "a range stands in brackets: {0}[{1}-{2}]",
+        ),
+        (r"(\w*?)(\d+)", r"-\s*(\d+)", "a range stands in brackets: {0}[{1}-{2}]"),
+        (r"(\w)\s+", r"\[\s*\d", "no space between a name and its range: gpu[0-3]"),
+        (r"(\w+\.\w*[A-Za-z])", r"\.(\d+)", "the number follows the name: {0}{1}"),
+        (r"(\b[A-Za-z]\w*)", r"[/:](\w+)", "a part of a server is named with a point: {0}.{1}"),
+        (r"(?:disable|detach|mesh|ports|join)\s+", r"(\d+)", "name the part: gpu{0}"),
+        (r"(?:ports|join|members|disable)\s+", r"\"([^\"]*)\"", "names stand without quotes: {0}"),
+        (r"disable\s+", r"\{", "name what is disabled: `disable gpu3`"),
+        (r",\s*", r"[}\n]|$", "remove the comma before it: nothing follows in the list"),
+        (r"", r",\s*(?:#.*)?$", "remove the comma: a statement ends with its line"),
+        # numbers
+        (r"(\d+)", r",(\d{3})\b", "write {0}{1} without the comma, or take a larger unit"),
+        (r"(\d+)", r",(\d+)", "the decimal sign is a point: {0}.{1}"),
+        (r"x\s*\d+", r"\.\d", "lanes are a whole number"),
+        (r"(\d+)\s*", r"/\s*(\d+)", "what is to be worked out stands in parentheses, units inside: (25 GB/s / 2)"),
+        (r"bandwidth\s+(\d+)\s*x\s*([\d.]+)\s*", r"(\w+/?\w*)", "lanes come last: bandwidth {1} {2} x {0}"),
+        (r"(?:[GMTK]i?[bB](?:/s|ps)|\bx\b)\s*", r"\*\s*(\d+)", "lanes are written x {0}"),
+        (r"", r"×\s*(\d*)", "lanes are written x {0}, behind the bandwidth"),
+        (r"\((\w+)\)\s*", r"[KMGT]?i?[bB](?:/s|ps)", "units belong into the value: 25 GB/s, or ({0} * 1 GB/s)"),
+        (rf"\b(?:{_PROPERTIES})\s+", r"\"([^\"]*)\"", "numbers stand without quotes: {0}"),
+        (
+            rf"\b({_PROPERTIES})\s*",
+            r"[:=]\s*([^;}\n]*?)\s*(?:[;}]|$)",
+            "no sign between a word and its value: {0} {1}",
+        ),
+        (
+            r"",
+            r",\s*(bandwidth|latency|kind|ports|join|members|send|receive)\b",
+            "properties are separated by `;`: ...; {0} ...",
+        ),
+        (r"gpus\s+(\d+)\s*", r"x\s*(\w+)", 'the model is a statement of its own: gpus {0}; model "{1}"'),
+        (r"gpus\s+", r"gpu\[0-(\d+)\]", "`gpus` takes how many there are"),
+        (
+            r"(?:gpus|bandwidth|latency|reduce)\s+",
+            r"(inf\w*|unlimited)",
+            "leave out `bandwidth` of a fabric that never limits",
+        ),
+        (r"gpus\s+", r"([A-Za-z]\w*)", "a number, as `gpus 8`; a parameter stands in parentheses: gpus ({0})"),
+        (
+            r"(bandwidth|latency|reduce|send|receive)\s+",
+            r"([A-Za-z]\w*)",
+            "a value with its unit, or a parameter in parentheses: {0} ({1})",
+        ),
+        (r"model\s+", r"[“”„'](\w+)", 'a text stands in straight double quotes: "{0}"'),
+        (r"(model|host)\s+", r"([\w\[\]-]+)", 'a text stands in quotes: {0} "{1}"'),
+        (r"multicast\s+|reduction\s+", r"\w+", "`multicast` and `reduction` stand alone, without a value"),
+        # instances
+        (r"instance\s+(\w+(?:\[[^\]]*\])?)\s*", r":=?\s*([\w()]+)", "write `instance {0} = {1}`"),
+        (r"instance\s+(\w+)\s+", r"of\s+(\w+)|(?:as)\s+(\w+)", "write `instance {0} = TYPE`"),
+        (r"instance\s+(\w+x\d+)\s+", r"(\w+)", "the name comes first: `instance {1} = {0}`"),
+        (r"instance\s+(\w+(?:\[[^\]]*\])?)\s+", r"(\w+)", "write `instance {0} = {1}`"),
+        (r"instance\s+(\w+)\s*", r",\s*(\w+)", "write a range, `instance {0}[0-1] = ...`, or a line for each"),
+        (r"instance\s+\S+\s*=\s*", r"(\d+)\s*[x*]\s*(\w+)", "the type comes first: `instance a = {1} x {0}`"),
+        (r"=\s*(\w+)\s*", r"\*\s*(\d+)", "how many of a type: {0} x {1}"),
+        (r"=\s*(\w+)\s*", r"\+\s*(\w+)", "an instance is one server: write a line for {0} and one for {1}"),
+        (r"^\s*", r"(?:node|server)\s+(\w+)\s*=\s*(\w+)", "write `instance {0} = {1}`"),
+        (r"^\s*", r"([\w*\[\]-]+\.[\w*\[\]-]+)\.(\w+)\s*=\s*([^;\n]*)", "write `set {0} {{ {1} {2} }}`"),
+        (r"^\s*", r"([\w*\[\]-]+\.[\w*\[\]-]+)\s*\{", "write `set {0} {{ ... }}`"),
+        (r"^\s*|\{\s*", r"gpus\b", "GPUs belong to a node type: `node n {{ gpus 8 ... }}` and `instance a = n`"),
+        (r"^\s*", r"chunk\b", "the chunk size is that of the whole cluster: state it there"),
+        (r"^\s*", r"import\b", "imports stand at the top of the file, before the cluster"),
+        # links
+        (r"link\b.*?", r"(?:--?|<--?>|<--?|=>|<=>|to\b|→|↔|⇄|⟷)\s*", "`<->` for both directions, `->` for one"),
+        (r"link\s+(\w+)\s*,\s*(\w+)\s*", r"\{", "a link has two sides: link {0} <-> {1}"),
+        (
+            r"(?:attach|detach)\s+(\S+)\s*",
+            r"<->\s*(\w+)",
+            "from the GPU to the NIC: {0} -> {1}; it serves both directions",
+        ),
+        (r"", r"[\[(]\s*(?:bandwidth|latency)\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
+        (r"", rf"(?:{_PROPERTIES})\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
+        # loops and parameters
+        (r"for\s+(\w+)\s*", r"=\s*([^\s{]+)", "write `for {0} in {1} {{ ... }}`"),
+        (r"\w\(\s*(\w+)\s*", r":\s*([^,)]+)", "write ({0} = {1})"),
+        (r"\w\(\s*", r"(\d[^,)]*)", "name the parameter: (NAME = {0})"),
+        (r"", r"\^|\*\*", "there is no power: write it as a product"),
+    )
+)
+_COMPILED = [(re.compile(rf"(?:{h.before})$"), re.compile(h.rest), h.help) for h in _HABITS]
+_MOST = 400  # characters of a line that are looked at
+
+
+def habit(before: str, rest: str, expected: Collection[str]) -> str:
+    """A way out for what stands at ``rest``, the end of a line that begins with ``before``; empty if none fits.
+
+    ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
+    """
+    before, rest = before[-_MOST:], rest[:_MOST]
+    return _other_word(before, rest, expected) or _sign(before, rest, expected)
+
+
+def _sign(before: str, rest: str, expected: Collection[str]) -> str:
+    for ends, goes_on, help_ in _COMPILED:
+        if help_.startswith("properties stand in braces") and "{" not in expected:
+            continue
+        if goes_on.pattern in (r"gpus\b", r"chunk\b", r"import\b") and not expected:
+            continue
+        left = ends.search(before)
+        right = goes_on.match(rest)
+        if left and right:
+            groups = [group or "" for group in (*left.groups(), *right.groups())]
+            return help_.format(*(group[:40] for group in groups))
+    return ""
+
+
+def _other_word(before: str, rest: str, expected: Collection[str]) -> str:
+    """Another word for one of the language, in other letters, or with letters too many."""
+    word = re.match(r"\w+", rest)
+    begins = re.search(r"(?:^|[;{}])\s*$", before)
+    if begins and word:
+        small = word[0].lower()
+        if small in expected and small != word[0]:
+            return f"words of the language are written in small letters: `{small}`"
+        place = {"ports": "switch", "members": "bus", "join": "fabric"}
+        own = [name for name in place if name in expected]
+        if small in place and own:
+            return f"a {place[own[0]]} has `{own[0]}`; `{small}` is of a {place[small]}"
+        if small in _MEANT:
+            return f"that is {_MEANT[small]} here"
+    glued = re.search(rf"(?:^|[;{{}}])\s*((?:{_HEADS})\w+)\s*$", before) if word else None
+    longer = re.search(r"(?:^|[;{}])\s*(\w+)$", before) if word else None
+    full = glued[1] if glued else (longer[1] + word[0] if longer and word else "")
+    if full and full.lower() in _MEANT:
+        return f"`{full[:40]}` is {_MEANT[full.lower()]} here"
+    return ""

@@ -1,0 +1,317 @@
+"""Topology -> text in the paper form, as far as that form goes.
+
+In: a ``Topology``. Out: the text, and what it cannot say. What is recognized: wires between GPUs of a server
+(``direct``, ``mesh``), switches that join GPUs (``port``), NICs, PCIe switches and pipes between two sides
+(``pcie``, ``switch``), a fabric that joins all NICs of its servers, wires between GPUs of two servers. The caller
+compares the meaning of the text with that of the topology.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from hetesynth.model.topology import Topology, Wire
+
+_GB, _US = 10**9, Fraction(1, 10**6)
+_KINDS = {"direct": "direct", "mesh": "direct", "port": "switch", "switch": "switch", "pcie": "pcie", "nic": "net"}
+_Key = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, alpha
+
+
+class _InexpressibleError(Exception):
+    """What the paper form has no words for."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """The statements of one node: entries by sort, and the link type of each sort."""
+
+    gpus: int
+    entries: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def add(self, sort: str, ends: str, key: _Key) -> None:
+        """One entry; the link type of its sort has to be that of the others."""
+        if self.kinds.setdefault(sort, key[0]) != key[0]:
+            raise _InexpressibleError(f"`{sort}` connections of two link types, {self.kinds[sort]} and {key[0]}")
+        self.entries[sort].append(f"({ends} {'->' if sort in ('direct', 'mesh', 'port') else '>->'} {_rate(key)})")
+
+
+def paper_text(topology: Topology) -> tuple[str, list[str]]:
+    """The text, and the reasons why there is none."""
+    try:
+        return "\n".join(_Writer(topology).lines()) + "\n", []
+    except _InexpressibleError as reason:
+        return "", [str(reason)]
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Recognizes the hardware vertex by vertex; what is recognized is crossed off."""
+
+    topology: Topology
+    ranks: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    out: dict[int, list[Wire]] = field(default_factory=lambda: defaultdict(list))
+    into: dict[int, list[Wire]] = field(default_factory=lambda: defaultdict(list))
+    behind: dict[int, list[int]] = field(default_factory=dict)  # GPUs of a bus's left side, by its vertices
+
+    def lines(self) -> Iterator[str]:
+        topology = self.topology
+        if topology.groups:
+            raise _InexpressibleError(f"the stated group `{topology.groups[0].name}`")
+        for rank, server in enumerate(topology.servers):
+            self.ranks[server].append(rank)
+        for wire in topology.wires:
+            self.out[wire.src].append(wire)
+            self.into[wire.dst].append(wire)
+        for ranks in self.ranks.values():
+            if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
+                raise _InexpressibleError("ranks of a server that do not follow each other")
+        yield f"define nodenum = {len(self.ranks)}"
+        if topology.chunk_bytes is not None:
+            yield f"define chunk = {topology.chunk_bytes} B"
+        earlier: dict[tuple[str, ...], str] = {}
+        for number, server in enumerate(self.ranks, 1):
+            body = tuple(self._node(server))
+            like = earlier.setdefault(body, f"node{number}")
+            if like == f"node{number}":
+                yield f"define {like} = {body[0]}"
+                yield from body[1:]
+            else:
+                yield f"define node{number} = {like}"
+        yield from self._network()
+
+    # --- a node
+
+    def _node(self, server: str) -> Iterator[str]:
+        ranks = self.ranks[server]
+        node = _Node(len(ranks))
+        self._wires(node, ranks)
+        buses = self._buses(server)
+        for bus in buses:
+            self._pcie(node, bus, ranks[0])
+        for number, vertex in enumerate(self.topology.vertices):
+            if vertex.server == server and number >= self.topology.ranks:
+                if vertex.kind == "switch":
+                    self._port(node, number, ranks[0])
+                elif vertex.kind == "nic":
+                    self._nic(node, number, ranks[0])
+                elif vertex.kind != "bus":
+                    raise _InexpressibleError(f"{vertex.kind} `{vertex.name}`")
+        for bus in buses:
+            self._pipe(node, bus, ranks[0])
+        yield str(len(ranks))
+        yield from self._profile(ranks)
+        sorts = [sort for sort in _KINDS if node.entries[sort]]
+        if sorts:
+            each = ",\n  ".join(f"{sort} => [{', '.join(node.entries[sort])}]" for sort in sorts)
+            yield f"define bandwidth = {{{each}}}"
+        types = [f"{sort} => {node.kinds[sort]}" for sort in sorts if node.kinds[sort] != _KINDS[sort]]
+        if types:
+            yield f"define linktype = {{{', '.join(types)}}}"
+
+    def _profile(self, ranks: Sequence[int]) -> Iterator[str]:
+        models = {self.topology.models[rank] for rank in ranks}
+        reduce = (
+            {self.topology.reduce_bandwidth[rank] for rank in ranks} if self.topology.reduce_bandwidth else {None}
+        )
+        if len(models) > 1 or len(reduce) > 1:
+            raise _InexpressibleError("GPUs of one server with unlike models or reductions")
+        model, throughput = models.pop(), reduce.pop()
+        if model:
+            if not re.fullmatch(r"[A-Za-z_]\w*", model):
+                raise _InexpressibleError(f'the model "{model[:40]}", which is no word')
+            yield f"define model = {model}"
+        if throughput is not None:
+            yield f"define reduce = {_decimal(throughput / _GB)} GB/s"
+
+    def _wires(self, node: _Node, ranks: Sequence[int]) -> None:
+        """Wires between GPUs: cliques of one rate as a mesh, the others one by one."""
+        alike: dict[_Key, list[tuple[int, int]]] = defaultdict(list)
+        for rank in ranks:
+            for wire in self.out[rank]:
+                if wire.dst in ranks and wire.dst < self.topology.ranks:
+                    alike[_key(wire, wire.latency)].append((wire.src - ranks[0], wire.dst - ranks[0]))
+        for key, pairs in alike.items():
+            for part in _joined(pairs):
+                ends = sorted({end for pair in part for end in pair})
+                if sorted(part) == [(a, b) for a in ends for b in ends if a != b]:
+                    node.add("mesh", _list(ends), key)
+                else:
+                    for a, b in part:
+                        node.add("direct", f"({a},{b})", key)
+
+    def _port(self, node: _Node, number: int, first: int) -> None:
+        """A switch that joins GPUs at one rate."""
+        name = self.topology.vertices[number].name
+        gpus = [wire.src for wire in self.into[number]]
+        keys = {_key(w, Fraction(0)) for w in [*self.into[number], *self.out[number]]}
+        alphas = {wire.latency for wire in self.out[number]}
+        if any(gpu >= self.topology.ranks for gpu in gpus) or len(keys) != 1 or len(alphas) != 1:
+            raise _InexpressibleError(f"switch `{name}`, whose ports are not all GPUs at one rate")
+        kind, bandwidth, lanes, _ = keys.pop()
+        node.add("port", _list([gpu - first for gpu in gpus]), (kind, bandwidth, lanes, alphas.pop()))
+
+    def _nic(self, node: _Node, number: int, first: int) -> None:
+        """A NIC with the GPUs that are attached to it, or are behind its PCIe switch."""
+        name = self.topology.vertices[number].name
+        gpus: list[int] = []
+        up = [wire for wire in self.out[number] if self.topology.vertices[wire.dst].kind == "fabric"]
+        for wire in self.into[number]:
+            if self.topology.vertices[wire.src].kind == "fabric":
+                continue
+            limits = wire.bandwidth is not None
+            if limits or (wire.src not in self.behind and wire.src >= self.topology.ranks):
+                raise _InexpressibleError(f"NIC `{name}`, which serves more than GPUs or limits their way to it")
+            gpus += self.behind.get(wire.src, [wire.src])
+        if not up or not gpus:
+            return  # no link leads over it
+        if len(up) > 1:
+            raise _InexpressibleError(f"NIC `{name}`, which several fabrics join")
+        node.add("nic", _list(sorted(gpu - first for gpu in gpus)), _key(up[0], up[0].latency))
+
+    # --- buses
+
+    def _ends(self, bus: str) -> tuple[Wire, list[int], list[int]]:
+        """The pipe of a bus with two sides, and what is on its left and its right."""
+        by_name = {v.name: i for i, v in enumerate(self.topology.vertices) if v.name.startswith(f"{bus}.")}
+        entry, back = by_name.get(f"{bus}.fwd.in"), by_name.get(f"{bus}.rev.in")
+        if entry is None or back is None:
+            raise _InexpressibleError(f"bus `{bus}`, one medium of all its members")
+        pipe = next(wire for wire in self.out[entry])
+        return pipe, [wire.src for wire in self.into[entry]], [wire.src for wire in self.into[back]]
+
+    def _pcie(self, node: _Node, bus: str, first: int) -> None:
+        """A bus between GPUs and at most one NIC is a PCIe switch."""
+        pipe, near, far = self._ends(bus)
+        nics = sum(self.topology.vertices[vertex].kind == "nic" for vertex in far)
+        only = all(self.topology.vertices[vertex].kind in ("nic", "bus") for vertex in far)
+        if all(gpu < self.topology.ranks for gpu in near) and only and nics <= 1:
+            node.add("pcie", _list([gpu - first for gpu in near]), _key(pipe, pipe.latency))
+            self.behind[pipe.dst] = near
+
+    def _pipe(self, node: _Node, bus: str, first: int) -> None:
+        """Any other bus is a pipe between GPUs, or the PCIe switches that they are behind."""
+        pipe, near, far = self._ends(bus)
+        if pipe.dst in self.behind:
+            return
+        sides = []
+        for side in (near, far):
+            gpus: list[int] = []
+            for vertex in side:
+                if vertex >= self.topology.ranks and vertex not in self.behind:
+                    raise _InexpressibleError(f"bus `{bus}`, which joins more than GPUs and PCIe switches")
+                gpus += self.behind.get(vertex, [vertex])
+            sides.append(_list([gpu - first for gpu in gpus]))
+        node.add("switch", f"({sides[0]}, {sides[1]})", _key(pipe, pipe.latency))
+
+    # --- between nodes
+
+    def _network(self) -> Iterator[str]:
+        number = {server: i for i, server in enumerate(self.ranks, 1)}
+        joined: set[str] = set()
+        for index, vertex in enumerate(self.topology.vertices):
+            if vertex.server or vertex.kind == "bus":
+                continue
+            if vertex.kind != "fabric":
+                raise _InexpressibleError(f"{vertex.kind} `{vertex.name}` of the cluster")
+            nics = [wire.dst for wire in self.out[index]]
+            if any(self.topology.vertices[nic].kind != "nic" for nic in nics):
+                raise _InexpressibleError(f"fabric `{vertex.name}`, which has a bandwidth or joins other fabrics")
+            servers = dict.fromkeys(self.topology.vertices[nic].server for nic in nics)
+            twice = [server for server in servers if server in joined]
+            if twice:
+                raise _InexpressibleError(f"server `{twice[0]}`, whose NICs are on several fabrics")
+            joined.update(servers)
+            alphas = {wire.latency for wire in self.out[index]}
+            if len(alphas) != 1 or len(servers) < 2:
+                raise _InexpressibleError(f"fabric `{vertex.name}`")
+            yield f"define internode = ({', '.join(f'node{number[server]}' for server in servers)})"
+            alpha = alphas.pop()
+            if alpha:
+                yield f"define interlatency = {{switch => {_decimal(alpha / _US)} us}}"
+        for bus in self._buses(""):
+            yield from self._far_pipe(bus, number)
+        yield from self._far_wires(number)
+
+    def _far_pipe(self, bus: str, number: dict[str, int]) -> Iterator[str]:
+        """A bus between GPUs of two servers."""
+        pipe, near, far = self._ends(bus)
+        sides = [[gpu for vertex in side for gpu in self.behind.get(vertex, [vertex])] for side in (near, far)]
+        gpus = [*sides[0], *sides[1]]
+        if any(gpu >= self.topology.ranks for gpu in gpus):
+            raise _InexpressibleError(f"bus `{bus}`, which joins more than GPUs and PCIe switches")
+        servers = [{self.topology.servers[gpu] for gpu in side} for side in sides]
+        if any(len(names) != 1 for names in servers) or servers[0] == servers[1]:
+            raise _InexpressibleError(f"bus `{bus}`, whose sides are not one server each")
+        names = [names.pop() for names in servers]
+        lists = [
+            _list([gpu - self.ranks[name][0] for gpu in side]) for side, name in zip(sides, names, strict=True)
+        ]
+        yield f"define internode = (node{number[names[0]]}, node{number[names[1]]})"
+        rate = _rate(_key(pipe, pipe.latency))
+        yield f"define interbandwidth = {{switch => [(({lists[0]}, {lists[1]}) >-> {rate})]}}"
+        if pipe.kind != "net":
+            yield f"define interlinktype = {{switch => {pipe.kind}}}"
+
+    def _buses(self, server: str) -> list[str]:
+        """The buses of a server, or of the cluster, by name."""
+        vertices = self.topology.vertices
+        return sorted({v.name.rsplit(".", 2)[0] for v in vertices if v.kind == "bus" and v.server == server})
+
+    def _far_wires(self, number: dict[str, int]) -> Iterator[str]:
+        """Wires between GPUs of two servers, by pair of servers and link type."""
+        servers, ranks = self.topology.servers, self.topology.ranks
+        pairs: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        for wire in self.topology.wires:
+            if wire.src < ranks and wire.dst < ranks and servers[wire.src] != servers[wire.dst]:
+                src, dst = servers[wire.src], servers[wire.dst]
+                ends = f"({wire.src - self.ranks[src][0]},{wire.dst - self.ranks[dst][0]})"
+                pairs[src, dst, wire.kind].append(f"({ends} -> {_rate(_key(wire, wire.latency))})")
+        for (src, dst, kind), entries in pairs.items():
+            yield f"define internode = (node{number[src]}, node{number[dst]})"
+            yield f"define interbandwidth = {{direct => [{', '.join(entries)}]}}"
+            if kind != "direct":
+                yield f"define interlinktype = {{direct => {kind}}}"
+
+
+def _key(wire: Wire, alpha: Fraction) -> _Key:
+    if wire.bandwidth is None:
+        raise _InexpressibleError("a wire between parts that limits nothing")
+    return wire.kind, wire.bandwidth, wire.lanes, alpha
+
+
+def _rate(key: _Key) -> str:
+    _, bandwidth, lanes, alpha = key
+    return f"({_decimal(bandwidth / _GB)},{lanes}{f',{_decimal(alpha / _US)}' if alpha else ''})"
+
+
+def _decimal(value: Fraction) -> str:
+    """``value`` with a decimal point, exactly."""
+    digits, rest = 0, value
+    while rest.denominator != 1 and digits < 12:
+        rest, digits = rest * 10, digits + 1
+    if rest.denominator != 1:
+        raise _InexpressibleError(f"the number {value}, which has no end as a decimal")
+    if not digits:
+        return str(rest.numerator)
+    text = str(rest.numerator).rjust(digits + 1, "0")
+    return f"{text[:-digits]}.{text[-digits:]}"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"({','.join(map(str, numbers))})"
+
+
+def _joined(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """``pairs`` in sets that have no end in common."""
+    parts: list[tuple[set[int], list[tuple[int, int]]]] = []
+    for pair in pairs:
+        meeting = [part for part in parts if part[0] & set(pair)]
+        parts = [part for part in parts if part not in meeting]
+        together = [other for part in meeting for other in part[1]]
+        parts.append((set(pair).union(*(part[0] for part in meeting)), [*together, pair]))
+    return [together for _, together in parts]

@@ -1,0 +1,44 @@
+"""Topology files that are right and yet doubtful: findings with a span, a severity and a way out.
+
+In: a ``Source`` and the thresholds. Out: diagnostics in the order of the text. Knows nothing of schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hetesynth.diagnostics import Diagnostic
+from hetesynth.frontend.inspection import Inspection, inspected
+from hetesynth.frontend.source import Source
+from hetesynth.lint import definitions, rates, rounding, symmetry
+from hetesynth.lint.rules import RULES, Rule
+from hetesynth.policy.compile import CompilePolicy
+
+__all__ = ["RULES", "Rule", "lint"]
+
+_CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
+    rates.doubtful_rates,
+    definitions.named_twice,
+    definitions.unused,
+    symmetry.unlike_twins,
+    symmetry.one_way,
+    symmetry.unlike_nics,
+    symmetry.idle,
+    symmetry.unlike_servers,
+)
+
+
+def lint(source: Source, policy: CompilePolicy) -> tuple[list[Diagnostic], dict[str, str]]:
+    """The findings about ``source``, each once, and the texts they point into; ``SourceError`` if it is wrong."""
+    findings: dict[Diagnostic, None] = {}
+    sources = {source.name: source.text}
+    for inspection in inspected(source):
+        for check in _CHECKS:
+            findings.update(dict.fromkeys(check(inspection)))
+        findings.update(dict.fromkeys(rounding.distorted(inspection, policy.large_rounding_error)))
+        sources = {**inspection.sources, **sources}
+    order = {"error": 0, "warning": 1, "note": 2}
+    ordered = sorted(
+        findings, key=lambda d: (d.span.file, d.span.line, d.span.column, order[d.severity], d.code, d.message)
+    )
+    return ordered, sources

@@ -1,0 +1,148 @@
+"""Lists that name a part twice, node types and imports that nothing uses (HS243, HS246).
+
+In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hetesynth.diagnostics import Diagnostic
+from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.inspection import Inspection, instances_in
+from hetesynth.frontend.language import library_path
+from hetesynth.frontend.names import expand
+from hetesynth.frontend.parser import parse
+from hetesynth.frontend.source import read_source
+from hetesynth.frontend.syntax import (
+    Change,
+    Cluster,
+    Detach,
+    Disable,
+    Element,
+    Import,
+    Instance,
+    Join,
+    Loop,
+    NodeType,
+    PodType,
+    Shared,
+    Word,
+)
+
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_*.]|\[[0-9, \t-]*\]|\[\*\])*")  # without variables
+MAX_LISTED = 512  # words of one list that are compared with each other
+
+
+def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Parts that stand twice in one list: `ports gpu[0-3], gpu[3-7]`."""
+    if inspection.is_paper:
+        return
+    for item in inspection.file.items:
+        if isinstance(item, (NodeType, PodType, Cluster)):
+            for statement in item.items:
+                yield from _twice_in(statement)
+
+
+def _twice_in(statement: object) -> Iterator[Diagnostic]:
+    for words in _lists(statement):
+        if all(_PLAIN.fullmatch(word.text) for word in words):
+            yield from _repeated(words)
+
+
+def _lists(statement: object) -> Iterator[Sequence[Word]]:
+    match statement:
+        case Element():
+            for prop in statement.properties:
+                yield prop.words
+                yield prop.far
+        case Join() | Detach():
+            yield statement.left
+            yield statement.right
+        case Change() | Disable():
+            yield statement.targets
+        case Loop():
+            for item in statement.items:
+                yield from _lists(item)
+        case Shared():
+            for flow in statement.flows:
+                yield flow.left
+                yield flow.right
+        case Instance():
+            for override in statement.overrides:
+                yield from _lists(override)
+        case _:
+            return
+
+
+def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
+    first: dict[str, Word] = {}
+    globs: list[tuple[re.Pattern[str], Word]] = []
+    for word in words[:MAX_LISTED]:
+        written = len(_numbers(word.text))
+        names = expand(word, Findings())
+        twice = [name for name in names if name in first]
+        covered = [(name, by) for name in names for pattern, by in globs if pattern.fullmatch(name)]
+        if twice or covered:
+            name, by = (twice[0], first[twice[0]]) if twice else covered[0]
+            again = "already named by" if by.text != word.text else "named twice: by"
+            message = f"`{name}` is {again} `{by.text}` in this list"
+            yield Diagnostic(
+                "HS243", word.span, message, "name each part once: did you mean another range?", "warning"
+            )
+        elif written > len(set(_numbers(word.text))):
+            message = f"`{word.text}` names a number twice"
+            yield Diagnostic("HS243", word.span, message, "name each part once", "warning")
+        for name in names:
+            first.setdefault(name, word)
+            if "*" in name:
+                globs.append((re.compile("[^.]*".join(map(re.escape, name.split("*")))), word))
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers that the ranges of a name list, repeated ones too."""
+    numbers: list[int] = []
+    for number, bracket in enumerate(re.findall(r"\[([^\]]*)\]", text)):
+        for piece in bracket.split(","):
+            ends = [int(end) for end in re.findall(r"\d+", piece)]
+            if ends and ends[-1] - ends[0] <= MAX_LISTED:
+                numbers += [(number << 32) + i for i in range(ends[0], ends[-1] + 1)]
+    return numbers
+
+
+def unused(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Node types, pods and imports of the file that its cluster does not use."""
+    if inspection.cluster is None or inspection.is_paper:
+        return
+    in_use = {word.text for word in instances_in(inspection.cluster, inspection.types)}
+    for item in inspection.file.items:
+        if isinstance(item, (NodeType, PodType)) and item.name.text not in in_use:
+            what = "node type" if isinstance(item, NodeType) else "pod"
+            message = f"no instance is of {what} `{item.name.text}`"
+            yield Diagnostic("HS246", item.name.span, message, "remove it, or add `instance a = ...`", "warning")
+        elif isinstance(item, Import):
+            names = _names_in(item, inspection.file.name)
+            if names and not names & in_use:
+                message = f"nothing of `{item.target.text}` is used"
+                help_ = f"remove the import, or use one of {', '.join(sorted(names)[:6])}"
+                yield Diagnostic("HS246", item.target.span, message, help_, "warning")
+
+
+def _names_in(item: Import, file: str) -> set[str]:
+    """What an import brings, with what the imported file imports itself."""
+    names: set[str] = set()
+    todo, seen = [(item, file)], set()
+    while todo:
+        each, importing = todo.pop()
+        path = Path(importing).parent / each.target.text if each.is_path else library_path(each.target.text)
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        for inner in parse(read_source(path)).items:
+            if isinstance(inner, (NodeType, PodType)):
+                names.add(inner.name.text)
+            elif isinstance(inner, Import):
+                todo.append((inner, str(path)))
+    return names

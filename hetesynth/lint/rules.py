@@ -1,0 +1,28 @@
+"""What ``topo lint`` looks for: a code, a name and a line for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check: its code, its name in SARIF, and what it says."""
+
+    code: str
+    name: str
+    summary: str
+
+
+RULES = (
+    Rule("HS240", "unlike-twins", "a GPU has less bandwidth inside its server than the others"),
+    Rule("HS241", "odd-bandwidth", "a bandwidth that no such hardware has: off by 8 or by 1000"),
+    Rule("HS242", "odd-latency", "a latency that no such hardware has: off by 1000"),
+    Rule("HS243", "named-twice", "a list names the same part twice"),
+    Rule("HS244", "asymmetry", "a link in one direction only, or directions or NICs of unlike rates"),
+    Rule("HS245", "idle-part", "hardware that no link uses, or GPUs that only one direction reaches"),
+    Rule("HS246", "unused-definition", "a node type or an import that nothing uses"),
+    Rule("HS247", "rounding", "rounding to whole chunks distorts a rate too much"),
+    Rule("HS248", "unlike-servers", "servers of one type with unlike rates"),
+    Rule("HS249", "odd-pcie", "a PCIe rate as virtual machines state it"),
+)

@@ -1,0 +1,175 @@
+"""Hardware that differs from its twins, and hardware that nothing uses (HS240, HS244, HS245, HS248).
+
+In: the cluster as built, with the spans of its parts. Out: findings. What is out of order on purpose (`disable`)
+makes its server different, and nothing is said of that server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from hetesynth.diagnostics import Diagnostic, Span
+from hetesynth.frontend.inspection import Inspection
+from hetesynth.frontend.names import Part
+from hetesynth.frontend.reachability import unreachable_pairs
+from hetesynth.model.topology import Topology
+
+FEW = 2  # GPUs of a server that may be the odd ones; more are a shape, such as the corners of a grid
+_SHOWN = 6
+
+_Ends = tuple[int, int]
+
+
+def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
+    """One or two GPUs of a server that have less than the others, most of which are alike."""
+    topology = inspection.topology
+    sums = _sums_inside(topology)
+    alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
+    for server, ranks in _whole_servers(inspection, topology).items():
+        usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
+        lesser = [rank for rank in ranks if sums[rank] < usual]
+        if 2 * twins >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
+            each = ", ".join(f"{_local_name(topology, rank)} {_gb(sums[rank])}" for rank in lesser)
+            told = f"{each}, where {twins} others have {_gb(usual)}"
+            alike[_span_of(inspection, topology, ranks[0]), told].append(server)
+    for (span, told), servers in alike.items():
+        message = f"unlike its twins inside {_listed(servers)}: {told}"
+        help_ = "add the missing link, or `disable` the GPU if it is out of order"
+        yield Diagnostic("HS240", span, message, help_, "warning")
+
+
+def _sums_inside(topology: Topology) -> list[Fraction]:
+    """What each GPU can send over wires that limit, NICs aside."""
+    sums = [Fraction(0)] * topology.ranks
+    for wire in topology.wires:
+        if wire.src < topology.ranks and wire.bandwidth is not None:
+            far = topology.vertices[wire.dst]
+            if far.kind not in ("nic", "fabric") and far.server == topology.vertices[wire.src].server:
+                sums[wire.src] += wire.bandwidth * wire.lanes
+    return sums
+
+
+def _whole_servers(inspection: Inspection, topology: Topology) -> dict[str, list[int]]:
+    """The ranks of each server in which nothing is out of order."""
+    broken = {part.server for part in inspection.parts if part.disabled}
+    servers: dict[str, list[int]] = defaultdict(list)
+    for rank, server in enumerate(topology.servers):
+        if server not in broken:
+            servers[server].append(rank)
+    return servers
+
+
+def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
+    topology = inspection.topology
+    rates: dict[str, dict[_Ends, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for wire in topology.wires:
+        src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
+        if src.kind == dst.kind == "gpu" and src.server == dst.server and wire.bandwidth is not None:
+            rates[src.server][wire.src, wire.dst] += wire.bandwidth * wire.lanes
+    for server, ends in rates.items():
+        alone = [(a, b) for a, b in ends if (b, a) not in ends]
+        if alone and 2 * len(alone) <= len(ends):
+            shown = ", ".join(f"{_name(topology, a)} -> {_name(topology, b)}" for a, b in alone[:_SHOWN])
+            message = f"`{server}` has a link in one direction only, where the others have both: {shown}"
+            help_ = "write `<->`, or add the link back"
+            yield Diagnostic("HS244", _span_of(inspection, topology, alone[0][0]), message, help_, "warning")
+        unequal = [(a, b) for a, b in ends if a < b and (b, a) in ends and ends[a, b] != ends[b, a]]
+        if unequal:
+            a, b = unequal[0]
+            there, back = _gb(ends[a, b]), _gb(ends[b, a])
+            message = f"{_name(topology, a)} sends {there} to {_name(topology, b)} and receives {back}"
+            yield Diagnostic("HS244", _span_of(inspection, topology, a), message, "", "note")
+
+
+def unlike_nics(inspection: Inspection) -> Iterator[Diagnostic]:
+    """NICs of one server with unlike rates."""
+    nics: dict[str, list[Part]] = defaultdict(list)
+    for part in inspection.parts:
+        if part.kind == "nic" and not part.disabled and part.bandwidth is not None:
+            nics[part.server].append(part)
+    alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
+    for server, parts in nics.items():
+        by_rate: dict[Fraction, list[Part]] = defaultdict(list)
+        for part in parts:
+            by_rate[(part.bandwidth or Fraction(0)) * part.lanes].append(part)
+        if len(by_rate) > 1:
+            rates = [f"{_local(group[0])} {_gb(rate)}" for rate, group in sorted(by_rate.items())]
+            alike[parts[0].span, ", ".join(rates[:_SHOWN])].append(server)
+    for (span, shown), servers in alike.items():
+        message = f"the NICs of {_listed(servers)} have unlike rates: {shown}"
+        yield Diagnostic("HS244", span, message, "check the width of their slots, x8 or x16", "note")
+
+
+def idle(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Hardware that no link crosses, and GPUs that only one direction reaches."""
+    topology = inspection.topology
+    if inspection.cluster is None:
+        return
+    crossed = {topology.wires[w].src for link in topology.links for w in link.wires}
+    broken = {part.server for part in inspection.parts if part.disabled}
+    spans = {part.name: part.span for part in inspection.parts}
+    several = len(set(topology.servers)) > 1
+    by_span: dict[tuple[Span, str], list[str]] = defaultdict(list)
+    for number in range(topology.ranks, len(topology.vertices)):
+        vertex = topology.vertices[number]
+        needless = number in crossed or vertex.server in broken or (vertex.kind == "nic" and not several)
+        if not needless and vertex.name in spans:
+            by_span[spans[vertex.name], vertex.kind].append(vertex.name)
+    for (span, kind), names in by_span.items():
+        what = {"nic": "NIC"}.get(kind, kind)
+        message = f"no link between GPUs uses {what} {_listed(names)}"
+        help_ = "join it with a fabric, or remove it" if kind == "nic" else "join GPUs through it, or remove it"
+        yield Diagnostic("HS245", span, message, help_, "warning")
+    pairs = unreachable_pairs(topology)
+    if pairs:
+        a, b = pairs[0]
+        ends = f"from {_name(topology, a)} to {_name(topology, b)}"
+        message = f"no chain of links leads {ends} ({len(pairs)} such pairs)"
+        help_ = "write `<->` where data may flow both ways: most collectives need every pair"
+        yield Diagnostic("HS245", inspection.cluster.name.span, message, help_, "warning")
+
+
+def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Servers of one node type whose rates were changed: told, as it is the point of many files."""
+    if inspection.cluster is None:
+        return
+    rates: dict[str, list[tuple[str, object]]] = defaultdict(list)
+    for part in inspection.parts:
+        rates[part.server].append((_local(part), (part.bandwidth, part.lanes, part.latency, part.disabled)))
+    shapes: dict[str, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for server, type_ in inspection.servers:
+        shapes[type_][tuple(rates[server])].append(server)
+    for node, alike in shapes.items():
+        if len(alike) > 1:
+            shown = "; ".join(_listed(names) for names in list(alike.values())[:_SHOWN])
+            message = f"servers of type `{node}` differ: {shown}"
+            yield Diagnostic("HS248", inspection.cluster.name.span, message, "", "note")
+
+
+def _span_of(inspection: Inspection, topology: Topology, rank: int) -> Span:
+    name = _name(topology, rank)
+    return next(part.span for part in inspection.parts if part.name == name)
+
+
+def _name(topology: Topology, rank: int) -> str:
+    return topology.vertices[rank].name
+
+
+def _local_name(topology: Topology, rank: int) -> str:
+    return _name(topology, rank).removeprefix(f"{topology.servers[rank]}.")
+
+
+def _local(part: Part) -> str:
+    return part.name.removeprefix(f"{part.server}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
+
+
+def _gb(rate: Fraction) -> str:
+    return f"{float(rate / 10**9):.6g} GB/s"

@@ -1,0 +1,111 @@
+"""``topo convert``: the same cluster in the other form, or a message saying what that form lacks."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from support.random_sources import random_source
+
+from hetesynth.commands.convert import converted, topology_document
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.frontend.conversion import to_block, to_paper
+from hetesynth.frontend.source import Source, read_source
+from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SMALL = [
+    p for p in sorted(EXAMPLES.glob("*/*.dsl")) if p.parent.name.startswith(("fig10", "v100", "h20_4p8", "ring8"))
+]
+LACKS = {  # what the paper form has no words for
+    "a100_x2": "on several fabrics",
+    "h20_pods": "joins other fabrics",
+    "ndv2_x4": "the stated group `out0`",
+    "two_dc_50km": "router0",
+}
+
+
+def capacities(topology: Topology) -> dict[tuple[int, int], list[tuple[object, ...]]]:
+    """Rates of the links of each pair, in any order, and with how many others each of their wires is shared."""
+    uses: dict[int, int] = {}
+    for link in topology.links:
+        for wire in link.wires:
+            uses[wire] = uses.get(wire, 0) + 1
+    pairs: dict[tuple[int, int], list[tuple[object, ...]]] = {}
+    for link in topology.links:
+        limits = sorted(
+            ((w.bandwidth or Fraction(0)) * w.lanes, uses[i])
+            for i in link.wires
+            if (w := topology.wires[i]).bandwidth
+        )
+        key = (link.kind, link.bandwidth, link.lanes, link.latency, tuple(limits))
+        pairs.setdefault((link.src, link.dst), []).append(key)
+    return {pair: sorted(keys) for pair, keys in pairs.items()}
+
+
+def same(text: str, other: Topology) -> None:
+    topology = parse_topology(text)
+    assert capacities(topology) == capacities(other)
+    assert topology.models == other.models and topology.chunk_bytes == other.chunk_bytes
+    assert topology.reduce_bandwidth == other.reduce_bandwidth
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_both_ways(path: Path) -> None:
+    """Either form says what the file does, and the way back leads to the same."""
+    source, topology = read_source(path), load_topology(path)
+    for there, back in ((to_block, to_paper), (to_paper, to_block)):
+        text = there(source)
+        same(text, topology)
+        same(back(Source(source.name, text)), topology)
+        assert ("define" in text) == (there is to_paper)
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_what_the_paper_form_lacks_is_named(name: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        to_paper(read_source(EXAMPLES / name / "topo.dsl"))
+    assert caught.value.code == "HS250" and LACKS[name] in caught.value.message
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_clusters(seed: int) -> None:
+    text = random_source(seed, 9, 16)
+    paper = to_paper(Source("<text>", text))
+    same(paper, parse_topology(text))
+    same(to_block(Source("<text>", paper)), parse_topology(text))
+
+
+def test_comments_stay() -> None:
+    for path in (EXAMPLES / "v100_4p8" / "paper.dsl", EXAMPLES / "v100_4p8" / "topo.dsl"):
+        comments = [line.strip() for line in path.read_text().splitlines() if line.strip().startswith("#")]
+        for text in (converted(path, "block"), converted(path, "paper")):
+            assert comments and all(comment in text for comment in comments)
+    text = "# top\ndefine nodenum = 1\n# of the node\ndefine node1 = 2 # two\n"
+    text += "define bandwidth = {mesh => [((0,1) -> (25,2))]}\n"
+    assert "# of the node\n# two\nnode node1 {" in to_block(Source("<text>", text))
+
+
+@pytest.mark.parametrize("name", ["fig10", "v100_4p8", "two_dc_50km", "ndv2_x4"])
+def test_json_holds_everything(name: str) -> None:
+    """The cluster can be built from the document alone."""
+    topology = load_topology(EXAMPLES / name / "topo.dsl")
+    document = json.loads(json.dumps(topology_document(topology)))
+
+    def fraction(text: str | None) -> Fraction | None:
+        return None if text is None else Fraction(text)
+
+    def exact(fields: dict[str, object]) -> dict[str, object]:
+        numbers = {k: fraction(v) for k, v in fields.items() if k in ("bandwidth", "latency")}  # type: ignore[arg-type]
+        lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
+        return {**fields, **numbers, **lists}
+
+    kinds = {"vertices": Vertex, "wires": Wire, "links": Link, "groups": SharedGroup}
+    lists = {key: tuple(kind(**exact(each)) for each in document[key]) for key, kind in kinds.items()}
+    rest = {k: v for k, v in document.items() if k not in kinds and k not in ("format", "version")}
+    rest["reduce_bandwidth"] = tuple(fraction(text) for text in rest["reduce_bandwidth"])
+    rest["notes"] = tuple(rest["notes"])
+    assert Topology(**rest, **lists) == topology

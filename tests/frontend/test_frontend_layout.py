@@ -1,0 +1,144 @@
+"""``topo fmt``: one layout, comments and meaning stay."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.random_sources import random_source
+
+from hetesynth.frontend import parse_topology
+from hetesynth.frontend.language import library_names, library_path
+from hetesynth.frontend.layout import WIDTH, formatted
+from hetesynth.frontend.source import Source, checked_source, read_source
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FILES = sorted(EXAMPLES.glob("*/*.dsl"))
+LIBRARY = [path for path in map(library_path, library_names()) if path is not None]
+COMMENT = re.compile(r"(?:#|//)[^\n]*")
+
+
+def laid_out(text: str) -> str:
+    return formatted(checked_source(text, "<text>"))
+
+
+@pytest.mark.parametrize("path", [*FILES, *LIBRARY], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_examples_and_library_have_the_layout(path: Path) -> None:
+    assert formatted(read_source(path)) == path.read_text()
+
+
+CASES = {
+    "statements on one line": (
+        "node n{gpus 2 mesh gpu*{bandwidth 25GB/s x2;latency 1us}}cluster c{instance a=n;instance b=n\n"
+        "link a.gpu0<->b.gpu0{bandwidth 1 GB/s}}",
+        "node n {\n  gpus 2\n  mesh gpu* { bandwidth 25 GB/s x 2; latency 1 us }\n}\n\ncluster c {\n"
+        "  instance a = n\n  instance b = n\n  link a.gpu0 <-> b.gpu0 { bandwidth 1 GB/s }\n}\n",
+    ),
+    "comments": (
+        "# top\n\n\n# second\nimport h20 # why\ncluster c{ // opens\n# inside\ninstance a=h20x8;# server\n"
+        "\n\n chunk 1 MB\n# last\n} # end\n# after\n",
+        "# top\n\n# second\nimport h20  # why\n\ncluster c {  // opens\n  # inside\n  instance a = h20x8  # server"
+        "\n\n  chunk 1 MB\n  # last\n}  # end\n\n# after\n",
+    ),
+    "comment within a statement": (
+        "import h20\ncluster c {\n  instance a # one\n = h20x8\n}\n",
+        "import h20\n\ncluster c {\n  instance a  # one\n      = h20x8\n}\n",
+    ),
+    "ranges and lists": (
+        "node n { gpus 4 except 1,2\n switch s{ports gpu[ 0 , 3 ] ,gpu[1-2]; bandwidth 1 GB/s} }",
+        "node n {\n  gpus 4 except 1, 2\n  switch s { ports gpu[0,3], gpu[1-2]; bandwidth 1 GB/s }\n}\n",
+    ),
+    "a block of several lines stays": (
+        "import h20\ncluster c {\n  instance a = h20x8 {\n    disable gpu3\n  }\n}\n",
+        "import h20\n\ncluster c {\n  instance a = h20x8 {\n    disable gpu3\n  }\n}\n",
+    ),
+    "nested on one line stays": (
+        "import h20\ncluster c {\n  instance a = h20x8 {set nic* {bandwidth 1 Gbps}disable gpu3}\n}\n",
+        "import h20\n\ncluster c {\n  instance a = h20x8 { set nic* { bandwidth 1 Gbps }; disable gpu3 }\n}\n",
+    ),
+    "line ends of other systems": (
+        "\ufeffimport h20\r\ncluster c {\r\n\tinstance a = h20x8\r\n}\r\n",
+        "import h20\n\ncluster c {\n  instance a = h20x8\n}\n",
+    ),
+    "paper form": (
+        "define nodenum=1 define node1=2\ndefine bandwidth={direct=>[( (0 , 1)->(25 ,2) ),\n"
+        "((1,0)->(25GB/s,2))]} # both\n",
+        "define nodenum = 1\ndefine node1 = 2\ndefine bandwidth = {direct => [((0,1) -> (25,2)),\n"
+        "  ((1,0) -> (25 GB/s,2))]}  # both\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layout_of(name: str) -> None:
+    text, expected = CASES[name]
+    assert laid_out(text) == expected
+    assert laid_out(expected) == expected
+
+
+def test_long_lists_go_on_in_the_next_line() -> None:
+    gpus = ", ".join(f"gpu{i}" for i in range(64))
+    cluster = "cluster c { instance a = n }"
+    text = laid_out(f"node n {{ gpus 64; switch s {{ ports {gpus}; bandwidth 1 GB/s }} }}\n{cluster}")
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert laid_out(text) == text
+    assert len(parse_topology(text).links) == 64 * 63
+
+
+def disturbed(text: str, rng: random.Random) -> str:
+    """``text`` with other white space and comments between its words."""
+    out = []
+    for piece in re.split(r"( |\n|(?<=[{};,])|(?=[{}]))", text):
+        more = ["", "", "  "]
+        if piece == "\n":
+            more += ["\n", f" # {rng.randrange(99)}\n"]
+        out.append(piece + rng.choice(more if piece in (" ", "\n") else ["", "", " "]))
+    return "".join(out)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000))
+def test_meaning_and_comments_stay_and_a_second_time_changes_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    plain = random_source(seed, 9, 24)
+    text = disturbed(plain, rng)
+    text = text.replace("{", rng.choice(["{", "{ # opened\n", "\n{"]), rng.randrange(4))
+    once = laid_out(text)
+    assert laid_out(once) == once
+    assert parse_topology(once) == parse_topology(text) == parse_topology(plain)
+    assert [c.strip() for c in COMMENT.findall(once)] == [c.strip() for c in COMMENT.findall(text)]
+
+
+def test_words_of_the_language_are_names_where_a_name_stands() -> None:
+    text = (
+        "node switch {\n  gpus 2\n  mesh gpu* { bandwidth 1 GB/s; kind link }\n}\n\n"
+        "cluster mesh {\n  instance node = switch\n}\n"
+    )
+    assert laid_out(text) == text
+    assert formatted(Source("x", text.replace("\n", " "))).count("\n") == 6
+
+
+PARAMETERS = """\
+node hgx(n = 8, rate = 400 Gbps) {
+  gpus (n)
+  nic nic[0-(n-1)] { bandwidth (rate) x (2); latency (1 us / min(n, 2)) }
+  for i in 0-(n - 1) { attach gpu[i] -> nic[(i % n)] }
+}
+
+cluster c {
+  instance a[0-1] = hgx(n = 4)
+  for s in a0, a1 { fabric leaf_[s] { join [s].nic* } }
+  wan leaf_a0 <-> leaf_a1 { bandwidth 12.5 GB/s; length 50 km }
+}
+"""
+
+
+def test_expressions_loops_and_arguments() -> None:
+    crowded = PARAMETERS.replace("; ", ";").replace(", ", " ,").replace(" = ", "=").replace("hgx(", "hgx (")
+    crowded = crowded.replace("(n-1)", "( n-1 )").replace("(rate)", "( rate )").replace("  ", "")
+    assert laid_out(crowded) == PARAMETERS
+    assert parse_topology(crowded) == parse_topology(PARAMETERS)

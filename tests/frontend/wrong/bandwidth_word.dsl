@@ -1,0 +1,8 @@
+node n {
+  gpus 2
+  mesh gpu* { bandwidth fast }
+}
+
+cluster c {
+  instance a = n
+}

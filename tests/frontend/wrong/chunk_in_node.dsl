@@ -1,0 +1,9 @@
+node n {
+  chunk 16 MB
+  gpus 2
+  mesh gpu* { bandwidth 25 GB/s }
+}
+
+cluster c {
+  instance a = n
+}

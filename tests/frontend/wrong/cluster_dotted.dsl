@@ -1,0 +1,5 @@
+import h20
+
+cluster h20.c {
+  instance a = h20x8
+}

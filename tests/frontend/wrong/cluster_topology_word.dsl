@@ -1,0 +1,5 @@
+import h20
+
+topology c {
+  instance a = h20x8
+}

@@ -1,0 +1,4 @@
+import h20
+
+cluster c { instance a = h20x8 }
+cluster d { instance a = h20x8 }

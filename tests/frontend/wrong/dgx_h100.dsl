@@ -1,0 +1,4 @@
+
+cluster c {
+  instance a = dgx_h100
+}

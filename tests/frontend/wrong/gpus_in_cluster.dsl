@@ -1,0 +1,3 @@
+cluster c {
+  gpus 8
+}

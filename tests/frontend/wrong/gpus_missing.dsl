@@ -1,0 +1,7 @@
+node n {
+  mesh gpu* { bandwidth 25 GB/s }
+}
+
+cluster c {
+  instance a = n
+}

@@ -1,0 +1,8 @@
+node n {
+  gpus eight
+  mesh gpu* { bandwidth 25 GB/s }
+}
+
+cluster c {
+  instance a = n
+}

@@ -1,0 +1,5 @@
+import h100
+
+cluster c {
+  instance a = h100
+}

@@ -1,0 +1,3 @@
+cluster c {
+  instance a = h100x8
+}

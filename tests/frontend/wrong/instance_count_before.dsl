@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  instance a = 2 x h20x8
+}

@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  node a = h20x8
+}

@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  instance 1 = h20x8
+}

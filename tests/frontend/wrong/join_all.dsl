@@ -1,0 +1,6 @@
+import h20
+
+cluster c {
+  instance a[0-1] = h20x8
+  fabric ib { join all }
+}

@@ -1,0 +1,1 @@
+{"cluster": {"instances": ["h20x8"]}}

@@ -1,0 +1,5 @@
+import h20
+
+Cluster c {
+  instance a = h20x8
+}

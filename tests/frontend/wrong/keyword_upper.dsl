@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  INSTANCE a = h20x8
+}

@@ -1,0 +1,10 @@
+node n {
+  gpus 2
+  mesh gpu* { bandwidth 25 GB/s }
+  nic nic0
+  attach gpu* -> nic0
+}
+
+cluster c {
+  instance a = n
+}

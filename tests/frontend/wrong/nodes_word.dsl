@@ -1,0 +1,3 @@
+nodes n {
+  gpus 2
+}

@@ -1,0 +1,6 @@
+import h20
+
+cluster c {
+  instance a = h20x8
+  disable a.gpu[0-8]
+}

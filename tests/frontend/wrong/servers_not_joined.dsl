@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  instance a[0-1] = h20x8
+}

@@ -1,0 +1,9 @@
+node n {
+  gpus 2
+  mesh gpu* { bandwidth 25 GB/s }
+  shared g 10 GB/s { }
+}
+
+cluster c {
+  instance a = n
+}

@@ -1,0 +1,3 @@
+<system version="1">
+  <cpu numaid="0"/>
+</system>

@@ -1,0 +1,4 @@
+cluster:
+  name: c
+  instances:
+    - h20x8

@@ -1,0 +1,192 @@
+"""``topo lint``: every rule fires where it should, and nowhere in what is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hetesynth.chunking import ChunkingOptions, chunk
+from hetesynth.cli.topo import command
+from hetesynth.diagnostics import Diagnostic
+from hetesynth.frontend import parse_topology
+from hetesynth.frontend.language import library_names, library_path
+from hetesynth.frontend.quantity import parse_quantity
+from hetesynth.frontend.source import Source, read_source
+from hetesynth.lint import RULES, lint
+from hetesynth.policy import DEFAULT
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FILES = sorted(path for path in EXAMPLES.glob("*/*.dsl") if path.stem != "512x8")
+LIBRARY = [path for path in map(library_path, library_names()) if path is not None]
+THRESHOLD = DEFAULT.compile.large_rounding_error
+
+# what is said of examples, and why it is right: their default chunk and the paper's rounding distort these rates
+ROUNDED_UP = {
+    "fig10": "25 GB/s is 3.125 times the 8 GB/s between the nodes",
+    "h20_pods": "a NIC of 50 GB/s is faster than the uplink by little, so it becomes twice as fast",
+    "mesh_8x8_hetero": "75 GiB/s is one and a half times 50 GiB/s",
+} | {
+    f"v100_{name}": "12.5 and 16 GB/s are 1.56 and 2 times 8 GB/s"
+    for name in (
+        "4p8", "4p8_all100", "4p8_sharednic", "4x2p8", "4x2p8x2", "4x3", "4x3p8", "8x2p4", "fail_one4", "fail_one8"
+    )
+}  # fmt: skip
+
+
+def findings(text: str) -> list[Diagnostic]:
+    return lint(Source("<text>", text), DEFAULT.compile)[0]
+
+
+@pytest.mark.parametrize("path", [*FILES, *LIBRARY], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_examples_and_library_are_clean(path: Path) -> None:
+    warned = {f.code for f in lint(read_source(path), DEFAULT.compile)[0] if f.severity != "note"}
+    assert warned == ({"HS247"} if path.parent.name in ROUNDED_UP else set())
+
+
+SERVER = "node box {{ gpus 4; {inside} nic nic[0-3] {{ bandwidth 400 Gbps }} attach gpu[0-3] -> nic[0-3] }}\n"
+SWITCH = "switch nvswitch { ports gpu[0-3]; bandwidth 450 GB/s; latency 0.7 us; kind nvlink }"
+ALMOST = SWITCH.replace("[0-3]", "[0-2]") + " link gpu2 <-> gpu3 { bandwidth 16 GB/s }"
+TWO = "cluster c { instance a[0-1] = box; fabric ib { join *.nic*; latency 1.3 us } }\n"
+FULL = SERVER.format(inside=SWITCH) + TWO
+
+CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it points at, part of message or help
+    "a switch in bits": (FULL.replace("450 GB/s", "450 Gb/s"), "HS241", "450 Gb/s", "`450 GB/s`"),
+    "a NIC in bytes": (FULL.replace("400 Gbps", "400 GBps"), "HS241", "400 GBps", "`400 Gbps`"),
+    "a NIC of terabits": (FULL.replace("400 Gbps", "200 Tb/s"), "HS241", "200 Tb/s", "`200 Gb/s`"),
+    "a NIC of megabits": (FULL.replace("400 Gbps", "100 Mbps"), "HS241", "100 Mbps", "`100 Gbps`"),
+    "a slow fabric": (FULL.replace("1.3 us", "1.3 ms"), "HS242", "1.3 ms", "`1.3 us`"),
+    "a switch of nanoseconds": (FULL.replace("0.7 us", "0.7 ns"), "HS242", "0.7 ns", "`0.7 us`"),
+    "overlapping ranges": (FULL.replace("ports gpu[0-3]", "ports gpu[0-2], gpu[2-3]"), "HS243", "gpu[2", "gpu2"),
+    "a name in its pattern": (FULL.replace("*.nic*;", "*.nic*, a0.nic1;"), "HS243", "a0.nic1", "`*.nic*`"),
+    "a number twice": (FULL.replace("ports gpu[0-3]", "ports gpu[0-3,2]"), "HS243", "gpu[0", "twice"),
+    "one GPU without NVLink": (
+        SERVER.format(inside=ALMOST) + TWO,
+        "HS240", "gpus", "`a0`, `a1`: gpu3 16 GB/s",
+    ),
+    "one direction": (
+        "node m { gpus 4; mesh gpu[0-2] { bandwidth 25 GB/s } link gpu[0-1] <-> gpu3 { bandwidth 25 GB/s }\n"
+        "link gpu2 -> gpu3 { bandwidth 25 GB/s } } cluster c { instance a = m }",
+        "HS244", "gpus", "a.gpu2 -> a.gpu3",
+    ),
+    "unlike directions": (
+        "node m { gpus 2; link gpu0 -> gpu1 { bandwidth 25 GB/s } link gpu1 -> gpu0 { bandwidth 20 GB/s } }\n"
+        "cluster c { instance a = m }",
+        "HS244", "gpus", "sends 25 GB/s to a.gpu1 and receives 20 GB/s",
+    ),
+    "a slot of eight lanes": (
+        FULL.replace("cluster c {", "cluster c { set a*.nic3 { bandwidth 200 Gbps } "), "HS244", "nic", "x8 or x16"
+    ),
+    "a NIC without a fabric": (FULL.replace("*.nic*", "*.nic[0-2]"), "HS245", "nic[0-3]", "`a0.nic3`, `a1.nic3`"),
+    "a switch that nothing crosses": (
+        FULL.replace("gpus 4;", "gpus 4; mesh gpu[0-3] { bandwidth 25 GB/s }"), "HS245", "nvswitch", "switch"
+    ),
+    "no way back": (
+        "node one { gpus 1 } cluster c { instance a[0-1] = one; link a0.gpu0 -> a1.gpu0 { bandwidth 25 GB/s } }",
+        "HS245", "c", "from a1.gpu0 to a0.gpu0",
+    ),
+    "an import too many": ("import dgx1\n" + FULL, "HS246", "dgx1", "`dgx1`"),
+    "a node type too many": (FULL + "node lost { gpus 2 }", "HS246", "lost", "no instance"),
+    "a pod too many": (FULL + "pod lost { instance a = box }", "HS246", "lost", "no instance"),
+    "rounding": (FULL.replace("*.nic*;", "*.nic*; bandwidth 49 GB/s;"), "HS247", "c", "--"),
+    "unlike servers": (
+        FULL.replace("cluster c {", "cluster c { set a0.nic* { bandwidth 200 Gbps } "), "HS248", "c", "`a0`; `a1`"
+    ),
+    "a virtual bridge": (
+        SERVER.format(inside="bus pcie { members gpu[0-3]; bandwidth 0.19 GB/s; kind pcie }") + TWO,
+        "HS249", "0.19 GB/s", "24 GB/s",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rule_fires_at_the_words(name: str) -> None:
+    text, code, words, part = CASES[name]
+    own = [finding for finding in findings(text) if finding.code == code]
+    assert own
+    line = text.splitlines()[own[0].span.line - 1]
+    assert line[own[0].span.column - 1 :].startswith(words)
+    assert part in own[0].message + own[0].help
+    notes = ("unlike servers", "unlike directions", "a slot of eight lanes")
+    assert own[0].severity == ("note" if name in notes else "warning")
+
+
+def test_what_the_cases_begin_with_is_clean() -> None:
+    assert not findings(FULL)
+
+
+def test_every_rule_has_a_case_and_a_page() -> None:
+    page = (EXAMPLES.parent / "docs" / "lint.md").read_text()
+    assert {rule.code for rule in RULES} == {code for _, code, _, _ in CASES.values()}
+    assert all(f"| {rule.code} | `{rule.name}` |" in page for rule in RULES)
+
+
+@pytest.mark.parametrize(
+    "links",
+    [  # MI250X: 7, 6, 7, 6; a cube mesh of equal sums; a grid, with its corners
+        "mesh gpu[0-7] { bandwidth 50 GB/s }\nlink gpu[0,2,4,6] <-> gpu[2,4,6,0] { bandwidth 50 GB/s }",
+        "link gpu[0-3] <-> gpu[4-7] { bandwidth 50 GB/s x 2 }\nmesh gpu[0-3] { bandwidth 25 GB/s }\n"
+        "mesh gpu[4-7] { bandwidth 25 GB/s }",
+        "link gpu[0-2] <-> gpu[1-3] { bandwidth 50 GB/s }\nlink gpu[4-6] <-> gpu[5-7] { bandwidth 50 GB/s }\n"
+        "link gpu[0-3] <-> gpu[4-7] { bandwidth 50 GB/s }",
+    ],
+)
+def test_shapes_are_no_defects(links: str) -> None:
+    text = f"node m {{ gpus 8\n{links}\n}}\ncluster c {{ instance a = m }}"
+    assert not [finding for finding in findings(text) if finding.code in ("HS240", "HS244")]
+
+
+def test_what_is_out_of_order_on_purpose_is_not_told_again() -> None:
+    text = FULL.replace("cluster c {", "cluster c { disable a0.gpu3, a0.nic3 ")
+    assert {finding.code for finding in findings(text)} <= {"HS248"}
+
+
+def worst(text: str, options: ChunkingOptions) -> Fraction:
+    error = chunk(parse_topology(text), options).worst_error()
+    assert error is not None
+    return abs(error.error)
+
+
+@pytest.mark.parametrize("rate", ["49 GB/s", "45 GB/s", "33 GB/s", "27 GB/s", "51 GB/s", "24.9 GB/s", "7 GB/s"])
+@pytest.mark.parametrize("latency", ["0.7 us", "0 us", "3.3 us"])
+def test_what_is_suggested_mends_it(rate: str, latency: str) -> None:
+    """The text of the help, read as the command line reads it, gives errors below the threshold."""
+    text = FULL.replace("*.nic*;", f"*.nic*; bandwidth {rate};").replace("0.7 us", latency)
+    own = [finding for finding in findings(text) if finding.code == "HS247"]
+    assert bool(own) == (worst(text, ChunkingOptions()) > THRESHOLD)
+    for finding in own:
+        option = re.search(r"--(rounding|tau-ref) (\S+):", finding.help)
+        assert option is not None
+        options = (
+            ChunkingOptions(rounding=option[2])  # type: ignore[arg-type]
+            if option[1] == "rounding"
+            else ChunkingOptions(reference=parse_quantity(option[2], "time", "--tau-ref"))
+        )
+        assert worst(text, options) <= THRESHOLD
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, ["lint", *arguments], standalone_mode=False)
+    return int(result.return_value or 0), result.output
+
+
+def test_exit_codes_and_documents(tmp_path: Path) -> None:
+    good, doubtful, wrong = (tmp_path / name for name in ("good.dsl", "doubtful.dsl", "wrong.dsl"))
+    good.write_text(FULL)
+    doubtful.write_text(FULL.replace("450 GB/s", "450 Gb/s"))
+    wrong.write_text("cluster c {}")
+    assert run(str(good), "--strict") == (0, f"{good}: ok\n")
+    assert run(str(doubtful))[0] == 0
+    assert run(str(doubtful), str(good), "--strict")[0] == 1
+    code, text = run(str(good), str(wrong), "--json")
+    document = json.loads(text)
+    assert code == 2 and not document["ok"]
+    assert [f["findings"][0]["code"] for f in document["files"] if f["findings"]] == ["HS200"]
+    log = json.loads(run(str(doubtful), str(wrong), "--sarif")[1])
+    region = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
+    assert region["startLine"] == 1 and region["endColumn"] - region["startColumn"] == len("450 Gb/s")
+    assert not log["runs"][1]["invocations"][0]["executionSuccessful"]
