@@ -36,11 +36,11 @@ class _Obstacles:
 
     def score(self, curve: WireCurve, ends: tuple[int, int]) -> tuple[int, int]:
         """How much of ``curve`` is in boxes, and how much is so near that a wire beside it may be."""
-        near = self.hit(curve, ends, LANE + CLEAR)
-        return (self.hit(curve, ends, 0.0) if near else 0), near
+        near = self.hit(curve, ends, LANE + CLEAR, LANE + CLEAR)
+        return (self.hit(curve, ends, LANE, 0.0) if near else 0), near
 
-    def hit(self, curve: WireCurve, ends: tuple[int, int], clear: float) -> int:
-        """How many points of ``curve`` are in, or too near to, boxes that are not its ends."""
+    def hit(self, curve: WireCurve, ends: tuple[int, int], across: float, down: float) -> int:
+        """How many points of ``curve`` are in, or that near to, boxes that are not its ends."""
         length = math.hypot(curve.x2 - curve.x1, curve.y2 - curve.y1)
         count = max(4, int(length / SAMPLE) + 1)
         inside = 0
@@ -50,8 +50,8 @@ class _Obstacles:
                 b = self.boxes[i]
                 if (
                     i not in ends
-                    and b.x - clear < x < b.x + b.width + clear
-                    and b.y - clear < y < b.y + b.height + clear
+                    and b.x - across < x < b.x + b.width + across
+                    and b.y - down < y < b.y + b.height + down
                 ):
                     inside += 1
         return inside
@@ -91,6 +91,8 @@ def _middle(
     if obstacles is None:
         return straight
     best, least = straight, obstacles.score(straight, pair)
+    if rows and _facing(a, b) and not least[0]:
+        return straight
     for bend in BENDS:
         if not any(least):
             break
