@@ -12,8 +12,10 @@ from pathlib import Path
 from hetesynth.chunking import Chunking, ChunkingOptions
 from hetesynth.commands.places import demand_place
 from hetesynth.compile.problem import load_chunking
+from hetesynth.diagnostics import Diagnostic
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT, Policy
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
 
 MAX_DRAWN_WIRES = 50_000
@@ -32,14 +34,26 @@ class Pictures:
         return tuple(path for path in (self.svg, self.graphml) if path is not None)
 
 
-def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures) -> tuple[Chunking, ClusterFacts]:
-    """Capacities and facts of the topology at ``path``; its pictures are written."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there is to show: capacities, facts, and what is doubtful about the file."""
+
+    chunking: Chunking
+    facts: ClusterFacts
+    warnings: tuple[Diagnostic, ...]
+
+
+def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, policy: Policy = DEFAULT) -> Look:
+    """Capacities, facts and warnings of the topology at ``path``; its pictures are written."""
+    from hetesynth.commands.lint_files import lint_files
+
     for place in pictures.paths:
         demand_place(place)
     chunking = load_chunking(path, options)
     facts = cluster_facts(chunking.topology)
     _draw(chunking.topology, pictures)
-    return chunking, facts
+    findings = lint_files([path], policy.compile)[0].findings
+    return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))
 
 
 def _draw(topology: Topology, pictures: Pictures) -> None:

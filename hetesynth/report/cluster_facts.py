@@ -101,7 +101,7 @@ def _servers(topology: Topology) -> Iterator[ServerFacts]:
         gpus = []
         for index, rank in enumerate(ranks):
             vertex = topology.vertices[rank]
-            host = str(getattr(vertex, "host", ""))
+            host = vertex.host
             number = number_in_server(vertex, index)
             gpus.append(GpuPlace(rank, vertex.name, server, host, number, vertex.model))
         yield ServerFacts(server, gpus[0].host, tuple(gpus), tuple(nics.get(server, ())))

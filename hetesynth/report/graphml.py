@@ -17,7 +17,7 @@ def graphml(topology: Topology) -> bytes:
     names = [printable(vertex.name) for vertex in topology.vertices]
     for index, vertex in enumerate(topology.vertices):
         rank = {"rank": index} if index < topology.ranks else {}
-        values = {"server": vertex.server, "host": str(getattr(vertex, "host", "")), "model": vertex.model}
+        values = {"server": vertex.server, "host": vertex.host, "model": vertex.model}
         graph.add_node(
             names[index], kind=vertex.kind, **rank, **{key: printable(text) for key, text in values.items()}
         )

@@ -11,7 +11,8 @@ from xml.sax.saxutils import escape
 
 from hetesynth.diagnostics import visible
 from hetesynth.model.topology import Topology
-from hetesynth.report.drawing import LINE, Drawing, WireCurve, label
+from hetesynth.report.boxes import WireCurve
+from hetesynth.report.drawing import LINE, Drawing, label
 
 INK, FAINT, FRAME = "#1f2933", "#b8c2cc", "#8795a1"
 HUES = ("#0b6e99", "#c2410c", "#2f7d32", "#7b3f8c", "#a16207", "#be185d", "#0f766e", "#4338ca")

@@ -90,7 +90,7 @@ def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
                 yield TopologyChange("added" if a is None else "removed", what, name)
             continue
         for field in ("kind", "model", "server", "host"):
-            was, is_ = str(getattr(a, field, "")), str(getattr(b, field, ""))
+            was, is_ = str(getattr(a, field)), str(getattr(b, field))
             if was != is_:
                 yield TopologyChange("changed", f"{field} of {what}", name, was or "none", is_ or "none")
 

@@ -148,6 +148,12 @@ ALLOWED = {
         hetesynth/report/contents.py: MAX_TASKS
         hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
         hetesynth/report/residual_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM _LEAST_RANGE
+        hetesynth/report/drawing.py: GAP LETTER LINE BAR FAN FAN_STEP MOST_FAN SPACE MAX_ROW SERVERS_A_ROW
+        hetesynth/report/server_layout.py: PITCH PAD BETWEEN STAGGER GPU NIC PART BAR END WITH_BUSES SPACE WRAP
+            ROW_OF_GPUS ROW_OF_JOINED ARC ARC_STEP
+        hetesynth/report/gpu_shapes.py: GRID_PITCH SQUARE LEAST_RADIUS ROUND_PITCH TOGETHER LEAST_GRID
+        hetesynth/report/wire_curves.py: LANE PARALLEL CLEAR SAMPLE MANY_WIRES CELL MARGIN INSET SPREAD
+            MOST_SPREAD
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
         hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER LEAST_WIDTH

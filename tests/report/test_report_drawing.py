@@ -12,8 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import cluster, made
 
-from hetesynth.report.drawing import Box, drawing
+from hetesynth.frontend import parse_topology
+from hetesynth.model.topology import Topology
+from hetesynth.report.boxes import Box
+from hetesynth.report.drawing import LETTER, drawing, label
+from hetesynth.report.gpu_shapes import grid_columns, two_squares
 from hetesynth.report.svg import MAX_PANELS, schedule_svg
+from hetesynth.report.topology_svg import topology_svg
 
 CLUSTERS = [
     "h20_4p8",
@@ -25,7 +30,44 @@ CLUSTERS = [
     "two_dc_50km",
     "dgx2_x2",
     "mi250_x1",
+    "torus_8x8",
+    "v100_4p8",
+    "a100_x2",
+    "fig10",
 ]
+HGX = """
+node hgx {
+  gpus 8
+  switch nvswitch { ports gpu[0-7]; bandwidth 450 GB/s; kind nvlink }
+  nic nic[0-7] { bandwidth 400 Gbps }
+  switch pcie0 { ports gpu[0-1], nic[0-1]; bandwidth 48 GB/s; kind pcie }
+  switch pcie1 { ports gpu[2-3], nic[2-3]; bandwidth 48 GB/s; kind pcie }
+  switch pcie2 { ports gpu[4-5], nic[4-5]; bandwidth 48 GB/s; kind pcie }
+  switch pcie3 { ports gpu[6-7], nic[6-7]; bandwidth 48 GB/s; kind pcie }
+  switch cpu0 { ports pcie0, pcie1; bandwidth 48 GB/s; kind pcie }
+  switch cpu1 { ports pcie2, pcie3; bandwidth 48 GB/s; kind pcie }
+  link cpu0 <-> cpu1 { bandwidth 20 GB/s; kind upi }
+}
+"""
+RAILS = "\n".join(f"fabric rail{i} {{ join *.nic{i} }}" for i in range(8))
+LEAVES = """
+fabric leaf0 { join a[0-1].nic* }
+fabric leaf1 { join a[2-3].nic* }
+switch spine0 { ports leaf0, leaf1; bandwidth 200 GB/s; kind uplink }
+switch spine1 { ports leaf0, leaf1; bandwidth 200 GB/s; kind uplink }
+"""
+WRITTEN = {
+    "rails": f"{HGX} cluster c {{ instance a[0-3] = hgx\n {RAILS} }}",
+    "leaves and spines": f"{HGX} cluster c {{ instance a[0-3] = hgx\n {LEAVES} }}",
+    "one server": f"{HGX} cluster c {{ instance a = hgx\n disable a.nic* }}",
+}
+EVERY = [*CLUSTERS, *WRITTEN]
+
+
+def drawn_cluster(name: str) -> Topology:
+    return parse_topology(WRITTEN[name]) if name in WRITTEN else cluster(name)
+
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -37,9 +79,9 @@ def inside(a: Box, b: Box) -> bool:
     return b.x <= a.x and b.y <= a.y and a.x + a.width <= b.x + b.width and a.y + a.height <= b.y + b.height
 
 
-@pytest.mark.parametrize("example", CLUSTERS)
+@pytest.mark.parametrize("example", EVERY)
 def test_nothing_overlaps_and_all_is_inside(example: str) -> None:
-    topology = cluster(example)
+    topology = drawn_cluster(example)
     drawn = drawing(topology)
     page = Box(0, 0, drawn.width, drawn.height)
     assert [(a, b) for a, b in combinations(drawn.vertices, 2) if overlap(a, b)] == []
@@ -51,9 +93,9 @@ def test_nothing_overlaps_and_all_is_inside(example: str) -> None:
         assert frame is None or inside(box, frame), vertex.name
 
 
-@pytest.mark.parametrize("example", CLUSTERS)
+@pytest.mark.parametrize("example", EVERY)
 def test_captions_are_inside_and_beside_the_hardware(example: str) -> None:
-    topology = cluster(example)
+    topology = drawn_cluster(example)
     drawn = drawing(topology)
     for server in drawn.servers:
         lines = [server.caption_y + 13 * k for k in range(len(server.captions))]
@@ -63,9 +105,9 @@ def test_captions_are_inside_and_beside_the_hardware(example: str) -> None:
             assert not any(b.y < line and line - 9 < b.y + b.height for b in mine if inside(b, server.box))
 
 
-@pytest.mark.parametrize("example", CLUSTERS)
+@pytest.mark.parametrize("example", EVERY)
 def test_wires_end_at_what_they_join(example: str) -> None:
-    topology = cluster(example)
+    topology = drawn_cluster(example)
     drawn = drawing(topology)
     for wire, curve in zip(topology.wires, drawn.wires, strict=True):
         for vertex, x, y in ((wire.src, curve.x1, curve.y1), (wire.dst, curve.x2, curve.y2)):
@@ -74,11 +116,93 @@ def test_wires_end_at_what_they_join(example: str) -> None:
             assert inside(Box(x, y, 0, 0), wide), topology.wire_name(topology.wires.index(wire))
 
 
-@pytest.mark.parametrize("example", CLUSTERS)
+@pytest.mark.parametrize("example", EVERY)
 def test_bent_wires_stay_on_the_page(example: str) -> None:
-    drawn = drawing(cluster(example))
+    drawn = drawing(drawn_cluster(example))
     middles = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in drawn.wires]
     assert min(middles) >= 0 and max(middles) <= drawn.height
+
+
+@pytest.mark.parametrize("example", EVERY)
+def test_no_wire_passes_through_a_box_that_it_does_not_join(example: str) -> None:
+    topology = drawn_cluster(example)
+    drawn = drawing(topology)
+    crossed = set()
+    for number, (wire, curve) in enumerate(zip(topology.wires, drawn.wires, strict=True)):
+        for k in range(101):
+            t, u = k / 100, 1 - k / 100
+            x = u * u * curve.x1 + 2 * u * t * curve.cx + t * t * curve.x2
+            y = u * u * curve.y1 + 2 * u * t * curve.cy + t * t * curve.y2
+            for i, b in enumerate(drawn.vertices):
+                if b.x < x < b.x + b.width and b.y < y < b.y + b.height and i not in (wire.src, wire.dst):
+                    crossed.add((topology.wire_name(number), topology.vertices[i].name))
+    assert not crossed
+
+
+@pytest.mark.parametrize("example", EVERY)
+def test_labels_fit_their_boxes(example: str) -> None:
+    topology = drawn_cluster(example)
+    for i, box in enumerate(drawing(topology).vertices):
+        assert 0 < len(label(topology, i, box)) * LETTER <= box.width, topology.vertices[i].name
+
+
+@pytest.mark.parametrize("example", ["h20_64", "rails"])
+def test_the_nics_of_a_server_stand_in_one_row(example: str) -> None:
+    topology = drawn_cluster(example)
+    drawn = drawing(topology)
+    rows: dict[str, set[float]] = {}
+    for vertex, box in zip(topology.vertices, drawn.vertices, strict=True):
+        if vertex.kind == "nic":
+            rows.setdefault(vertex.server, set()).add(box.y)
+    assert rows and all(len(ys) == 1 for ys in rows.values())
+
+
+def test_a_pcie_tree_is_drawn_as_one() -> None:
+    """NICs nearest to the network, then CPUs, PCIe switches, GPUs, and their own switch last."""
+    topology = drawn_cluster("leaves and spines")
+    boxes = dict(zip((v.name for v in topology.vertices), drawing(topology).vertices, strict=True))
+    order = ["spine0", "leaf0", "a0.nic0", "a0.cpu0", "a0.pcie0", "a0.gpu0", "a0.nvswitch"]
+    tops = [boxes[name].y for name in order]
+    assert tops == sorted(set(tops))
+    assert inside(Box(boxes["a0.gpu0"].x, 0, 30, 0), Box(boxes["a0.pcie0"].x, 0, boxes["a0.pcie0"].width, 0))
+
+
+def test_a_dgx1_is_two_squares_and_a_torus_a_grid() -> None:
+    dgx = cluster("dgx1")
+    places = drawing(dgx).vertices[:8]
+    for four in ((0, 1, 2, 3), (4, 5, 6, 7)):
+        xs, ys = ({places[k].x for k in four}, {places[k].y for k in four})
+        assert len(xs) == len(ys) == 2 and max(xs) - min(xs) == pytest.approx(max(ys) - min(ys))
+    places = drawing(cluster("torus_8x8")).vertices
+    for k, box in enumerate(places):
+        assert box.x == places[k % 8].x and box.y == places[k - k % 8].y
+
+
+def test_shapes_are_told_apart() -> None:
+    ring = frozenset((min(k, (k + 1) % 8), max(k, (k + 1) % 8)) for k in range(8))
+    mesh = frozenset((a, b) for a in range(8) for b in range(a + 1, 8))
+    assert two_squares(8, ring) is None is two_squares(8, mesh)
+    assert grid_columns(8, ring) is None is grid_columns(8, mesh)
+    rows = frozenset([(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)])
+    assert grid_columns(6, rows) == 3
+
+
+def test_two_dies_of_a_module_stand_closest() -> None:
+    places = [box.middle for box in drawing(cluster("mi250_x1")).vertices]
+
+    def apart(a: int, b: int) -> float:
+        return float(((places[a][0] - places[b][0]) ** 2 + (places[a][1] - places[b][1]) ** 2) ** 0.5)
+
+    assert all(apart(k, k + 1) < 0.8 * apart(k + 1, (k + 2) % 16) for k in range(0, 16, 2))
+
+
+@pytest.mark.parametrize("example", EVERY)
+def test_the_picture_of_a_cluster_names_every_kind_of_wire(example: str) -> None:
+    topology = drawn_cluster(example)
+    svg = topology_svg(topology)
+    said = " ".join(texts(svg))
+    assert all(wire.kind in said for wire in topology.wires) and f"{topology.ranks} GPUs" in said
+    assert svg == topology_svg(drawn_cluster(example))
 
 
 def test_the_two_directions_of_a_connection_are_apart() -> None:

@@ -17,13 +17,16 @@ from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
     from hetesynth.chunking import Capacity, Chunking
+    from hetesynth.commands.topo_show import Look
+    from hetesynth.diagnostics import Diagnostic
     from hetesynth.report.cluster_facts import ClusterFacts, ServerFacts
 
 SHOWN_NAMES = 4
 
 
-def topology_report(chunking: Chunking, facts: ClusterFacts, *, every: bool) -> Iterator[str]:
+def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     """Who is where, what joins them, what they share; then C(u, v), C_g and the error of each, line by line."""
+    chunking, facts = look.chunking, look.facts
     topology = chunking.topology
     shared = chunking.shared()
     yield (
@@ -44,6 +47,12 @@ def topology_report(chunking: Chunking, facts: ClusterFacts, *, every: bool) -> 
     yield from _table(shared, lambda i: shared[i].name, every)
     if topology.notes:
         yield from ("", *(f"  note: {note}" for note in topology.notes))
+    if look.warnings:
+        yield from ("", *(f"  warning: {_warned(d)}" for d in look.warnings))
+
+
+def _warned(d: Diagnostic) -> str:
+    return f"{d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
 
 
 def _servers(facts: ClusterFacts, *, every: bool) -> Iterator[str]:
@@ -167,12 +176,14 @@ def _us(seconds: Fraction) -> str:
     return f"{float(seconds * 1_000_000):.4g} us"
 
 
-def graph_document(chunking: Chunking, facts: ClusterFacts) -> Iterator[str]:
+def graph_document(look: Look) -> Iterator[str]:
     """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
 
     The links of a large cluster are millions: their lines are made one by one, and what they share once.
     """
-    topology = chunking.topology
+    from hetesynth.commands.lint_files import plain
+
+    chunking, topology = look.chunking, look.chunking.topology
     shared = [
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
@@ -182,11 +193,12 @@ def graph_document(chunking: Chunking, facts: ClusterFacts) -> Iterator[str]:
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "rounding": chunking.options.rounding,
-        **_facts_document(facts),
+        **_facts_document(look.facts),
     }
     yield json.dumps(head, indent=2).removesuffix("\n}") + ","
     yield from _link_lines(chunking)
-    yield json.dumps({"shared": shared, "notes": list(topology.notes)}, indent=2).removeprefix("{\n")
+    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [plain(d) for d in look.warnings]}
+    yield json.dumps(tail, indent=2).removeprefix("{\n")
 
 
 def _facts_document(facts: ClusterFacts) -> dict[str, object]:

@@ -35,10 +35,10 @@ def command(
     from hetesynth.commands.topo_show import Pictures, look
 
     pictures = Pictures(svg, graphml)
-    chunking, facts = look(topology, chunking_options(chunk_size, tau_ref, rounding), pictures)
+    seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), pictures)
     if as_json:
-        show_lines(graph_document(chunking, facts))
+        show_lines(graph_document(seen))
         return
-    show_lines(topology_report(chunking, facts, every=every))
+    show_lines(topology_report(seen, every=every))
     for path in pictures.paths:
         show(f"  wrote {path}")

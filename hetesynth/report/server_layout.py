@@ -1,0 +1,298 @@
+"""One server: rows of boxes from the network inwards: NICs, CPUs, PCIe switches and buses, GPUs, their switches.
+
+In: the vertices of a server and who is joined to whom. Out: a block at the origin, its network side up. GPUs that
+are joined directly and by nothing else stand in a shape of their own; beside NICs and switches they stand in a row
+and their connections are arcs below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.model.topology import Topology
+from hetesynth.report.boxes import Box
+from hetesynth.report.gpu_shapes import Pairs, grid_columns, shape, two_squares
+
+PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
+GPU, NIC, PART, BAR = (30.0, 24.0), (30.0, 15.0), (34.0, 15.0), 20.0
+END = (18.0, 12.0)  # of a bus
+WITH_BUSES = 54.0  # from GPU to GPU where buses are above them
+SPACE = 4.0
+WRAP = 44.0  # round a grid: for the connections of its ends
+ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
+ARC, ARC_STEP = 14.0, 9.0
+
+
+@dataclass(slots=True)
+class Block:
+    """A server at the origin, captions not counted. ``arcs``: how deep connections of GPUs of a row hang."""
+
+    width: float
+    height: float
+    places: dict[int, Box]
+    arcs: dict[tuple[int, int], float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A switch, or a bus with its ends; ``x`` is its middle."""
+
+    ends: list[int]
+    level: int = 0
+    x: float = 0.0
+    width: float = PART[0]
+    height: float = PART[1]
+    far_below: bool = False
+
+
+def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int, set[int]]) -> Block:
+    """The server of the vertices ``inside``; ``joined[i]`` are the neighbours of i in the whole cluster."""
+    gpus = [i for i in inside if i < topology.ranks]
+    nics = [i for i in inside if topology.vertices[i].kind == "nic" and joined[i]]
+    idle = [i for i in inside if topology.vertices[i].kind == "nic" and not joined[i]]
+    parts = _parts(topology, [i for i in inside if i >= topology.ranks and i not in {*nics, *idle}])
+    lower = [p for p in parts if all(joined[e] <= {*gpus, *p.ends} for e in p.ends)]
+    upper = [p for p in parts if p not in lower]
+    order = {rank: k for k, rank in enumerate(gpus)}
+    pairs = frozenset((order[a], order[b]) for a in gpus for b in joined[a] if b in order and order[a] < order[b])
+    alone = not upper and not lower and (not nics or two_squares(len(gpus), pairs) is not None)
+    if pairs and alone:
+        return _Shaped(gpus, [*nics, *idle], joined, pairs).block(_modules(topology, order))
+    return _Rows(gpus, [*nics, *idle], upper, lower, joined, pairs).block()
+
+
+def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
+    """Switches one by one, the ends of a bus together."""
+    ends: dict[str, list[int]] = defaultdict(list)
+    for i in others:
+        name = topology.vertices[i].name
+        ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", name)].append(i)
+    return [_Part(several) for several in ends.values()]
+
+
+def _modules(topology: Topology, order: Mapping[int, int]) -> Pairs:
+    """Neighbours in number that have more lanes between them than with any other, where all GPUs have such one."""
+    lanes: dict[tuple[int, int], int] = defaultdict(int)
+    for wire in topology.wires:
+        if wire.src in order and wire.dst in order:
+            lanes[order[wire.src], order[wire.dst]] += wire.lanes
+    modules = [(k, k + 1) for k in range(0, len(order) - 1, 2)]
+    for k, partner in (*modules, *((b, a) for a, b in modules)):
+        others = [n for (a, b), n in lanes.items() if a == k and b != partner]
+        if lanes.get((k, partner), 0) <= max(others, default=0):
+            return frozenset()
+    return frozenset(modules) if len(order) % 2 == 0 else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shaped:
+    """GPUs in a shape of their own; NICs in a row above it, each over the GPUs that use it."""
+
+    gpus: Sequence[int]
+    nics: Sequence[int]
+    joined: Mapping[int, set[int]]
+    pairs: Pairs
+
+    def block(self, modules: Pairs) -> Block:
+        """The boxes; ``modules`` are pairs of GPUs that belong together."""
+        points = shape(len(self.gpus), self.pairs, modules)
+        margin = WRAP if grid_columns(len(self.gpus), self.pairs) else 0.0
+        width, height = GPU
+        wide = max(x for x, _ in points) + width + 2 * margin
+        inner = max(wide, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE))
+        left = (inner - wide) / 2 + margin
+        x = {i: left + points[k][0] + width / 2 for k, i in enumerate(self.gpus)}
+        near = [[x[n] for n in sorted(self.joined[i]) if n in x] for i in self.nics]
+        middles = _apart([sum(xs) / len(xs) if xs else inner / 2 for xs in near], NIC[0], inner)
+        places = {i: _around(middle, PAD, NIC) for i, middle in zip(self.nics, middles, strict=True)}
+        y = PAD + margin + (NIC[1] + BETWEEN if self.nics else 0)
+        for k, i in enumerate(self.gpus):
+            places[i] = _around(x[i], y + points[k][1], GPU)
+        return Block(inner + 2 * PAD, y + max(down for _, down in points) + height + margin + PAD, places)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """A server in rows. First every box gets its place in its row, then the rows their height."""
+
+    gpus: Sequence[int]
+    nics: Sequence[int]
+    upper: list[_Part]
+    lower: list[_Part]
+    joined: Mapping[int, set[int]]
+    pairs: Pairs
+    x: dict[int, float] = field(default_factory=dict)
+
+    def block(self) -> Block:
+        """The boxes."""
+        inner, pitch, two = self._inner(), self._pitch, self._two
+        columns = -(-len(self.gpus) // 2) if two else len(self.gpus)
+        left = (inner - pitch * (columns + (0.5 if two else 0.0))) / 2
+        for k, i in enumerate(self.gpus):
+            column, row = divmod(k, 2) if two else (k, 0)
+            self.x[i] = left + pitch * (column + 0.5 + 0.5 * row)
+        levels = self._levels()
+        for level in sorted(levels)[:1]:
+            self._place(levels[level], inner, wide=True)
+        nic_x = _apart([self._mean([i]) or inner / 2 for i in self.nics], NIC[0], inner)
+        self.x.update(zip(self.nics, nic_x, strict=True))
+        aside = END[0] / 2 + 2 if any(len(p.ends) > 1 for p in self.upper) else 0.0
+        lines = [x + away for x in nic_x for away in (-aside, aside)]
+        for level in sorted(levels)[1:]:
+            self._place(levels[level], inner, wide=False)
+            for part in levels[level]:
+                part.x = _free(part.x, part.width, lines, inner)
+        return self._stacked(inner, levels, two)
+
+    @property
+    def _pitch(self) -> float:
+        return WITH_BUSES if any(len(p.ends) > 1 for p in self.upper) else PITCH
+
+    @property
+    def _two(self) -> bool:
+        """Whether the GPUs stand in two rows: not where wires of their own lead away from many of them."""
+        mine = {*self.gpus, *self.nics, *(e for p in (*self.upper, *self.lower) for e in p.ends)}
+        leaving = self.pairs or any(not self.joined[i] <= mine for i in self.gpus)
+        return len(self.gpus) > (ROW_OF_JOINED if leaving else ROW_OF_GPUS)
+
+    def _inner(self) -> float:
+        columns = len(self.gpus) / 2 + 0.75 if self._two else float(len(self.gpus))
+        widths = [sum(p.width + SPACE for p in self.upper if len(p.ends) == 1)]
+        widths += [sum(2 * (END[0] + 2) + SPACE for p in self.upper if len(p.ends) > 1)]
+        return max(self._pitch * columns, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE), *widths)
+
+    def _levels(self) -> dict[int, list[_Part]]:
+        """1 for what joins GPUs or NICs, 2 for what joins level 1, and so on."""
+        of = {end: part for part in self.upper for end in part.ends}
+        near = {*self.gpus, *self.nics}
+        for part in self.upper:
+            around = {n for e in part.ends for n in self.joined[e]} - set(part.ends)
+            part.level = 1 if around & near or not around & set(of) else 0
+        level = 1
+        while any(p.level == 0 for p in self.upper):
+            at = {e for p in self.upper if p.level == level for e in p.ends}
+            nexts = [p for p in self.upper if p.level == 0 and any(self.joined[e] & at for e in p.ends)]
+            level += 1
+            for part in nexts or [p for p in self.upper if p.level == 0]:
+                part.level = level
+        levels: dict[int, list[_Part]] = defaultdict(list)
+        for part in self.upper:
+            levels[part.level].append(part)
+        for part in self.upper:
+            part.far_below = len(part.ends) == 4 and self._looks_down(part, of)
+        return dict(levels)
+
+    def _looks_down(self, part: _Part, of: Mapping[int, _Part]) -> bool:
+        """Whether nothing at the far side of a bus is above it."""
+        far = {n for e in part.ends[1:3] for n in self.joined[e]} - set(part.ends)
+        return all(n not in self.nics and (n not in of or of[n].level < part.level) for n in far)
+
+    def _mean(self, ends: Sequence[int]) -> float | None:
+        near = [self.x[n] for e in ends for n in sorted(self.joined[e]) if n in self.x and n not in ends]
+        return sum(near) / len(near) if near else None
+
+    def _place(self, parts: list[_Part], inner: float, *, wide: bool) -> None:
+        """The middles and widths of one row; a switch of neighbouring GPUs spans them."""
+        for part in parts:
+            part.x = self._mean(part.ends) or inner / 2
+            below = [self.x[n] for e in part.ends for n in self.joined[e] if n in self.x]
+            if len(part.ends) > 1:
+                columns = 2 if len(part.ends) == 4 and not part.far_below else len(part.ends)
+                part.width = columns * (END[0] + 2) - 2
+                part.height = 2 * END[1] + BETWEEN if columns < len(part.ends) else END[1]
+            elif wide and below:
+                part.width = max(PART[0], max(below) - min(below) + GPU[0])
+        if sum(p.width + SPACE for p in parts) > inner + SPACE:
+            share = inner / len(parts) - SPACE
+            for part in parts:
+                part.width = min(part.width, share) if len(part.ends) == 1 else part.width
+        middles = _spread([(p.x, p.width) for p in parts], inner)
+        for part, x in zip(parts, middles, strict=True):
+            part.x = x
+            self.x.update(dict.fromkeys(part.ends, x))
+
+    def _stacked(self, inner: float, levels: Mapping[int, list[_Part]], two: bool) -> Block:
+        places: dict[int, Box] = {}
+        y = PAD
+        for i in self.nics:
+            places[i] = _around(self.x[i], y, NIC)
+        y += NIC[1] + BETWEEN if self.nics else 0
+        for level in sorted(levels, reverse=True):
+            for part in levels[level]:
+                places.update(_drawn(part, y))
+            y += max(p.height for p in levels[level]) + BETWEEN
+        for k, i in enumerate(self.gpus):
+            places[i] = _around(self.x[i], y + (STAGGER * (k % 2) if two else 0), GPU)
+        y += GPU[1] + (STAGGER if two else 0)
+        arcs = {} if two else self._arcs()
+        y += max(arcs.values(), default=0) / 2
+        if self.lower:
+            y += BETWEEN
+            ends = [end for part in self.lower for end in part.ends]
+            width = (inner - SPACE * (len(ends) - 1)) / len(ends)
+            for k, end in enumerate(ends):
+                places[end] = Box(PAD + k * (width + SPACE), y, width, BAR)
+            y += BAR
+        return Block(inner + 2 * PAD, y + PAD, places, arcs)
+
+    def _arcs(self) -> dict[tuple[int, int], float]:
+        return {(self.gpus[a], self.gpus[b]): 2 * (ARC + ARC_STEP * (b - a)) for a, b in self.pairs if b - a > 1}
+
+
+def _around(x: float, y: float, size: tuple[float, float]) -> Box:
+    return Box(PAD + x - size[0] / 2, y, *size)
+
+
+def _drawn(part: _Part, y: float) -> dict[int, Box]:
+    """One box; or the ends of a bus: near ends below far ends, or all in a row."""
+    if len(part.ends) == 1:
+        return {part.ends[0]: _around(part.x, y, (part.width, part.height))}
+    width, height = END
+    step, left = width + 2, part.x - part.width / 2 + width / 2
+    if len(part.ends) == 4 and not part.far_below:
+        down = y + height + BETWEEN
+        entry, far_out, far_in, out = part.ends
+        spots = {entry: (left, down), far_out: (left, y), far_in: (left + step, y), out: (left + step, down)}
+        return {end: _around(x, top, END) for end, (x, top) in spots.items()}
+    order = [part.ends[k] for k in (0, 3, 1, 2)] if len(part.ends) == 4 else part.ends
+    return {end: _around(left + k * step, y, END) for k, end in enumerate(order)}
+
+
+def _apart(middles: Sequence[float], width: float, inner: float) -> list[float]:
+    """Boxes of one width; those with the same middle stand on both sides of it."""
+    alike: dict[float, list[int]] = defaultdict(list)
+    for k, x in enumerate(middles):
+        alike[round(x, 3)].append(k)
+    wishes = list(middles)
+    for several in alike.values():
+        for n, k in enumerate(several):
+            wishes[k] += (n - (len(several) - 1) / 2) * (width + SPACE)
+    return _spread([(x, width) for x in wishes], inner)
+
+
+def _spread(boxes: Sequence[tuple[float, float]], inner: float) -> list[float]:
+    """Middles for ``boxes`` (middle, width), moved so that all are in ``inner`` with ``SPACE`` between them."""
+    order = sorted(range(len(boxes)), key=lambda k: (boxes[k][0], k))
+    middles = [x for x, _ in boxes]
+    edge = 0.0
+    for k in order:
+        middles[k] = max(middles[k], edge + boxes[k][1] / 2)
+        edge = middles[k] + boxes[k][1] / 2 + SPACE
+    edge = inner
+    for k in reversed(order):
+        middles[k] = min(middles[k], edge - boxes[k][1] / 2)
+        edge = middles[k] - boxes[k][1] / 2 - SPACE
+    return middles
+
+
+def _free(x: float, width: float, lines: Sequence[float], inner: float) -> float:
+    """The place nearest to ``x`` where no vertical line passes, else ``x``."""
+    for away in range(0, int(inner), 2):
+        for middle in (x - away, x + away):
+            inside = width / 2 <= middle <= inner - width / 2
+            if inside and all(abs(middle - line) > width / 2 + SPACE for line in lines):
+                return middle
+    return x
