@@ -55,7 +55,7 @@ def is_amd_text(lines: Sequence[str]) -> bool:
 
 
 def text_tables(lines: Sequence[str], name: str) -> PairTables:
-    """The matrices of a text; HS160 where they are incomplete or contradict each other."""
+    """The matrices of a text; HS732 where they are incomplete or contradict each other."""
     gpus: tuple[str, ...] = ()
     tables: dict[str, Matrix] = {}
     for number, line in enumerate(lines):

@@ -15,7 +15,7 @@ HELP = "host lists are written like node[0-3,12],login or rack[0-1]n[01-16]"
 
 
 def hosts_of(text: str, name: str) -> list[str]:
-    """The hosts of ``text``; HS160 where it is no host list, or has too many hosts."""
+    """The hosts of ``text``; HS732 where it is no host list, or has too many hosts."""
     hosts: list[str] = []
     for word in _words(text, name):
         names = [""]

@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetesynth.errors import HetesynthError
 from hetesynth.importers.hostlist import hosts_of
+from hetesynth.importers.plain_yaml import plain_yaml
 from hetesynth.importers.tool_text import lines_of, refused
 
 MAX_SWITCHES = 10_000
-MAX_YAML = 1_000_000
-MAX_YAML_EVENTS = 200_000
-MAX_YAML_DEPTH = 20
 HELP = "see Slurm's manual of topology.conf: SwitchName=s0 Nodes=node[0-3], SwitchName=top Switches=s[0-1]"
 
 _SETTING = re.compile(r"(\w{1,40})=(\"[^\"]{0,8000}\"|\S{1,8000})")
@@ -116,7 +113,7 @@ def _switches(text: str, where: str) -> list[SlurmSwitch]:
 
 
 def _topology(switches: Sequence[SlurmSwitch], name: str) -> SlurmTopology:
-    """The topology, or HS160 with what is wrong in it."""
+    """The topology, or HS732 with what is wrong in it."""
     if not any(switch.nodes for switch in switches):
         raise refused(name, "no switch and no block has hosts", HELP)
     try:
@@ -127,7 +124,7 @@ def _topology(switches: Sequence[SlurmSwitch], name: str) -> SlurmTopology:
 
 def read_yaml(data: bytes, name: str) -> SlurmTopology:
     """The switches of ``topology.yaml``: of its only topology, else of the default one."""
-    document = _document(data, name)
+    document = plain_yaml(data, name)
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
         raise refused(name, "no list of topologies", "see Slurm's manual of topology.yaml")
     described = [entry for entry in document if _section(entry)]
@@ -160,25 +157,3 @@ def _entry(entry: object, kind: str, name: str) -> SlurmSwitch:
         label[:200], tuple(hosts_of(nodes, where) if nodes else ()), tuple(hosts_of(below, where) if below else ()),
         block=kind == "block",
     )  # fmt: skip
-
-
-def _document(data: bytes, name: str) -> object:
-    """The value of a YAML text: plain values only, without aliases, within limits."""
-    import yaml
-
-    help_ = "YAML is read without tags and aliases, up to 1 MB"
-    if len(data) > MAX_YAML:
-        raise HetesynthError(f"{name} is larger than {MAX_YAML} bytes", code="HS161", help=help_)
-    try:
-        depth = 0
-        for count, event in enumerate(yaml.parse(data, Loader=yaml.SafeLoader)):
-            opens = isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent)
-            depth += opens - isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent)
-            if depth > MAX_YAML_DEPTH or count > MAX_YAML_EVENTS or isinstance(event, yaml.AliasEvent):
-                raise HetesynthError(f"{name} nests too deep, is too long, or has aliases", code="HS161", help=help_)
-        return yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise refused(name, f"not YAML: {reason}", help_) from error
-    except (TypeError, AttributeError) as error:  # an unhashable key
-        raise refused(name, "not YAML that can be used: a key that is a list", help_) from error

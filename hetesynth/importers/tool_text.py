@@ -17,27 +17,27 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
 def lines_of(data: bytes, name: str) -> list[str]:
-    """The lines of ``data``, without escape sequences and byte order mark; HS161 past a limit, HS160 for no text."""
+    """The lines of ``data``, without escape sequences and byte order mark; HS741 past a limit, HS732 for no text."""
     if len(data) > MAX_TEXT:
-        raise HetesynthError(f"{name} is larger than {MAX_TEXT} bytes", code="HS161", help="give the tool's output only")
+        raise HetesynthError(f"{name} is larger than {MAX_TEXT} bytes", code="HS741", help="give the tool's output only")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HetesynthError(
             f"{name} is not text: {error.reason} at byte {error.start}",
-            code="HS160",
+            code="HS732",
             help="save the tool's output as UTF-8 text",
         ) from error
     lines = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
     if len(lines) > MAX_LINES or any(len(line) > MAX_LINE for line in lines):
         raise HetesynthError(
             f"{name} has more than {MAX_LINES} lines, or a line of more than {MAX_LINE} characters",
-            code="HS161",
+            code="HS741",
             help="give the tool's output only",
         )
     return lines
 
 
 def refused(name: str, reason: str, help_: str) -> HetesynthError:
-    """HS160: ``name`` is not what its format says, because of ``reason``."""
-    return HetesynthError(f"{name}: {reason}", code="HS160", help=help_)
+    """HS732: ``name`` is not what its format says, because of ``reason``."""
+    return HetesynthError(f"{name}: {reason}", code="HS732", help=help_)
