@@ -9,6 +9,7 @@ import click
 from hetesynth.chunking import ROUNDINGS
 from hetesynth.cli.options import TOPOLOGY, chunking_options, json_option
 from hetesynth.cli.terminal import show_lines
+from hetesynth.cli.topo_import import import_command
 
 
 @click.group(name="topo", short_help="Look at a topology.")
@@ -33,3 +34,6 @@ def show(topology: Path, chunk_size: str | None, tau_ref: str, rounding: str, ev
         show_lines(graph_document(chunking))
     else:
         show_lines(topology_report(chunking, every=every))
+
+
+command.add_command(import_command)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
+from hetesynth.frontend.expansion import expanded
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
+from hetesynth.frontend.hosts import hosts_of, state_host
 from hetesynth.frontend.imports import Program, resolve
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
@@ -24,6 +26,8 @@ from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import (
     Change,
     Cluster,
+    ClusterItem,
+    Detach,
     Disable,
     Element,
     Gpus,
@@ -31,7 +35,7 @@ from hetesynth.frontend.syntax import (
     Join,
     NodeItem,
     NodeType,
-    PodItem,
+    Override,
     PodType,
     Property,
     Shared,
@@ -53,14 +57,14 @@ def topology_of(source: Source) -> Topology:
     findings = Findings()
     for warning in source.warnings:
         warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
-    program = resolve(source, findings)
+    program = expanded(resolve(source, findings), findings)
     return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
 
 
 def pods_of(source: Source) -> PodCluster:
     """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
     findings = Findings()
-    program = resolve(source, findings)
+    program = expanded(resolve(source, findings), findings)
     return _Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS).pods()
 
 
@@ -76,6 +80,7 @@ class _Elaboration:
     instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
     gpus: int = 0
+    _hosts: dict[str, str] = field(default_factory=dict)  # the instance of each
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
@@ -146,7 +151,8 @@ class _Elaboration:
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return
-        for name in self._instance_names(item):
+        names = self._instance_names(item)
+        for name, host in zip(names, hosts_of(item, names, self.findings), strict=True):
             full = f"{scope.prefix}{name}"
             what = "node" if isinstance(node, NodeType) else "pod"
             local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
@@ -154,6 +160,7 @@ class _Elaboration:
                 self._declare_node(node, local, full, wiring)
             else:
                 self._declare_pod(node, local, wiring)
+            state_host(item, host, node, local, self._hosts, self.findings)
             for override in item.overrides:
                 _override_instance(override, local, wiring, self.findings)
             if f"{name}.gpu0" in scope.parts or any(
@@ -238,14 +245,17 @@ class _Elaboration:
     def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
         for local, node in self.instances:
             self._lay_items(node.items, local, wiring)
-        self._lay_items([i for i in cluster.items if isinstance(i, (Element, Join, Shared))], scope, wiring)
+        self._lay_items(cluster.items, scope, wiring)
+        wiring.check_joined()
 
-    def _lay_items(self, items: Sequence[NodeItem | PodItem], scope: Scope, wiring: Wiring) -> None:
+    def _lay_items(self, items: Sequence[NodeItem | ClusterItem], scope: Scope, wiring: Wiring) -> None:
         for item in items:
             if isinstance(item, Element):
                 wiring.lay_element(item, scope)
             elif isinstance(item, Join):
                 wiring.lay_join(item, scope)
+            elif isinstance(item, Detach):
+                wiring.detach(item, scope)
             elif isinstance(item, Shared):
                 self.groups.append((item, scope))
 
@@ -262,14 +272,12 @@ class _Elaboration:
         return int(size) if size is not None else None
 
 
-def _override_instance(
-    item: Change | Disable | Property, scope: Scope, wiring: Wiring, findings: Findings
-) -> None:
+def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: Findings) -> None:
     if isinstance(item, Change):
         wiring.change(item, scope)
     elif isinstance(item, Disable):
         wiring.disable(item, scope)
-    else:
+    elif isinstance(item, Property) and item.name != "host":
         values = measured([item], findings)
         for part in scope.parts.values():
             if part.kind == "gpu":

@@ -91,7 +91,10 @@ def _by_itself(pod: str, instance: _Instance, hardware: Hardware) -> tuple[Topol
     local = {vertex: i for i, vertex in enumerate(instance.vertices)}
     vertices = tuple(
         replace(
-            v, name=v.name.removeprefix(prefix), server="" if v.server == pod else v.server.removeprefix(prefix)
+            v,
+            host="",
+            name=v.name.removeprefix(prefix),
+            server="" if v.server == pod else v.server.removeprefix(prefix),
         )
         for v in (hardware.vertices[i] for i in instance.vertices)
     )

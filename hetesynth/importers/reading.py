@@ -1,0 +1,49 @@
+"""What a reader is given and what it gives back, and how it says no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetesynth.errors import HetesynthError
+from hetesynth.importers.fabric import Fabric
+from hetesynth.importers.machine import Machine, Remark
+from hetesynth.importers.rates import Calibration
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file: its name for messages, and its bytes."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What the user adds to what files tell. ``nic_rate`` in bytes per second; ``node_type`` of the library."""
+
+    calibration: Calibration = "spec"
+    nic_rate: Fraction | None = None
+    model: str = ""
+    node_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one file told: servers, or the network between them, or a whole cluster as text of the language."""
+
+    machines: tuple[Machine, ...] = ()
+    fabric: Fabric | None = None
+    text: str = ""
+    remarks: tuple[Remark, ...] = ()
+
+
+def refused(source: Source, what: str, way_out: str = "see docs/import_topology.md") -> HetesynthError:
+    """The file is not what its format asks for."""
+    return HetesynthError(f"{source.name}: {what}", code="HS732", help=way_out)
+
+
+def lacking(source: Source, what: str, way_out: str) -> HetesynthError:
+    """The file is in order, but a cluster needs more than it tells; ``way_out`` names the flag."""
+    return HetesynthError(f"{source.name}: {what}", code="HS733", help=way_out)

@@ -1,0 +1,180 @@
+"""Machines and the rule for the network between them -> readable text of the topology language.
+
+One node type for each kind of machine, servers under the names of their hosts, and comments that say what was read,
+what was assumed and what looks wrong. The text is read back by the frontend before it is given out (``check.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hetesynth.errors import HetesynthError
+from hetesynth.importers import network_text, node_text, pcie_text
+from hetesynth.importers.fabric import Fabric
+from hetesynth.importers.machine import Machine, Remark
+from hetesynth.importers.pcie import gpus_of_nics
+from hetesynth.importers.wording import comment, identifier, numbers, parts
+
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A machine with the name of its instance and of its node type."""
+
+    name: str
+    machine: Machine
+    node_type: str
+
+
+def cluster_text(
+    machines: Sequence[Machine], fabric: Fabric, remarks: Sequence[Remark] = (), name: str = "imported",
+    title: str = "",
+) -> str:  # fmt: skip
+    """The text. Raises HetesynthError HS733 where servers have no network between them."""
+    servers = name_servers(machines)
+    lines = comment(title) if title else []
+    lines += _remark_lines([*remarks, *_assumed(machines)])
+    lines += [f"import {library}" for library in sorted({_library(m.node_type) for m in machines if m.node_type})]
+    written: set[str] = set()
+    for server in servers:
+        if server.node_type not in written and not server.machine.node_type:
+            written.add(server.node_type)
+            same = [s for s in servers if s.node_type == server.node_type]
+            lines += ["", *_node_lines(server, same)]
+    lines += ["", f"cluster {identifier(name, 'c')} {{"]
+    lines += [INDENT + line for line in _instances(servers)]
+    lines += [INDENT + line for line in network_text.statements(servers, fabric)]
+    return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
+
+
+def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
+    """Every machine with names that nobody else has."""
+    types: dict[tuple[str, ...], str] = {}
+    names: set[str] = set()
+    counted = Counter(machine.host for machine in machines)
+    servers = []
+    for i, machine in enumerate(machines):
+        body = tuple(node_text.statements(machine)) if not machine.node_type else ("", machine.node_type)
+        if body not in types:
+            wished = machine.node_type or _type_name(machine)
+            types[body] = wished if machine.node_type else _free(wished, set(types.values()))
+        host = machine.host if counted[machine.host] == 1 else ""
+        name = _free(identifier(host) if host else f"n{i}", names)
+        names.add(name)
+        servers.append(Server(name, machine, types[body]))
+    return tuple(servers)
+
+
+def _free(wished: str, used: set[str]) -> str:
+    """``wished``, or with a letter behind it that makes it new."""
+    suffix = 0
+    name = wished
+    while name in used:
+        suffix += 1
+        name = f"{wished}_{chr(97 + suffix)}" if suffix < 26 else f"{wished}_{suffix}"
+    return name
+
+
+def _type_name(machine: Machine) -> str:
+    model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
+    return f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
+
+
+def _library(node_type: str) -> str:
+    from hetesynth.importers.node_types import file_of
+
+    return file_of(node_type)
+
+
+def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
+    """Every remark once, the suspicious ones first."""
+    order = {"suspicious": 0, "found": 1, "assumed": 2}
+    lines: list[str] = []
+    for remark in sorted(dict.fromkeys(remarks), key=lambda r: order[r.kind]):
+        lines += comment(f"{remark.kind}: {remark.text}")
+    return lines
+
+
+def _assumed(machines: Sequence[Machine]) -> list[Remark]:
+    """The latencies that the text states and no file told."""
+    texts = []
+    if any(m.links or m.ports for m in machines):
+        texts.append(node_text.LATENCIES)
+    if any(node_text.needs_tree(m) for m in machines if not m.node_type):
+        texts.append(pcie_text.LATENCIES)
+    return [Remark("assumed", text) for text in texts]
+
+
+def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
+    """``node NAME { ... }`` with the remarks about the machine and its devices."""
+    machine = server.machine
+    lines: list[str] = []
+    of = "" if len(same) == 1 else f" (as {len(same)} servers)"
+    lines += comment(f"{server.node_type}{of}: {_summary(machine)}")
+    for other in same:
+        who = f"{other.name}: " if len(same) > 1 or len(other.machine.remarks) else ""
+        lines += _remark_lines([replace(r, text=who + r.text) for r in other.machine.remarks])
+    body = [line for statement in node_text.statements(machine) for line in statement.split("\n")]
+    return [*lines, f"node {server.node_type} {{", *_devices(machine), *(INDENT + line for line in body), "}"]
+
+
+def _summary(machine: Machine) -> str:
+    """Counts and models in words."""
+    links = Counter(machine.links_of(i) for i in range(len(machine.gpus)))
+    counts = ", ".join(f"{n} on {gpus}" if len(links) > 1 else f"{n}" for n, gpus in sorted(links.items()))
+    models = ", ".join(sorted({gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch}))
+    text = f"{len(machine.gpus)} GPUs{f' ({models})' if models else ''}, links per GPU: {counts}"
+    return f"{text}; {len(machine.nics)} NICs"
+
+
+def _devices(machine: Machine) -> list[str]:
+    """Which device is which, one comment for GPUs and one for NICs."""
+    lines: list[str] = []
+    buses = [gpu.place.bus for gpu in machine.gpus]
+    if all(buses):
+        lines += comment(f"{parts('gpu', range(len(buses)))}: {', '.join(buses)}", INDENT)
+    used = gpus_of_nics(machine)
+    if used:
+        lines += comment(
+            f"{parts('nic', range(len(used)))}: {', '.join(machine.nics[n].name for n in used)}", INDENT
+        )
+    if unused := [nic.name for n, nic in enumerate(machine.nics) if n not in used]:
+        lines += comment(
+            f"left out, as other NICs are nearer or faster, or as virtual: {', '.join(unused)}", INDENT
+        )
+    return lines
+
+
+def _instances(servers: Sequence[Server]) -> list[str]:
+    """``instance`` statements in order; servers without a host's name in ranges."""
+    lines: list[str] = []
+    run: list[int] = []
+    for i, server in enumerate(servers):
+        plain = server.name == f"n{i}"
+        if run and plain and run[-1] == i - 1 and servers[run[-1]].node_type == server.node_type:
+            run.append(i)
+            lines[-1] = f"instance n[{numbers(run)}] = {server.node_type}"
+            continue
+        run = [i] if plain else []
+        host = "" if server.name in ("", server.machine.host) or plain else f"  # host {server.machine.host!r}"
+        lines.append(f"instance {server.name} = {server.node_type}{host}")
+    return lines
+
+
+def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list[Machine]:
+    """Every NIC with a rate: its own or ``nic_rate``; HetesynthError HS733 where neither is there."""
+    lacking = [nic.name for m in machines for nic in m.nics if nic.rate is None]
+    if lacking and nic_rate is None:
+        raise HetesynthError(
+            f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}",
+            code="HS733",
+            help="state it with --nic-rate, for example --nic-rate 400Gbps",
+        )
+    return [
+        replace(m, nics=tuple(n if n.rate is not None else replace(n, rate=nic_rate) for n in m.nics))
+        for m in machines
+    ]
