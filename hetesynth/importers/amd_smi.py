@@ -76,7 +76,7 @@ def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machin
     notes = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *remarks]
     notes += [Remark("suspicious", text, "warning") for text in _unequal(tables, links)]
     machine = Machine("", gpus, nics, links=links, remarks=tuple(notes))
-    return machine if _joined(machine) else _over_pcie(machine, options)
+    return machine if len(links) == len(pairs) else _over_pcie(machine, options)
 
 
 def _architecture(source: Source, options: ReadOptions) -> tuple[str, bool]:
@@ -122,16 +122,8 @@ def _unequal(tables: PairTables, links: Sequence[GpuLink]) -> Iterator[str]:
             yield f"GPU {gpu} has {degree} xGMI links, and most have {usual}"
 
 
-def _joined(machine: Machine) -> bool:
-    """Whether xGMI joins all GPUs."""
-    reached = {0}
-    for _ in machine.gpus:
-        reached |= {end for link in machine.links for end in (link.a, link.b) if {link.a, link.b} & reached}
-    return len(reached) == len(machine.gpus)
-
-
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
-    """The machine with CPUs, over which GPUs meet that xGMI does not join; one for each NUMA node that is told."""
+    """The machine with CPUs, over which pairs meet that xGMI does not join; one for each NUMA node that is told."""
     nodes = sorted({gpu.place.numa for gpu in machine.gpus if gpu.place.numa is not None}) or [0]
     names = {node: f"cpu{i}" for i, node in enumerate(nodes)}
     slot = pcie_rate("16 GT/s", 0, options.calibration)

@@ -77,7 +77,7 @@ def _machine(source: Source, sections: Sections, options: ReadOptions) -> Machin
         for gpu in table.gpus)  # fmt: skip
     remarks = remarks_on(table, sections.models, sections.links, sections.access, model)
     machine = Machine("", gpus, ports=ports, links=links, remarks=remarks)
-    if len(gpus) == 1 or _joined(machine):
+    if ports or len(links) == len(gpus) * (len(gpus) - 1) // 2:
         nics, remark = nearest_nics(table, options.nic_rate)
         return replace(machine, nics=nics, remarks=(*remarks, *remark))
     return _with_slots(source, table, machine, model, options)
@@ -174,20 +174,10 @@ def _switched(table: DeviceTable, counts: dict[tuple[str, str], int], model: Gpu
     return least > min(model.links or MOST_LINKS, MOST_LINKS)
 
 
-def _joined(machine: Machine) -> bool:
-    """Whether NVLink joins all GPUs, over others if need be."""
-    if machine.ports:
-        return True
-    reached = {0}
-    for _ in machine.gpus:
-        reached |= {end for link in machine.links for end in (link.a, link.b) if {link.a, link.b} & reached}
-    return len(reached) == len(machine.gpus)
-
-
 def _with_slots(
     source: Source, table: DeviceTable, machine: Machine, model: GpuModel | None, options: ReadOptions
 ) -> Machine:  # fmt: skip
-    """The machine with its PCIe tree, over which GPUs meet that NVLink does not join."""
+    """The machine with its PCIe tree, over which pairs meet that NVLink does not join."""
     tree = slot_tree(table.devices, table.cell, table.numa)
     slot = pcie_rate(model.pcie if model else "", 0, options.calibration)
     gpus = tuple(replace(gpu, place=Place(tree.parents[name], slot, numa=gpu.place.numa))
