@@ -1,4 +1,4 @@
-"""``hetesynth topo import`` and ``topo export``: files of others to topologies, and back."""
+"""``hetesynth topo import``: files that a cluster has to a topology."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hetesynth.cli.terminal import show
 )  # fmt: skip
 @click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
 @json_option
-def import_command(
+def command(
     files: tuple[str, ...], format_name: str | None, net: str | None, node_type: str, nic_rate: str | None,
     model: str, calibration: str, output: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
