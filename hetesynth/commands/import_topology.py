@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
@@ -16,7 +16,7 @@ from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.formats import FORMATS, format_named, recognized
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.reading import ReadOptions, Reading, Source
+from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
 from hetesynth.model.topology import Topology
 
@@ -33,7 +33,7 @@ class ImportTopologyRequest:
     files: tuple[str, ...]
     format: str = ""
     fabric: Fabric | None = None
-    options: ReadOptions = ReadOptions()
+    options: ReadOptions = field(default_factory=ReadOptions)
     name: str = "imported"
 
 
@@ -50,25 +50,19 @@ class ImportedTopology:
 
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     """Read every file and write one text. Raises HetesynthError with the flag that would supply what is missing."""
-    machines: list[Machine] = []
-    remarks: list[Remark] = []
-    fabric = request.fabric
-    texts: list[tuple[str, str]] = []
-    formats: list[str] = []
-    for argument in request.files:
-        path, count = split_count(argument)
-        reading, name = _read(path, request)
-        formats.append(name)
-        machines += [machine for _ in range(count) for machine in reading.machines]
-        remarks += reading.remarks
-        if reading.text:
-            texts.append((path, reading.text))
-        if reading.fabric is not None and request.fabric is None:
-            fabric = reading.fabric
-        if len(machines) > MAX_SERVERS:
-            raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
+    readings = [(split_count(argument), *_read(split_count(argument)[0], request)) for argument in request.files]
+    formats = tuple(name for _, _, name in readings)
+    if sum(count * len(reading.machines) for (_, count), reading, _ in readings) > MAX_SERVERS:
+        raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
+    machines = [
+        machine for (_, count), reading, _ in readings for _ in range(count) for machine in reading.machines
+    ]
+    remarks = [remark for _, reading, _ in readings for remark in reading.remarks]
+    fabrics = [reading.fabric for _, reading, _ in readings if reading.fabric is not None]
+    fabric = request.fabric or (fabrics[-1] if fabrics else None)
+    texts = [(path, reading.text) for (path, _), reading, _ in readings if reading.text]
     if texts:
-        return _whole(request, texts, machines, remarks, tuple(formats))
+        return _whole(request, texts, machines, remarks, formats)
     if not machines:
         raise HetesynthError(
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
@@ -160,7 +154,7 @@ def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[
     kinds: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
     for machine in machines:
         devices = tuple((gpu.model, gpu.arch) for gpu in machine.gpus), tuple(nic.rate for nic in machine.nics)
-        slots = tuple(device.place.rate for device in (*machine.gpus, *machine.nics))
+        slots = (*(gpu.place.rate for gpu in machine.gpus), *(nic.place.rate for nic in machine.nics))
         kinds.setdefault(devices, set()).add(slots)
     if any(len(slots) > 1 for slots in kinds.values()):
         text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import cast
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.reading import ReadOptions, Reading, Source
+from hetesynth.importers.reading import Reading, ReadOptions, Source
 
 HEAD = 4096  # bytes by which a format is recognized
 

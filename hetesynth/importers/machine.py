@@ -170,9 +170,9 @@ class Machine:
             names.append(bridge.name)
         if len(set(names)) != len(names):
             raise ValueError("two CPUs or bridges have the same name")
-        for device in (*self.gpus, *self.nics):
-            if device.place.parent and device.place.parent not in names:
-                raise ValueError(f"a device hangs below {device.place.parent}, which the machine lacks")
+        for place in (*(gpu.place for gpu in self.gpus), *(nic.place for nic in self.nics)):
+            if place.parent and place.parent not in names:
+                raise ValueError(f"a device hangs below {place.parent}, which the machine lacks")
         if any(end not in {cpu.name for cpu in self.cpus} for link in self.cpu_links for end in (link.a, link.b)):
             raise ValueError("a link between CPUs that the machine lacks")
 

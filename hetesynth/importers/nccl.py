@@ -28,7 +28,8 @@ from hetesynth.importers.machine import (
 from hetesynth.importers.nccl_devices import Devices, GpuElement, HostTree, NetElement, Slot
 from hetesynth.importers.nccl_models import model_of
 from hetesynth.importers.rates import Calibration, cpu_rate, nvlink_rate, pcie_rate, xgmi_rate
-from hetesynth.importers.reading import ReadOptions, Reading, Source, lacking, refused
+from hetesynth.importers.reading import Reading, ReadOptions, Source, lacking, refused
+from hetesynth.importers.wording import parts
 from hetesynth.importers.xml_source import root_of
 
 MAX_CPUS = 256
@@ -160,18 +161,20 @@ def _links(
     """Direct links, which the file states from both ends."""
     number = {gpu.slot.bus: i for i, gpu in enumerate(gpus) if gpu.slot.bus}
     counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    remarks = []
+    dropped: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(gpus):
         for link in gpu.links:
             if _is_switch(link.target, link.kind) or link.kind.startswith(_CPU) or link.count < 1:
                 continue
             peer = number.get(link.target)
             if peer is None or peer == i:
-                what = "itself" if peer == i else "a device that the file does not list"
-                text = f"gpu{i} has {link.count} links to {what} ({link.target}): left out"
-                remarks.append(Remark("suspicious", text, "warning"))
+                dropped["itself" if peer == i else "a device that the file does not list"].append(i)
                 continue
             counts[i, peer][link.tag] += link.count
+    remarks = [
+        Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out", "warning")
+        for what, those in dropped.items()
+    ]
     links = []
     for a, b in sorted({(min(pair), max(pair)) for pair in counts}):
         there, back = counts.get((a, b), Counter()), counts.get((b, a), Counter())
@@ -192,8 +195,7 @@ def _links(
 def _bridges(host: HostTree, calibration: Calibration) -> tuple[tuple[Bridge, ...], list[Remark]]:
     """Bridges with their rates; one that a hypervisor invented gets that of the fastest device below it."""
     below: dict[str, Fraction] = defaultdict(Fraction)
-    for element in (*host.gpus, *host.nets):
-        slot = element.slot
+    for slot in (*(gpu.slot for gpu in host.gpus), *(net.slot for net in host.nets)):
         if not slot.direct:
             below[slot.parent] = max(below[slot.parent], pcie_rate(slot.speed, abs(slot.width), calibration))
     places: dict[str, Place] = {}

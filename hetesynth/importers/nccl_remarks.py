@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from hetesynth.importers.machine import Machine, Remark
+from hetesynth.importers.machine import Machine, Remark, RemarkKind
 from hetesynth.importers.nccl_devices import GpuElement, HostTree, Slot
 from hetesynth.importers.rates import pcie_speed_is_known
 from hetesynth.importers.wording import bandwidth, network_rate, numbers
 
 _HOPPER = 90
-_GEN5 = "32"
 
 
 def is_virtual(slot: Slot) -> bool:
@@ -71,7 +70,11 @@ def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
         yield _warning(f"GPUs in different slots: {told}")
     if any(not pcie_speed_is_known(gpu.slot.speed) for gpu in gpus if not gpu.slot.direct):
         yield Remark("assumed", "slots without a speed are taken for 16 lanes of PCIe 3, as NCCL does")
-    slow = [gpu for gpu in gpus if gpu.sm >= _HOPPER and gpu.slot.speed[:2] in ("8 ", "8.", "16")]
+    slow = [
+        gpu
+        for gpu in gpus
+        if gpu.arch.startswith("sm") and gpu.sm >= _HOPPER and gpu.slot.speed[:2] in ("8 ", "8.", "16")
+    ]
     if slow:
         yield Remark(
             "suspicious", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do"
@@ -79,18 +82,21 @@ def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
 
 
 def _nics(host: HostTree, machine: Machine, believable: int) -> Iterable[Remark]:
+    sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
     for net, nic in zip(host.nets, machine.nics, strict=True):
         told = network_rate(nic.rate) if nic.rate else ""
         if net.speed > believable:
-            yield _warning(f"{net.name} states {net.speed} Mb/s, which no NIC has: taken for kb/s, {told}")
+            sayings["suspicious", f"{net.speed} Mb/s, which no NIC has: taken for kb/s, {told}"].append(net.name)
         elif net.speed <= 0:
-            yield Remark("assumed", f"{net.name} states no speed: {told}, as NCCL takes it")
+            sayings["assumed", f"no speed is stated: {told}, as NCCL takes it"].append(net.name)
         if "+" in net.name:
-            yield Remark("found", f"{net.name} is several NICs that NCCL merged, {told} together")
+            sayings["found", f"several NICs that NCCL merged, {told} together"].append(net.name)
         slot = nic.place.rate
         if slot is not None and nic.rate is not None and slot < nic.rate:
             width = f" x{net.slot.width}" if net.slot.width else ""
-            yield Remark("found", f"{net.name} of {told} is in a slot of {bandwidth(slot)}{width}")
+            sayings["found", f"{told} in a slot of {bandwidth(slot)}{width}"].append(net.name)
+    for (kind, what), names in sayings.items():
+        yield Remark(kind, f"{', '.join(names)}: {what}", "warning" if kind == "suspicious" else "note")
     cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for net in host.nets:
         if net.slot.bus:

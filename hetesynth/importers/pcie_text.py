@@ -1,4 +1,4 @@
-"""The PCIe tree of a machine as switches: what joins fewer than two things is left out.
+"""The PCIe tree of a machine as `pcie` and `cpu` statements: what joins fewer than two things is left out.
 
 A bridge with one thing below it is no more than a longer wire: the wire gets the rate of the narrower.
 """
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from hetesynth.importers.machine import Machine, Place
 from hetesynth.importers.pcie import UNSTATED, slot
-from hetesynth.importers.wording import bandwidth, time
+from hetesynth.importers.wording import bandwidth, listed, time
 
 CROSSING = (
     Fraction("0.3") / 10**6
@@ -42,13 +42,16 @@ def tree(machine: Machine, number: dict[int, int]) -> list[str]:
     for name in (*switches, *cpus):
         if name in cpus and not joined and len(hanging.below[name]) == 1:
             continue
-        lines += _switch(names[name], [(names.get(child, child), rate) for child, rate in hanging.below[name]])
-    lines += [
-        f"link {names[k.a]} <-> {names[k.b]} {{ bandwidth {bandwidth(k.rate)}; latency {time(CROSSING)}; kind upi }}"
-        for k in joined
-    ]
-    if loose := [child for child, _ in hanging.below.get("", ())]:
-        lines += _switch("pcie_unknown", [(child, UNSTATED) for child in loose])
+        word = "cpu" if name in cpus else "pcie"
+        lines.append(
+            _switch(word, names[name], [(names.get(child, child), rate) for child, rate in hanging.below[name]])
+        )
+    crossing = time(CROSSING)
+    for k in joined:
+        rest = f"{{ bandwidth {bandwidth(k.rate)}; latency {crossing} }}"
+        lines.append(f"upi {names[k.a]} <-> {names[k.b]} {rest}")
+    if loose := hanging.below.get(""):
+        lines.append(_switch("pcie", "pcie_unknown", loose))
     return lines
 
 
@@ -86,22 +89,12 @@ def _order(name: str) -> tuple[int, str]:
     return (int(name[3:]), "") if name[:3] in ("gpu", "nic") and name[3:].isdigit() else (0, name)
 
 
-def _switch(name: str, children: list[Child]) -> list[str]:
-    """A switch with ports for GPUs and switches of the commonest rate, links for the others, NICs attached."""
+def _switch(word: str, name: str, children: list[Child]) -> str:
+    """A switch with ports at the commonest rate, and those at another stated one by one."""
     ports: dict[Fraction, list[str]] = defaultdict(list)
     for child, rate in children:
-        if not child.startswith("nic"):
-            ports[rate].append(child)
-    lines = []
-    if ports:
-        main = max(ports, key=lambda rate: (len(ports[rate]), rate))
-        own = ", ".join(ports.pop(main))
-        lines.append(
-            f"switch {name} {{ ports {own}; bandwidth {bandwidth(main)}; latency {time(CROSSING)}; kind pcie }}"
-        )
-    for rate, others in ports.items():
-        lines += [f"link {other} <-> {name} {{ bandwidth {bandwidth(rate)}; kind pcie }}" for other in others]
-    for child, rate in children:
-        if child.startswith("nic"):
-            lines.append(f"attach {name} -> {child} {{ bandwidth {bandwidth(rate)}; kind pcie }}")
-    return lines
+        ports[rate].append(child)
+    main = max(ports, key=lambda rate: (len(ports[rate]), rate))
+    body = [f"ports {listed(ports.pop(main))}", f"bandwidth {bandwidth(main)}"]
+    body += [f"port {listed(others)} {bandwidth(rate)}" for rate, others in ports.items()]
+    return f"{word} {name} {{ {'; '.join(body)}; latency {time(CROSSING)} }}"

@@ -53,6 +53,19 @@ def parts(name: str, values: Sequence[int]) -> str:
     return f"{name}{values[0]}" if len(values) == 1 else f"{name}[{numbers(values)}]"
 
 
+def listed(names: Sequence[str]) -> str:
+    """``gpu[0-3], nic0``: names in order, numbered neighbours as ranges."""
+    runs: list[tuple[str, list[int]]] = []
+    for name in names:
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", name)
+        stem, number = (match[1], [int(match[2])]) if match else (name, [])
+        if runs and number and runs[-1][1] and runs[-1][0] == stem:
+            runs[-1][1].extend(number)
+        else:
+            runs.append((stem, number))
+    return ", ".join(parts(stem, numbers_) if numbers_ else stem for stem, numbers_ in runs)
+
+
 def identifier(text: str, instead: str = "n") -> str:
     """A name of the language that comes close to ``text``; it never ends in what would read as a range."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text.encode("ascii", "replace").decode())[:MAX_NAME].strip("_")

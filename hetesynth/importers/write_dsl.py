@@ -6,6 +6,7 @@ what was assumed and what looks wrong. The text is read back by the frontend bef
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from hetesynth.importers import network_text, node_text, pcie_text
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.wording import comment, identifier, numbers, parts
+from hetesynth.importers.wording import comment, identifier, listed, parts
 
 INDENT = "  "
 
@@ -115,9 +116,11 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
     lines: list[str] = []
     of = "" if len(same) == 1 else f" (as {len(same)} servers)"
     lines += comment(f"{server.node_type}{of}: {_summary(machine)}")
+    common = [remark for remark in machine.remarks if all(remark in other.machine.remarks for other in same)]
+    lines += _remark_lines(common)
     for other in same:
-        who = f"{other.name}: " if len(same) > 1 or len(other.machine.remarks) else ""
-        lines += _remark_lines([replace(r, text=who + r.text) for r in other.machine.remarks])
+        own = [remark for remark in other.machine.remarks if remark not in common]
+        lines += _remark_lines([replace(remark, text=f"{other.name}: {remark.text}") for remark in own])
     body = [line for statement in node_text.statements(machine) for line in statement.split("\n")]
     return [*lines, f"node {server.node_type} {{", *_devices(machine), *(INDENT + line for line in body), "}"]
 
@@ -150,19 +153,35 @@ def _devices(machine: Machine) -> list[str]:
 
 
 def _instances(servers: Sequence[Server]) -> list[str]:
-    """``instance`` statements in order; servers without a host's name in ranges."""
-    lines: list[str] = []
-    run: list[int] = []
-    for i, server in enumerate(servers):
-        plain = server.name == f"n{i}"
-        if run and plain and run[-1] == i - 1 and servers[run[-1]].node_type == server.node_type:
-            run.append(i)
-            lines[-1] = f"instance n[{numbers(run)}] = {server.node_type}"
-            continue
-        run = [i] if plain else []
-        host = "" if server.name in ("", server.machine.host) or plain else f"  # host {server.machine.host!r}"
-        lines.append(f"instance {server.name} = {server.node_type}{host}")
-    return lines
+    """``instance`` statements in order; neighbours of one type whose names count up are one statement."""
+    runs: list[list[Server]] = []
+    for server in servers:
+        if runs and _follows(runs[-1][-1], server):
+            runs[-1].append(server)
+        else:
+            runs.append([server])
+    return [_instance(run) for run in runs]
+
+
+def _instance(run: Sequence[Server]) -> str:
+    first = run[0]
+    hosts = listed([server.machine.host for server in run]) if first.machine.host else ""
+    body = f' {{ host "{hosts}" }}' if hosts else ""
+    return f"instance {listed([server.name for server in run])} = {first.node_type}{body}"
+
+
+def _follows(last: Server, server: Server) -> bool:
+    """Whether two servers can be in one statement: ``listed`` makes a range of their names and of their hosts."""
+    if last.node_type != server.node_type or bool(last.machine.host) != bool(server.machine.host):
+        return False
+    return _one_up(last.name, server.name) and (
+        not last.machine.host or _one_up(last.machine.host, server.machine.host)
+    )
+
+
+def _one_up(last: str, name: str) -> bool:
+    match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", last)
+    return match is not None and name == f"{match[1]}{int(match[2]) + 1}" and not match[1][-1:].isdigit()
 
 
 def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list[Machine]:

@@ -238,7 +238,7 @@ def _captions(topology: Topology, name: str, inside: list[int], width: float) ->
         if wire.bandwidth is not None and (wire.src in mine or wire.dst in mine):
             rates[wire.kind].add(wire.bandwidth * wire.lanes)
     gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
-    words = [f"{kind} {_range(bandwidths)}" for kind, bandwidths in rates.items()]
+    words = [f"{kind} {rate_range(bandwidths)}" for kind, bandwidths in rates.items()]
     if words:
         words[-1] += " GB/s"
     lines = [f"{name}: {gpus}" if name else gpus]
@@ -251,7 +251,8 @@ def _captions(topology: Topology, name: str, inside: list[int], width: float) ->
     return tuple(line if len(line) <= most else line[: most - 1] + "…" for line in lines)
 
 
-def _range(rates: set[Fraction]) -> str:
+def rate_range(rates: set[Fraction]) -> str:
+    """``25-50``: GB/s from the least to the most."""
     low, high = (f"{float(r) / 1e9:.4g}" for r in (min(rates), max(rates)))
     return low if low == high else f"{low}-{high}"
 

@@ -125,6 +125,9 @@ ALLOWED = {
         hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
+        hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER LEAST_WIDTH
+        hetesynth/report/cluster_facts.py: EXAMPLES
+        hetesynth/commands/topo_show.py: MAX_DRAWN_WIRES
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/report/words.py: NAMED_CUTS size_text.digits
         hetesynth/verify/composition/judge.py: MOST_VIOLATIONS
@@ -138,6 +141,7 @@ ALLOWED = {
         """,
     "numbers that stand for something: indices, kinds, none, no limit": """
         hetesynth/packing/master.py: PRIMAL_SIMPLEX
+        hetesynth/report/cluster_facts.py: UNLIMITED
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
         hetesynth/frontend/paths.py: _FABRIC_COST _HOST_COST

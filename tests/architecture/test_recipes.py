@@ -16,6 +16,7 @@ import pytest
 
 import hetesynth
 from hetesynth.cli.main import COMMANDS
+from hetesynth.cli.topo import SUBCOMMANDS
 from hetesynth.commands.import_file import IMPORTERS, NOT_IMPORTED
 from hetesynth.compile.formats import FileKind
 from hetesynth.model.bound import LowerBound
@@ -61,13 +62,23 @@ def test_every_bound_has_a_judge_and_a_row() -> None:
     assert methods - rows("certificates.md") == set()
 
 
-def test_every_command_is_in_the_table_and_the_readme() -> None:
-    files = {
-        path.stem
-        for path in (Path(hetesynth.__file__).parent / "cli").glob("*.py")
+def files_with_a_command(folder: Path) -> set[str]:
+    """Modules, and packages by the name of their folder, that define ``command``."""
+    return {
+        path.parent.name if path.stem == "__init__" else path.stem
+        for path in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name == "command"
     }
+
+
+def test_every_subcommand_of_topo_is_in_the_table() -> None:
+    folder = Path(hetesynth.__file__).parent / "cli" / "topo"
+    assert files_with_a_command(folder) - {"topo"} == set(SUBCOMMANDS.values())
+
+
+def test_every_command_is_in_the_table_and_the_readme() -> None:
+    files = files_with_a_command(Path(hetesynth.__file__).parent / "cli")
     assert files == set(COMMANDS.values())
     readme = (ROOT / "README.md").read_text()
     absent = {name for name in COMMANDS if f"hetesynth {name} " not in readme}

@@ -1,39 +1,43 @@
-"""What ``topo show`` prints: GPUs, links by kind, shared resources, rounding errors.
+"""What ``topo show`` prints: servers, links by class, what binds, capacities, rounding errors.
 
-In: a chunking. Out: lines of text, and of JSON. Decides nothing.
+In: a chunking and the facts of its cluster. Out: lines of text, and of JSON. Decides nothing.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hetesynth.cli.render.synth import EXACT
-from hetesynth.report.words import size_text
+from hetesynth.report.words import counted, size_text
 
 if TYPE_CHECKING:
     from hetesynth.chunking import Capacity, Chunking
+    from hetesynth.report.cluster_facts import ClusterFacts, ServerFacts
 
 SHOWN_NAMES = 4
 
 
-def topology_report(chunking: Chunking, *, every: bool) -> Iterator[str]:
-    """The graph G = (V, E) with C(u, v), the shared resources with C_g, and the error of each, line by line."""
+def topology_report(chunking: Chunking, facts: ClusterFacts, *, every: bool) -> Iterator[str]:
+    """Who is where, what joins them, what they share; then C(u, v), C_g and the error of each, line by line."""
     topology = chunking.topology
     shared = chunking.shared()
     yield (
-        f"{topology.name}: {topology.ranks} GPUs, {len(topology.links)} links, "
-        f"{len(shared)} shared wires and groups"
+        f"{topology.name}: {counted(topology.ranks, 'GPU')}, {counted(len(facts.servers), 'server')}, "
+        f"{counted(len(topology.links), 'link')}, {len(shared)} shared wires and groups"
     )
+    yield from ("", *_servers(facts, every=every))
+    yield from ("", *_classes(facts))
+    yield from ("", *_bottlenecks(facts))
+    yield ""
     yield (
         f"  chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {_us(chunking.tau_ref)} "
         f"({chunking.reference}), rounding {chunking.options.rounding}"
     )
-    yield from ("", *_gpus(chunking))
     yield from ("", "  links, u->v (eq. 1: C = round(tau_ref / tau) x lanes)")
     yield from _table(chunking.links, lambda i: f"{topology.links[i].src}->{topology.links[i].dst}", every)
     yield from ("", "  shared by several links")
@@ -42,14 +46,86 @@ def topology_report(chunking: Chunking, *, every: bool) -> Iterator[str]:
         yield from ("", *(f"  note: {note}" for note in topology.notes))
 
 
-def _gpus(chunking: Chunking) -> Iterator[str]:
-    by_server: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for rank in range(chunking.topology.ranks):
-        vertex = chunking.topology.vertices[rank]
-        by_server[vertex.server, vertex.model].append(rank)
-    for (server, model), ranks in by_server.items():
-        where = f"ranks {ranks[0]}-{ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"
-        yield f"  {server or '-':<12} {len(ranks)} x {model or 'GPU':<8} {where}"
+def _servers(facts: ClusterFacts, *, every: bool) -> Iterator[str]:
+    """A line for each server, or for ``every`` GPU one."""
+    if every:
+        yield f"    {'rank':>5}  {'host':<12} {'server':<12} {'GPU':>4}  model"
+        for g in facts.gpus:
+            yield f"    {g.rank:>5}  {g.host or '-':<12} {g.server or '-':<12} {g.number:>4}  {g.model or '-'}"
+        return
+    hosts = any(server.host for server in facts.servers)
+    rows = [_server_row(server) for server in facts.servers]
+    heads = ("server", "host", "GPUs", "ranks", "are GPUs", "NICs")
+    for row in _aligned([heads, *rows]):
+        yield "    " + "  ".join(cell for k, cell in enumerate(row) if hosts or k != 1).rstrip()
+
+
+def _server_row(server: ServerFacts) -> tuple[str, ...]:
+    models = Counter(g.model or "GPU" for g in server.gpus)
+    nics = Counter("not joined" if rate is None else f"{_gb(rate)} GB/s" for rate in server.nics)
+    return (
+        server.name or "-",
+        server.host or "-",
+        " + ".join(f"{n} x {model}" for model, n in models.items()),
+        ranges(g.rank for g in server.gpus),
+        ranges(g.number for g in server.gpus),
+        ", ".join(f"{n} x {rate}" for rate, n in nics.items()) or "-",
+    )
+
+
+def _classes(facts: ClusterFacts) -> Iterator[str]:
+    yield "  links by class"
+    rows = [("where", "kind", "GB/s", "lanes", "us", "links", "which")]
+    for c in facts.links:
+        first = ", ".join(f"{src}->{dst}" for src, dst in c.examples)
+        more = ", ..." if c.count > len(c.examples) else ""
+        where = "in a server" if c.inside else "between servers"
+        us = f"{float(c.latency * 1_000_000):.4g}"
+        rows.append((where, c.kind, _gb(c.rate), str(c.lanes), us, str(c.count), first + more))
+    yield from ("    " + "  ".join(row).rstrip() for row in _aligned(rows, right=(2, 3, 4, 5)))
+
+
+def _bottlenecks(facts: ClusterFacts) -> Iterator[str]:
+    """Alike ones in a line: the rate, who shares it, what each has when all send."""
+    yield "  bottlenecks: shared by several GPUs or links, with less than they could use"
+    alike: dict[tuple[str, Fraction, int, Fraction | None], list[str]] = defaultdict(list)
+    for b in facts.bottlenecks:
+        alike[b.kind, b.rate, b.sharers, b.offered].append(b.name)
+    rows = [("GB/s", "kind", "GPUs", "GB/s each", "offered", "wires", "which")]
+    for (kind, rate, sharers, offered), names in alike.items():
+        more = ", ..." if len(names) > SHOWN_NAMES else ""
+        which = ", ".join(names[:SHOWN_NAMES]) + more
+        share = f"{_gb(offered)} ({float(offered / rate):.3g} : 1)" if offered is not None else "-"
+        rows.append((_gb(rate), kind, str(sharers), _gb(rate / sharers), share, str(len(names)), which))
+    if len(rows) == 1:
+        yield "    none"
+        return
+    yield from ("    " + "  ".join(row).rstrip() for row in _aligned(rows, right=(0, 2, 3, 4, 5)))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], right: Sequence[int] = ()) -> Iterator[list[str]]:
+    """Rows of equal width a column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield [
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-3, 8``: numbers in their order, those that follow each other as a range."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and runs[-1][-1] + 1 == n:
+            runs[-1][1:] = [n]
+        else:
+            runs.append([n])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _gb(rate: Fraction) -> str:
+    return f"{float(rate) / 1e9:.4g}"
 
 
 def _table(capacities: Sequence[Capacity], name: Callable[[int], str], every: bool) -> Iterator[str]:
@@ -91,14 +167,12 @@ def _us(seconds: Fraction) -> str:
     return f"{float(seconds * 1_000_000):.4g} us"
 
 
-def graph_document(chunking: Chunking) -> Iterator[str]:
+def graph_document(chunking: Chunking, facts: ClusterFacts) -> Iterator[str]:
     """The object ``topo show --json`` prints, line by line: the multigraph as nodes and edges, and what is shared.
 
     The links of a large cluster are millions: their lines are made one by one, and what they share once.
     """
     topology = chunking.topology
-    vertices = topology.vertices[: topology.ranks]
-    gpus = [{"rank": r, "name": v.name, "server": v.server, "model": v.model} for r, v in enumerate(vertices)]
     shared = [
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
@@ -108,11 +182,49 @@ def graph_document(chunking: Chunking) -> Iterator[str]:
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "rounding": chunking.options.rounding,
-        "gpus": gpus,
+        **_facts_document(facts),
     }
     yield json.dumps(head, indent=2).removesuffix("\n}") + ","
     yield from _link_lines(chunking)
     yield json.dumps({"shared": shared, "notes": list(topology.notes)}, indent=2).removeprefix("{\n")
+
+
+def _facts_document(facts: ClusterFacts) -> dict[str, object]:
+    """GPUs, servers, classes of links and what binds; rates in GB/s, latencies in microseconds."""
+    return {
+        "gpus": [
+            {
+                "rank": g.rank, "name": g.name, "server": g.server, "host": g.host, "number": g.number,
+                "model": g.model,
+            }
+            for g in facts.gpus
+        ],
+        "servers": [
+            {
+                "name": s.name, "host": s.host, "ranks": [g.rank for g in s.gpus],
+                "nic_gbytes_per_second": [None if rate is None else _giga(rate) for rate in s.nics],
+            }
+            for s in facts.servers
+        ],
+        "link_classes": [
+            {
+                "kind": c.kind, "inside_a_server": c.inside, "gbytes_per_second": _giga(c.rate),
+                "lanes": c.lanes, "latency_us": float(c.latency * 1_000_000), "count": c.count,
+            }
+            for c in facts.links
+        ],
+        "bottlenecks": [
+            {
+                "name": b.name, "kind": b.kind, "gbytes_per_second": _giga(b.rate), "gpus": b.sharers,
+                "offered_gbytes_per_second": None if b.offered is None else _giga(b.offered),
+            }
+            for b in facts.bottlenecks
+        ],
+    }  # fmt: skip
+
+
+def _giga(rate: Fraction) -> float:
+    return float(rate / 10**9)
 
 
 def _link_lines(chunking: Chunking) -> Iterator[str]:

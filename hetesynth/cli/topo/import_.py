@@ -1,14 +1,19 @@
-"""``hetesynth topo import`` and ``topo export``: files of others to topologies, and back."""
+"""``hetesynth topo import``: files that a cluster has to a topology."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
+
+if TYPE_CHECKING:
+    from hetesynth.importers.rates import Calibration
+    from hetesynth.importers.reading import ReadOptions
 
 
 @click.command(name="import", short_help="Make a topology from files that a cluster has.")
@@ -26,31 +31,29 @@ from hetesynth.cli.terminal import show
 )  # fmt: skip
 @click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
 @json_option
-def import_command(
-    files: tuple[str, ...], format_name: str | None, net: str | None, node_type: str, nic_rate: str | None,
-    model: str, calibration: str, output: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+def command(
+    files: tuple[str, ...],
+    format_name: str | None,
+    net: str | None,
+    output: Path | None,
+    as_json: bool,
+    **stated: Any,
+) -> None:
     """Read FILEs, one for each server (FILE*4: for four alike), and write the cluster in the topology language.
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
     from hetesynth.commands import import_topology as importing
     from hetesynth.importers.fabric import parse_fabric
-    from hetesynth.importers.reading import ReadOptions
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
-    rate = None
-    if nic_rate is not None:
-        from hetesynth.frontend.quantity import parse_quantity
-
-        rate = parse_quantity(nic_rate, "bandwidth", "--nic-rate")
-    options = ReadOptions(calibration, rate, "", node_type)  # type: ignore[arg-type]
+    options = _options(**stated)
     request = importing.ImportTopologyRequest(
         files=files,
         format=format_name or "",
         fabric=None if net is None else parse_fabric(net),
-        options=importing.with_model(options, model),
+        options=options,
         name=output.stem if output else "imported",
     )
     imported = importing.import_topology(request)
@@ -65,6 +68,16 @@ def import_command(
             show(f"warning: {remark.text}", err=True)
     if output is not None:
         show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
+
+
+def _options(node_type: str, nic_rate: str | None, model: str, calibration: Calibration) -> ReadOptions:
+    """What the user states beside the files."""
+    from hetesynth.commands.import_topology import with_model
+    from hetesynth.frontend.quantity import parse_quantity
+    from hetesynth.importers.reading import ReadOptions
+
+    rate = None if nic_rate is None else parse_quantity(nic_rate, "bandwidth", "--nic-rate")
+    return with_model(ReadOptions(calibration, rate, "", node_type), model)
 
 
 def _write(output: Path | None, text: str) -> None:

@@ -1,0 +1,218 @@
+"""What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share.
+
+In: a topology. Out: facts, exact; text is made at the edge. Knows nothing of chunks, steps and schedules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetesynth.model.topology import Rank, Topology, Vertex
+
+EXAMPLES = 4  # links and wires that a class names
+UNLIMITED = -1  # stands for a way without a wire that limits
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlace:
+    """Where a rank is: its host, its server and the GPU's number there."""
+
+    rank: Rank
+    name: str
+    server: str
+    host: str
+    number: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A server: its GPUs, and the rates of its NICs towards the network, one for each."""
+
+    name: str
+    host: str
+    gpus: tuple[GpuPlace, ...]
+    nics: tuple[Fraction | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClass:
+    """Links that are alike. ``rate``: bytes per second of all lanes; ``latency``: seconds."""
+
+    kind: str
+    inside: bool  # a server
+    rate: Fraction
+    lanes: int
+    latency: Fraction
+    count: int
+    examples: tuple[tuple[Rank, Rank], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """A wire or group that several GPUs send over together, to several, and that carries less than its ends do.
+
+    ``sharers``: GPUs on the side with fewer, all senders or all receivers. ``offered``: bytes per second that the
+    wires on that side carry together; None: they have no limit.
+    """
+
+    name: str
+    kind: str
+    rate: Fraction
+    sharers: int
+    offered: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """All of it, in the order of the topology."""
+
+    servers: tuple[ServerFacts, ...]
+    links: tuple[LinkClass, ...]
+    bottlenecks: tuple[Bottleneck, ...]
+
+    @property
+    def gpus(self) -> tuple[GpuPlace, ...]:
+        """Every GPU by rank."""
+        return tuple(sorted((g for s in self.servers for g in s.gpus), key=lambda g: g.rank))
+
+
+def cluster_facts(topology: Topology) -> ClusterFacts:
+    """The facts of ``topology``."""
+    return ClusterFacts(tuple(_servers(topology)), tuple(_link_classes(topology)), tuple(bottlenecks(topology)))
+
+
+def number_in_server(vertex: Vertex, otherwise: int) -> int:
+    """The number at the end of a GPU's name, as in ``a.gpu3``."""
+    match = re.search(r"([0-9]{1,9})$", vertex.name)
+    return int(match[1]) if match else otherwise
+
+
+def _servers(topology: Topology) -> Iterator[ServerFacts]:
+    members: dict[str, list[Rank]] = defaultdict(list)
+    for rank in range(topology.ranks):
+        members[topology.vertices[rank].server].append(rank)
+    nics = _nics(topology)
+    for server, ranks in members.items():
+        gpus = []
+        for index, rank in enumerate(ranks):
+            vertex = topology.vertices[rank]
+            host = str(getattr(vertex, "host", ""))
+            number = number_in_server(vertex, index)
+            gpus.append(GpuPlace(rank, vertex.name, server, host, number, vertex.model))
+        yield ServerFacts(server, gpus[0].host, tuple(gpus), tuple(nics.get(server, ())))
+
+
+def _nics(topology: Topology) -> dict[str, list[Fraction | None]]:
+    """By server, the rate of each NIC towards what is not of the server; None for a NIC that is not joined."""
+    rates: dict[int, Fraction] = {}
+    for wire in topology.wires:
+        src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
+        if src.kind == "nic" and (dst.server != src.server or not dst.server) and wire.bandwidth is not None:
+            rates[wire.src] = rates.get(wire.src, Fraction(0)) + wire.bandwidth * wire.lanes
+    nics: dict[str, list[Fraction | None]] = defaultdict(list)
+    for i, vertex in enumerate(topology.vertices):
+        if vertex.kind == "nic":
+            nics[vertex.server].append(rates.get(i))
+    return nics
+
+
+def _link_classes(topology: Topology) -> Iterator[LinkClass]:
+    """By kind, rate, lanes, latency and whether inside a server, in order of first appearance."""
+    servers = topology.servers
+    counts: dict[tuple[str, bool, int, int, int], int] = defaultdict(int)
+    first: dict[tuple[str, bool, int, int, int], list[int]] = defaultdict(list)
+    for index, link in enumerate(topology.links):  # by identity: very many links share few values
+        inside = servers[link.src] == servers[link.dst]
+        key = (link.kind, inside, id(link.bandwidth), link.lanes, id(link.latency))
+        counts[key] += 1
+        if counts[key] <= EXAMPLES:
+            first[key].append(index)
+    classes: dict[tuple[str, bool, Fraction, int, Fraction], tuple[int, list[int]]] = {}
+    for key, count in counts.items():
+        link = topology.links[first[key][0]]
+        value = (link.kind, key[1], link.bandwidth * link.lanes, link.lanes, link.latency)
+        before, indices = classes.get(value, (0, []))
+        classes[value] = (before + count, [*indices, *first[key]][:EXAMPLES])
+    for (kind, inside, rate, lanes, latency), (count, indices) in classes.items():
+        ends = tuple((topology.links[i].src, topology.links[i].dst) for i in indices)
+        yield LinkClass(kind, inside, rate, lanes, latency, count, ends)
+
+
+# -- what is shared
+
+
+def bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
+    """Wires and groups that bind; the ports of a GPU alone are its own rate, not shared."""
+    rates = [None if w.bandwidth is None else w.bandwidth * w.lanes for w in topology.wires]
+    feeding = _Feeding(topology, rates)
+    for w in sorted(feeding.senders):
+        rate, senders, receivers = rates[w], len(feeding.senders[w]), len(feeding.receivers[w])
+        if rate is None or min(senders, receivers) < 2:
+            continue
+        before, behind = _total(feeding.before[w], rates), _total(feeding.behind[w], rates)
+        least = _least(before, behind)
+        if least is None or least > rate:
+            offered = before if senders < receivers else behind if receivers < senders else least
+            yield Bottleneck(topology.wire_name(w), topology.wires[w].kind, rate, min(senders, receivers), offered)
+    for group in topology.groups:
+        links = [topology.links[i] for i in group.links]
+        rate = group.bandwidth * group.lanes
+        sharers = min(len({link.src for link in links}), len({link.dst for link in links}))
+        offered = _total({feeding.slowest(link.wires) for link in links}, rates)
+        if len(links) > 1 and (offered is None or offered > rate):
+            yield Bottleneck(group.name, group.kind, rate, sharers, offered)
+
+
+class _Feeding:
+    """Of every wire between two parts that forward: who sends over it, and the slowest wires before and behind."""
+
+    def __init__(self, topology: Topology, rates: list[Fraction | None]) -> None:
+        limiting = [i for i, rate in enumerate(rates) if rate is not None]
+        order = sorted(limiting, key=lambda i: (rates[i] or Fraction(0), i))
+        self._place = {w: k for k, w in enumerate(order)}  # comparing fractions is slow
+        self.senders: dict[int, set[Rank]] = defaultdict(set)
+        self.receivers: dict[int, set[Rank]] = defaultdict(set)
+        self.before: dict[int, set[int]] = defaultdict(set)
+        self.behind: dict[int, set[int]] = defaultdict(set)
+        gpus = topology.ranks
+        inner = {i for i in limiting if topology.wires[i].src >= gpus and topology.wires[i].dst >= gpus}
+        for link in topology.links:
+            if len(link.wires) < 3:
+                continue  # a GPU's own ports
+            self._walk(link.wires, inner, self.before)
+            self._walk(link.wires[::-1], inner, self.behind)
+            for w in link.wires:
+                if w in inner:
+                    self.senders[w].add(link.src)
+                    self.receivers[w].add(link.dst)
+
+    def _walk(self, wires: Iterable[int], inner: set[int], into: dict[int, set[int]]) -> None:
+        place, tight = self._place, UNLIMITED
+        for w in wires:
+            if w in inner:
+                into[w].add(tight)
+            if w in place and (tight == UNLIMITED or place[w] < place[tight]):
+                tight = w
+
+    def slowest(self, wires: Iterable[int]) -> int:
+        """The wire that limits a link."""
+        return min((w for w in wires if w in self._place), key=self._place.__getitem__, default=UNLIMITED)
+
+
+def _total(wires: Iterable[int], rates: list[Fraction | None]) -> Fraction | None:
+    total = Fraction(0)
+    for w in wires:
+        rate = None if w == UNLIMITED else rates[w]
+        if rate is None:
+            return None
+        total += rate
+    return total
+
+
+def _least(a: Fraction | None, b: Fraction | None) -> Fraction | None:
+    return min((x for x in (a, b) if x is not None), default=None)
