@@ -16,7 +16,6 @@ from hetesynth.importers.amd_tables import (
     LINK_TYPE,
     WEIGHT,
     PairTables,
-    is_amd_document,
     is_amd_text,
     json_tables,
     text_tables,
@@ -51,15 +50,12 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
     return Reading((_machine(source, tables, options),))
 
 
-def is_amd_smi(document: object, lines: Sequence[str]) -> bool:
-    """Whether a text, or the JSON value that it is, comes from one of the tools."""
-    return is_amd_document(document) or is_amd_text(lines)
-
-
 def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machine:
     """The machine that the tables describe."""
     if WEIGHT not in tables.tables or LINK_TYPE not in tables.tables:
-        raise refused(source, "no weights or no link types of pairs: hops alone do not tell which are direct", HELP)
+        raise refused(
+            source, "no weights or no link types of pairs: hops alone do not tell which are direct", HELP
+        )
     arch, single = _architecture(source, options)
     rate = xgmi_rate(arch, options.calibration)
     pairs = [(a, b) for a in range(len(tables.gpus)) for b in range(a + 1, len(tables.gpus))]
@@ -93,7 +89,9 @@ def _direct(source: Source, tables: PairTables, a: int, b: int) -> bool:
     there = [(tables.value(LINK_TYPE, *pair) or "").upper() for pair in ((a, b), (b, a))]
     weights = [tables.value(WEIGHT, *pair) or "" for pair in ((a, b), (b, a))]
     if there[0] != there[1] or weights[0] != weights[1]:
-        raise refused(source, f"GPUs {a} and {b}: {there[0]} {weights[0]} one way, {there[1]} {weights[1]} back", HELP)
+        raise refused(
+            source, f"GPUs {a} and {b}: {there[0]} {weights[0]} one way, {there[1]} {weights[1]} back", HELP
+        )
     return there[0] == "XGMI" and weights[0] == str(ONE_HOP)
 
 

@@ -123,7 +123,9 @@ def json_tables(data: bytes, name: str) -> PairTables:
         }
         missing = [(a, b) for a in range(len(gpus)) for b in range(len(gpus)) if a != b and (a, b) not in matrix]
         if matrix and missing:
-            raise refused(name, f"{table} of GPUs {gpus[missing[0][0]]} and {gpus[missing[0][1]]} is not there", HELP)
+            raise refused(
+                name, f"{table} of GPUs {gpus[missing[0][0]]} and {gpus[missing[0][1]]} is not there", HELP
+            )
         tables |= {table: matrix} if matrix else {}
     names = [entry.get("bdf") for entry in document]
     bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
@@ -136,7 +138,9 @@ def is_amd_document(document: object) -> bool:
         isinstance(document, list)
         and bool(document)
         and all(isinstance(entry, dict) and type(entry.get("gpu")) is int for entry in document)
-        and all(isinstance(entry.get("links"), list) or isinstance(entry.get("weight"), dict) for entry in document)
+        and all(
+            isinstance(entry.get("links"), list) or isinstance(entry.get("weight"), dict) for entry in document
+        )
     )
 
 

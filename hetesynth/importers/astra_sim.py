@@ -83,9 +83,19 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
     """The cluster: dimension 0 is a node type, the others join its instances."""
     first, others = dimensions[0], dimensions[1:]
     instances = prod(dimension.size for dimension in others)
-    lines = ["# A network of ASTRA-sim: " + " x ".join(f"{d.shape} {d.size}" for d in dimensions), "", "node npus {"]
+    lines = [
+        "# A network of ASTRA-sim: " + " x ".join(f"{d.shape} {d.size}" for d in dimensions),
+        "",
+        "node npus {",
+    ]
     lines += [f'  model "{model}"'] if model else []
-    lines += [f"  gpus {first.size}", *(f"  {line}" for line in _node_lines(first)), "}", "", "cluster astra_sim {"]
+    lines += [
+        f"  gpus {first.size}",
+        *(f"  {line}" for line in _node_lines(first)),
+        "}",
+        "",
+        "cluster astra_sim {",
+    ]
     lines.append(f"  instance n[0-{instances - 1}] = npus" if instances > 1 else "  instance n0 = npus")
     stride = 1
     for number, dimension in enumerate(others, 1):

@@ -56,7 +56,9 @@ def product(topology: Topology) -> tuple[Dimension, ...]:
 
 
 def _refused(what: str) -> HetesynthError:
-    return HetesynthError(what, code="HS746", help="ASTRA-sim's networks are regular: the same shape along each dimension")
+    return HetesynthError(
+        what, code="HS746", help="ASTRA-sim's networks are regular: the same shape along each dimension"
+    )
 
 
 def _graph(topology: Topology) -> _Graph:
@@ -74,7 +76,9 @@ def _graph(topology: Topology) -> _Graph:
         for wire, hub, rates in _ways(topology, out, gpu):
             if hub < topology.ranks:
                 if (gpu, hub) in edges:
-                    raise _refused(f"{topology.wire_name(topology.wires.index(wire))} is not the only one of its pair")
+                    raise _refused(
+                        f"{topology.wire_name(topology.wires.index(wire))} is not the only one of its pair"
+                    )
                 edges[gpu, hub] = rates
             else:
                 ports[hub].append((gpu, rates, _back(topology, out, hub, gpu)))
@@ -185,4 +189,8 @@ def _fit(
         if len(rates) > 1:
             return None
     rate, latency = rates.pop()
-    return (Dimension(shape, size, rate, latency), frozenset(edges), frozenset(switches)) if rate < _UNLIMITED else None
+    return (
+        (Dimension(shape, size, rate, latency), frozenset(edges), frozenset(switches))
+        if rate < _UNLIMITED
+        else None
+    )

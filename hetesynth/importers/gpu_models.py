@@ -64,5 +64,7 @@ def model_by_raw_rate(rate: str) -> GpuModel | None:
 
 def short_name(name: str) -> str:
     """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100"."""
-    match = re.search(r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", re.sub(r"NVIDIA|Tesla|GeForce", "", name))
+    match = re.search(
+        r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", re.sub(r"NVIDIA|Tesla|GeForce", "", name)
+    )
     return match[0] if match else name.strip()[:40]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HELP = "give the output of `lstopo --of xml`, of hwloc 2 or later"
 MAX_SPEED = 10_000  # GB/s of a slot
+_DOCTYPE = b'<!DOCTYPE topology SYSTEM "hwloc2.dtd">'  # names a file that is never read
 _GPU_VENDORS = ("10de", "1002", "1db7", "1ed5")
 _GPU_OSDEV = re.compile(r"(cuda|nvml|rsmi)(\d{1,4})")
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", re.IGNORECASE)
@@ -44,7 +45,7 @@ class _Tree:
 
 def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     """The server of a file. HS732 where it is no such file, HS733 where it shows no GPU."""
-    root = root_of(source)
+    root = root_of(replace(source, data=source.data.replace(_DOCTYPE, b"", 1)))
     if root.tag != "topology" or not root.get("version", "2").startswith(("2", "3")):
         raise refused(source, "no topology of hwloc 2", HELP)
     tree = _Tree()
@@ -62,12 +63,18 @@ def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calib
     if kind == "Machine":
         infos = _infos(element)
         tree.host = infos.get("HostName", "")[:200]
-        tree.cpu = (infos.get("CPUVendor", ""), infos.get("Architecture", ""), _number(infos.get("CPUModelNumber")))
+        tree.cpu = (
+            infos.get("CPUVendor", ""),
+            infos.get("Architecture", ""),
+            _number(infos.get("CPUModelNumber")),
+        )
     elif kind == "Package":
         infos = _infos(element)
         vendor = infos.get("CPUVendor", tree.cpu[0])
         tree.cpu = (vendor, tree.cpu[1], _number(infos.get("CPUModelNumber")) or tree.cpu[2])
-        numa = next((_number(e.get("os_index")) for e in element.iter("object") if e.get("type") == "NUMANode"), None)
+        numa = next(
+            (_number(e.get("os_index")) for e in element.iter("object") if e.get("type") == "NUMANode"), None
+        )
         tree.cpus.append(Cpu(f"cpu{len(tree.cpus)}", numa, vendor))
         place = Place(tree.cpus[-1].name, numa=numa)
     elif kind == "Bridge":
@@ -133,7 +140,10 @@ def _machine(root: etree._Element, tree: _Tree, options: ReadOptions) -> Machine
     ordered = sorted(tree.gpus, key=lambda entry: entry[0])
     gpus = tuple(_gpu(gpu, options, cpus) for _, gpu, _ in ordered)
     fabric = [nic for is_fabric, nic in tree.nics if is_fabric]
-    nics = [replace(n, rate=options.nic_rate, place=_rooted(n.place, cpus)) for n in fabric or [n for _, n in tree.nics]]
+    nics = [
+        replace(n, rate=options.nic_rate, place=_rooted(n.place, cpus))
+        for n in fabric or [n for _, n in tree.nics]
+    ]
     places: GpuPlaces = {index: i for i, (_, _, indexes) in enumerate(ordered) for index in indexes}
     ports, links, remarks = gpu_links(root, places, gpus, options)
     between = cpu_rate(*tree.cpu)

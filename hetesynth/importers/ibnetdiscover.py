@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from hetesynth.importers.machine import Remark
 from hetesynth.importers.network import Attachment, Network, Trunk
+from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.tool_text import lines_of, refused
 
 MAX_DEVICES = 200_000
@@ -42,20 +43,17 @@ class _Devices:
     cables: dict[tuple[End, End], Fraction | None] = field(default_factory=dict)
 
 
-def is_ibnetdiscover(lines: Sequence[str]) -> bool:
-    """Whether a text has a block of a device."""
-    return any(_BLOCK.fullmatch(line.strip()) for line in lines)
-
-
-def ib_network(data: bytes, name: str) -> Network:
+def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     """The network of a file; HS732 where it is no such output."""
-    devices = _devices(lines_of(data, name), name)
+    devices = _devices(lines_of(source.data, source.name), source.name)
     switches = _switch_names(devices)
     attachments, remarks = _attachments(devices, switches)
     if not attachments:
-        raise refused(name, "no NIC of a host at a switch", HELP)
-    network = Network(attachments, _trunks(devices, switches), tuple(remarks))
-    return network
+        raise refused(source.name, "no NIC of a host at a switch", HELP)
+    network = Network(
+        attachments, _trunks(devices, switches), tuple(remarks), options.uplink, options.oversubscription
+    )
+    return Reading(network=network)
 
 
 def _devices(lines: Sequence[str], name: str) -> _Devices:
@@ -149,7 +147,9 @@ def _renamed(attachments: list[Attachment]) -> list[Attachment]:
 
 def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """A key by which node2 comes before node10."""
-    return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in re.findall(r"[0-9]{1,18}|[^0-9]+", text))
+    return tuple(
+        (0, int(word), "") if word.isdigit() else (1, 0, word) for word in re.findall(r"[0-9]{1,18}|[^0-9]+", text)
+    )
 
 
 def _trunks(devices: _Devices, switches: dict[str, str]) -> tuple[Trunk, ...]:
@@ -160,5 +160,7 @@ def _trunks(devices: _Devices, switches: dict[str, str]) -> tuple[Trunk, ...]:
             counted[switches[one], switches[other], rate] += 1
     return tuple(
         Trunk(a, b, lanes, rate)
-        for (a, b, rate), lanes in sorted(counted.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0))
+        for (a, b, rate), lanes in sorted(
+            counted.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0)
+        )
     )

@@ -46,9 +46,13 @@ def machines_of_network(
         )
     remarks = list(network.remarks)
     if without:
-        remarks.append(Remark("suspicious", f"hosts without a dump are left out: {', '.join(without[:8])}", "warning"))
+        remarks.append(
+            Remark("suspicious", f"hosts without a dump are left out: {', '.join(without[:8])}", "warning")
+        )
     if pattern is not None and not pattern.node_type:
-        remarks.append(Remark("assumed", "hosts without a dump of their own are like the one server that was read"))
+        remarks.append(
+            Remark("assumed", "hosts without a dump of their own are like the one server that was read")
+        )
     elif strangers:
         names = ", ".join(machine.host or "a server without a name" for machine in strangers[:8])
         remarks.append(Remark("suspicious", f"not in the network, and left out: {names}", "warning"))

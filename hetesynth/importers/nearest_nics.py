@@ -29,7 +29,9 @@ def nearest_nics(table: DeviceTable, rate: Fraction | None) -> tuple[tuple[Nic, 
     if idle:
         remarks.append(Remark("assumed", f"NICs that are nearest to no GPU are left out: {', '.join(idle)}"))
     if used and any(_distance(table, table.gpus[users[nic][0]], nic) >= DISTANCES.index("NODE") for nic in used):
-        remarks.append(Remark("assumed", "the table does not tell which NIC is near a GPU: they are shared in order"))
+        remarks.append(
+            Remark("assumed", "the table does not tell which NIC is near a GPU: they are shared in order")
+        )
     return tuple(Nic(_name(table, nic), rate, gpus=tuple(sorted(users[nic]))) for nic in used), tuple(remarks)
 
 

@@ -33,11 +33,6 @@ class Sections:
     access: DeviceTable | None = None
 
 
-def is_nvidia_smi(lines: Sequence[str], name: str) -> bool:
-    """Whether a text has a table or a list of nvidia-smi."""
-    return bool(gpu_lists(lines, name) or tables(lines, name))
-
-
 def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
     """The servers whose output the sources hold, in order; several sections of one server may stand in several."""
     servers: list[tuple[Source, Sections]] = []
@@ -49,7 +44,8 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
             servers[-1] = (source if field == "table" else of, replace(sections, **{field: section}))
     if not servers:
         raise refused(sources[0], "no table of `nvidia-smi topo -m`", HELP)
-    return Reading(tuple(_machine(source, sections, options) for source, sections in servers))
+    machines = tuple(_machine(source, sections, options) for source, sections in servers)
+    return Reading(machines, files=tuple(source.name for source, _ in servers))
 
 
 def _sections(source: Source) -> list[tuple[str, DeviceTable | GpuList]]:
@@ -67,7 +63,11 @@ def _machine(source: Source, sections: Sections, options: ReadOptions) -> Machin
     """The machine of one server; HS733 where a flag is needed for it."""
     table = sections.table
     if table is None:
-        what = "`topo -p2p`, which says what GPUs may do, not" if sections.access else "a list of GPUs, which says not"
+        what = (
+            "`topo -p2p`, which says what GPUs may do, not"
+            if sections.access
+            else "a list of GPUs, which says not"
+        )
         raise lacking(source, f"only {what} how they are joined", "add the output of `nvidia-smi topo -m`")
     _check_whole(source, table)
     _check_lists(source, table, sections)
@@ -104,7 +104,9 @@ def _check_agreement(source: Source, table: DeviceTable, one: str, other: str) -
     """The rows of two devices say the same of the two; numbers of links are compared elsewhere."""
     there, back = table.cell(one, other) or "", table.cell(other, one) or ""
     if there != back and not (there.startswith("NV") and back.startswith("NV")):
-        raise refused(source, f"the row of {one} says {there} of {other}, and that of {other} says {back} of {one}", HELP)
+        raise refused(
+            source, f"the row of {one} says {there} of {other}, and that of {other} says {back} of {one}", HELP
+        )
 
 
 def _check_lists(source: Source, table: DeviceTable, sections: Sections) -> None:
@@ -112,7 +114,9 @@ def _check_lists(source: Source, table: DeviceTable, sections: Sections) -> None
     for listed in (sections.models, sections.links):
         strange = [gpu.index for gpu in listed.gpus if f"GPU{gpu.index}" not in table.gpus] if listed else []
         if strange:
-            raise refused(source, f"a list names GPU {strange[0]}, which the table lacks", "give one server's output")
+            raise refused(
+                source, f"a list names GPU {strange[0]}, which the table lacks", "give one server's output"
+            )
 
 
 def _model(
@@ -160,7 +164,9 @@ def _nvlinks(
     number = {gpu: i for i, gpu in enumerate(table.gpus)}
     for (a, b), count in counts.items():
         if counts.get((b, a)) != count:
-            raise refused(source, f"{a} has {count} NVLinks to {b}, and {b} has {counts.get((b, a), 0)} back", HELP)
+            raise refused(
+                source, f"{a} has {count} NVLinks to {b}, and {b} has {counts.get((b, a), 0)} back", HELP
+            )
     links = [GpuLink(number[a], number[b], n, rate) for (a, b), n in counts.items() if number[a] < number[b]]
     return (), tuple(links)
 
@@ -182,7 +188,9 @@ def _with_slots(
     slot = pcie_rate(model.pcie if model else "", 0, options.calibration)
     gpus = tuple(replace(gpu, place=Place(tree.parents[name], slot, numa=gpu.place.numa))
         for name, gpu in zip(table.gpus, machine.gpus, strict=True))  # fmt: skip
-    nics = tuple(Nic(table.nic_names.get(nic, nic), options.nic_rate, place=Place(tree.parents[nic])) for nic in table.nics)
+    nics = tuple(
+        Nic(table.nic_names.get(nic, nic), options.nic_rate, place=Place(tree.parents[nic])) for nic in table.nics
+    )
     bridges = tuple(Bridge(bridge.name, replace(bridge.place, rate=slot)) for bridge in tree.bridges)
     between = cpu_rate("", "", 0)
     cpus = [cpu.name for cpu in tree.cpus]

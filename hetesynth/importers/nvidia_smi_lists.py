@@ -16,7 +16,9 @@ MAX_GPUS = 256
 MAX_LINKS = 64
 
 _GPU = re.compile(r"\s*GPU (\d{1,4}): ?(\S.{0,200}?) *\(UUID: *([\w-]{1,80})\)\s*")
-_LINK = re.compile(r"\s*Link (\d{1,3}): +(?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<inactive>|(?:inactive|Not Supported))\s*", re.I)
+_LINK = re.compile(
+    r"\s*Link (\d{1,3}): +(?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<inactive>|(?:inactive|Not Supported))\s*", re.I
+)
 _NONE = re.compile(r"\s*(?:NVML: )?Unable to retrieve NVLink information.*")
 
 
@@ -70,7 +72,9 @@ def gpu_lists(lines: Sequence[str], name: str) -> list[GpuList]:
                 begins.append(number)
             lists[-1].append(gpu)
             if len(lists[-1]) > MAX_GPUS:
-                raise refused(name, f"line {number}: more than {MAX_GPUS} GPUs in a list", "give one server's output")
+                raise refused(
+                    name, f"line {number}: more than {MAX_GPUS} GPUs in a list", "give one server's output"
+                )
         elif lists and (state := _state(line)) is not None:
             lists[-1][-1] = _with(lists[-1][-1], state, number, name)
     return [GpuList(begin, tuple(gpus)) for begin, gpus in zip(begins, lists, strict=True)]

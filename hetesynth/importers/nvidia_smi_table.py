@@ -18,7 +18,9 @@ DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
 PEER_STATUS = frozenset({"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
 HELP = "give the whole output of `nvidia-smi topo -m`, from the line with GPU0 on"
 
-_DEVICE = re.compile(r"(?:GPU|NIC)\d{1,4}|(?:mlx|hfi|bnxt|irdma|rdma|rocep?|ibp?|efa|erdma|cxi|ens|eno|eth)\w{1,40}")
+_DEVICE = re.compile(
+    r"(?:GPU|NIC)\d{1,4}|(?:mlx|hfi|bnxt|irdma|rdma|rocep?|ibp?|efa|erdma|cxi|ens|eno|eth)\w{1,40}"
+)
 _CELL = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U")
 _TRAILING = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _LEGEND = re.compile(r"\s*(NIC\d{1,4}):\s*(\S{1,64})\s*")
@@ -65,7 +67,9 @@ class DeviceTable:
 def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
     """Every table in ``lines``; other text between them is passed over."""
     starts = [number for number, line in enumerate(lines) if _heading(line) is not None]
-    wrapped = {start for start, before in zip(starts[1:], starts, strict=False) if _continues(lines, before, start)}
+    wrapped = {
+        start for start, before in zip(starts[1:], starts, strict=False) if _continues(lines, before, start)
+    }
     starts = [start for start in starts if start not in wrapped]
     ends = [*starts[1:], len(lines)]
     return [_table(lines[start:end], start + 1, name) for start, end in zip(starts, ends, strict=False)]

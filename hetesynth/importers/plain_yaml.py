@@ -23,7 +23,9 @@ def plain_yaml(data: bytes, name: str) -> object:
             opens = isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent)
             depth += opens - isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent)
             if depth > MAX_YAML_DEPTH or count > MAX_YAML_EVENTS or isinstance(event, yaml.AliasEvent):
-                raise HetesynthError(f"{name} nests too deep, is too long, or has aliases", code="HS741", help=help_)
+                raise HetesynthError(
+                    f"{name} nests too deep, is too long, or has aliases", code="HS741", help=help_
+                )
         return yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]

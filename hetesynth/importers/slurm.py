@@ -6,32 +6,30 @@ They tell neither rates nor what a server is: ``--node-type`` or dumps of the se
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 
 from hetesynth.importers.machine import Remark
 from hetesynth.importers.network import Attachment, Network, Trunk
+from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.slurm_conf import SlurmTopology, read_conf, read_yaml
 
-_CONF = re.compile(r"^\s*(?:SwitchName|BlockName)=", re.IGNORECASE | re.MULTILINE)
 SPINE = "spine"
 
 
-def is_slurm_conf(text: str) -> bool:
-    """Whether a text has a line of ``topology.conf``."""
-    return bool(_CONF.search(text))
+def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
+    """The network of a ``topology.conf``."""
+    return _reading(read_conf(source.data, source.name), options)
 
 
-def is_slurm_yaml(document: object) -> bool:
-    """Whether a value of YAML is a list of topologies."""
-    entries = document if isinstance(document, list) else []
-    return bool(entries) and all(isinstance(entry, dict) and "topology" in entry for entry in entries)
+def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
+    """The network of a ``topology.yaml``."""
+    return _reading(read_yaml(source.data, source.name), options)
 
 
-def slurm_network(data: bytes, name: str, *, yaml: bool = False) -> Network:
-    """The network of a file."""
-    topology = read_yaml(data, name) if yaml else read_conf(data, name)
+def _reading(topology: SlurmTopology, options: ReadOptions) -> Reading:
     attachments = tuple(Attachment(host, leaf.name) for leaf in topology.leaves for host in leaf.nodes)
-    return Network(attachments, _trunks(topology), _remarks(topology))
+    network = Network(attachments, _trunks(topology), _remarks(topology))
+    return Reading(network=replace(network, uplink=options.uplink, oversubscription=options.oversubscription))
 
 
 def _trunks(topology: SlurmTopology) -> tuple[Trunk, ...]:
@@ -52,9 +50,13 @@ def _remarks(topology: SlurmTopology) -> tuple[Remark, ...]:
     remarks = [Remark("found", f"{len(topology.hosts)} hosts below {len(topology.leaves)} switches or blocks")]
     lower = {name for switch in topology.switches for name in switch.switches}
     if sum(switch.name not in lower for switch in topology.switches) > 1:
-        remarks.append(Remark("assumed", "a switch that joins the switches or blocks which nothing joins in the file"))
+        remarks.append(
+            Remark("assumed", "a switch that joins the switches or blocks which nothing joins in the file")
+        )
     if any(switch.block for switch in topology.switches):
-        remarks.append(Remark("assumed", "a block is a leaf switch; the file does not tell whether NVLink joins it"))
+        remarks.append(
+            Remark("assumed", "a block is a leaf switch; the file does not tell whether NVLink joins it")
+        )
     if any(switch.link_speed for switch in topology.switches):
         remarks.append(Remark("found", "LinkSpeed has no unit and is passed over"))
     return tuple(remarks)

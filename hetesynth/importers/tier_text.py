@@ -122,7 +122,9 @@ def _above(network: Network, trunks: Sequence[Trunk], carried: Carried, names: M
         lines += _switch(names[upper], rated)
     for trunk in level:
         rate, lanes = _rate(trunk, network, carried, 1)
-        lines.append(f"link {names[trunk.a]} <-> {names[trunk.b]} {{ bandwidth {bandwidth(rate, lanes)}; kind uplink }}")
+        lines.append(
+            f"link {names[trunk.a]} <-> {names[trunk.b]} {{ bandwidth {bandwidth(rate, lanes)}; kind uplink }}"
+        )
     return lines
 
 

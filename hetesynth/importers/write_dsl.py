@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers import network_text, node_text, pcie_text
+from hetesynth.importers import network_text, node_text, pcie_text, tier_text
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
@@ -48,7 +48,11 @@ def cluster_text(
             lines += ["", *_node_lines(server, same)]
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
     lines += [INDENT + line for line in _instances(servers)]
-    lines += [INDENT + line for line in network_text.statements(servers, fabric)]
+    if fabric.network is not None:
+        between = network_text.domains(servers) + tier_text.statements(servers, fabric.network)
+    else:
+        between = network_text.statements(servers, fabric)
+    lines += [INDENT + line for line in between]
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 )
 @click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC, for example 400Gbps.")
+@click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
+@click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
 @click.option("--model", metavar="NAME", default="", help="Of the GPUs, where the file does not tell.")
 @click.option(
     "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
@@ -70,14 +72,19 @@ def command(
         show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
 
 
-def _options(node_type: str, nic_rate: str | None, model: str, calibration: Calibration) -> ReadOptions:
+def _options(
+    node_type: str, nic_rate: str | None, model: str, calibration: Calibration, uplink: str | None,
+    oversubscription: str | None,
+) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
-    from hetesynth.commands.import_topology import with_model
+    from hetesynth.commands.import_topology import oversubscribed, with_model
     from hetesynth.frontend.quantity import parse_quantity
     from hetesynth.importers.reading import ReadOptions
 
     rate = None if nic_rate is None else parse_quantity(nic_rate, "bandwidth", "--nic-rate")
-    return with_model(ReadOptions(calibration, rate, "", node_type), model)
+    above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
+    ratio = oversubscribed(oversubscription or "1")
+    return with_model(ReadOptions(calibration, rate, "", node_type, above, ratio), model)
 
 
 def _write(output: Path | None, text: str) -> None:
