@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -34,7 +34,8 @@ STANDARD_INPUT = "-"
 class ImportTopologyRequest:
     """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers.
 
-    ``sources``: what to read in place of files; ``remarks``: on how they came about.
+    ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of NICs by name,
+    where no file tells them.
     """
 
     files: tuple[str, ...]
@@ -44,6 +45,7 @@ class ImportTopologyRequest:
     name: str = "imported"
     sources: tuple[tuple[Source, int], ...] = ()
     remarks: tuple[Remark, ...] = ()
+    nic_rates: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,12 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         raise HetesynthError(
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
         )
-    machines = demand_rates(machines, request.options.nic_rate)
+    machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
     remarks += _twice(request, machines)
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
-    title = f"Imported from {', '.join(_bare(file) for file in request.files[:8])}"
+    title = f"Imported from {', '.join(_bare(file) for file in (request.files or formats)[:8])}"
     text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
     topology = read_back(text, f"{request.name}.dsl")
     demand_agreement(topology, machines)
@@ -92,6 +94,12 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     return ImportedTopology(
         text, topology, tuple(machines), tuple(dict.fromkeys([*remarks, *own])), tuple(formats)
     )
+
+
+def _rated(machine: Machine, rates: Mapping[str, Fraction]) -> Machine:
+    """The machine with the rates of NICs that it lacks and ``rates`` has."""
+    nics = (nic if nic.rate else replace(nic, rate=rates.get(nic.name)) for nic in machine.nics)
+    return replace(machine, nics=tuple(nics))
 
 
 def split_count(argument: str) -> tuple[str, int]:
@@ -150,7 +158,7 @@ def _whole(
     formats: tuple[str, ...],
 ) -> ImportedTopology:
     """A file that describes a whole cluster stands alone."""
-    if len(request.files) > 1:
+    if len(formats) > 1:
         raise HetesynthError(
             f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files",
             code="HS738",

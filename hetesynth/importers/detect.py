@@ -6,6 +6,7 @@ No shell, nothing from the user in the command, a limit on time and on output; w
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -14,6 +15,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
 
 from hetesynth.errors import HetesynthError
 from hetesynth.importers.machine import Remark
@@ -32,7 +35,7 @@ class Tool:
     arguments: tuple[str, ...]
 
 
-# in the order of preference; ibnetdiscover sees the whole fabric and is run beside the others
+# in the order of preference: the first family that answers counts
 TOOLS = (
     Tool("nvidia", ("nvidia-smi", "topo", "-m")),
     Tool("nvidia", ("nvidia-smi", "-L")),
@@ -42,6 +45,9 @@ TOOLS = (
     Tool("hwloc", ("lstopo-no-graphics", "--of", "xml", "--whole-io")),
     Tool("hwloc", ("lstopo", "--of", "xml", "--whole-io")),
 )
+FABRIC = (Tool("fabric", ("ibnetdiscover",)),)
+PORTS = Path("/sys/class/infiniband")
+MAX_PORTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,24 @@ def detect(tools: Sequence[Tool] = TOOLS, seconds: float = MAX_SECONDS) -> Detec
         code="HS745",
         help=f"run this on a machine with one of {names}, or import what they print there: hetesynth topo import FILE",
     )
+
+
+def nic_rates(ports: Path = PORTS) -> dict[str, Fraction]:
+    """The rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
+    rates: dict[str, Fraction] = {}
+    try:
+        files = sorted(ports.glob("*/ports/1/rate"))[:MAX_PORTS]
+    except OSError:
+        return rates
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                text = stream.read(200).decode("ascii", "replace")
+        except OSError:
+            continue
+        if match := re.match(r"(\d{1,5}(?:\.\d)?) Gb/sec", text):
+            rates[file.parts[-4]] = Fraction(match[1]) * 10**9 / 8
+    return {name: rate for name, rate in rates.items() if rate}
 
 
 def _output(command: Sequence[str], seconds: float) -> bytes:
