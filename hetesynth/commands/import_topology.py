@@ -16,9 +16,9 @@ from hetesynth.errors import HetesynthError
 from hetesynth.importers.check import demand_agreement, read_back
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.formats import FORMATS
+from hetesynth.importers.join_network import machines_of_network
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.join_network import machines_of_network
 from hetesynth.importers.reading import ReadOptions, Source
 from hetesynth.importers.readings import network_of, read_in_order, remarks_of, with_hosts
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
@@ -34,8 +34,8 @@ STANDARD_INPUT = "-"
 class ImportTopologyRequest:
     """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers.
 
-    ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of NICs by name,
-    where no file tells them.
+    ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of
+    NICs by name, where no file tells them.
     """
 
     files: tuple[str, ...]

@@ -1,8 +1,9 @@
 """``rocm-smi --showtopo`` and ``amd-smi topology`` to a machine.
 
-A pair is joined directly where its type is XGMI and its weight that of one hop; hops are not used, as the tools state
-one for every pair that xGMI reaches. The number of links of a pair follows from the bandwidth that amd-smi states; without
-that only for models whose pairs have one link. Neither tool tells the model (``--model``) or names NICs.
+A pair is joined directly where its type is XGMI and its weight that of one hop; hops are not used, as the tools
+state one for every pair that xGMI reaches. The number of links of a pair follows from the bandwidth that
+amd-smi states; without that only for models whose pairs have one link. Neither tool tells the model
+(``--model``) or names NICs.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _unequal(tables: PairTables, links: Sequence[GpuLink]) -> Iterator[str]:
 
 
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
-    """The machine with CPUs, over which pairs meet that xGMI does not join; one for each NUMA node that is told."""
+    """The machine with CPUs, one a NUMA node, over which pairs meet that xGMI does not join."""
     nodes = sorted({gpu.place.numa for gpu in machine.gpus if gpu.place.numa is not None}) or [0]
     names = {node: f"cpu{i}" for i, node in enumerate(nodes)}
     slot = pcie_rate("16 GT/s", 0, options.calibration)

@@ -1,7 +1,8 @@
 """What ``rocm-smi --showtopo`` and ``amd-smi topology`` (text or JSON) say of each pair of GPUs, as one value.
 
-The text forms have a matrix for each property, below a line that names it; the JSON forms have it by GPU. Neither tool
-says how many links a pair has: weights say whether xGMI joins it without another GPU between, bandwidths how much.
+The text forms have a matrix for each property, below a line that names it; the JSON forms have it by GPU.
+Neither tool says how many links a pair has: weights say whether xGMI joins it without another GPU between,
+bandwidths how much.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ASTRA-sim's network file to text of the topology language: a product of rings, switches and full meshes.
 
-Dimension 0 is that of the numbers next to each other. A ring has a link each way between neighbours, a full mesh between
-every two, a switch a port for each; ``latency`` is that of a link in nanoseconds, so a transfer through a switch takes
-it twice. A bandwidth is read as 10^9 bytes a second and direction.
+Dimension 0 is that of the numbers next to each other. A ring has a link each way between neighbours, a full
+mesh between every two, a switch a port for each; ``latency`` is that of a link in nanoseconds, so a transfer
+through a switch takes it twice. A bandwidth is read as 10^9 bytes a second and direction.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 
 from hetesynth.importers.plain_yaml import plain_yaml
@@ -20,12 +21,12 @@ MAX_NPUS = 2048
 MAX_DIMENSIONS = 8
 MAX_FIGURE = 10**12
 MAX_LINES = 100_000
-HELP = "an ASTRA-sim network has the lists topology, npus_count, bandwidth (GB/s) and latency (ns), one entry a dimension"
+HELP = "an ASTRA-sim network has lists topology, npus_count, bandwidth (GB/s), latency (ns), an entry a dimension"
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One factor of the product. ``bandwidth``: bytes per second of a link or port; ``latency``: seconds of a link."""
+    """A factor of the product: bytes per second of a link or port, and seconds of a link."""
 
     shape: str
     size: int
@@ -132,7 +133,7 @@ def _lines_between(dimension: Dimension, number: int, stride: int, instances: in
             continue
         pairs = [(a, b) for i, a in enumerate(line) for b in line[i + 1 :]]
         if dimension.shape == RING:
-            pairs = [*zip(line, line[1:], strict=False), *([(line[-1], line[0])] if size > 2 else [])]
+            pairs = [*pairwise(line), *([(line[-1], line[0])] if size > 2 else [])]
         for a, b in pairs:
             yield f"link {a}.gpu[0-{gpus - 1}] <-> {b}.gpu[0-{gpus - 1}] {{ {rates} }}"
 

@@ -1,7 +1,8 @@
 """A topology to ASTRA-sim's network file, where it is a product of rings, switches and full meshes.
 
-Wires between GPUs are edges; a switch or a fabric whose ports are GPUs, or NICs of one GPU each, is a switch. The sizes
-and shapes of the dimensions are searched, and every edge and switch has to belong to exactly one of them.
+Wires between GPUs are edges; a switch or a fabric whose ports are GPUs, or NICs of one GPU each, is a switch.
+The sizes and shapes of the dimensions are searched, and every edge and switch has to belong to exactly one of
+them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from hetesynth.errors import HetesynthError
 from hetesynth.importers.astra_sim import FULL, MAX_NPUS, RING, SWITCH, Dimension
@@ -33,16 +35,14 @@ class _Graph:
 def astra_sim_network(topology: Topology) -> str:
     """The YAML of the network; HS746 where ASTRA-sim cannot say it."""
     dimensions = product(topology)
-    columns = {
+    columns: dict[str, list[str]] = {
         "topology": [dimension.shape for dimension in dimensions],
-        "npus_count": [dimension.size for dimension in dimensions],
-        "bandwidth": [float(dimension.bandwidth / 10**9) for dimension in dimensions],
-        "latency": [float(dimension.latency * 10**9) for dimension in dimensions],
+        "npus_count": [str(dimension.size) for dimension in dimensions],
+        "bandwidth": [str(float(dimension.bandwidth / 10**9)) for dimension in dimensions],
+        "latency": [str(float(dimension.latency * 10**9)) for dimension in dimensions],
     }
     units = {"bandwidth": "  # GB/s", "latency": "  # ns"}
-    return "".join(
-        f"{key}: [ {', '.join(map(str, values))} ]{units.get(key, '')}\n" for key, values in columns.items()
-    )
+    return "".join(f"{key}: [ {', '.join(values)} ]{units.get(key, '')}\n" for key, values in columns.items())
 
 
 def product(topology: Topology) -> tuple[Dimension, ...]:
@@ -84,17 +84,17 @@ def _graph(topology: Topology) -> _Graph:
                 ports[hub].append((gpu, rates, _back(topology, out, hub, gpu)))
     switches: Switches = {}
     for hub, entries in ports.items():
-        rates = {(min(there[0], back[0]), there[1] + back[1]) for _, there, back in entries}
+        unlike = {(min(there[0], back[0]), there[1] + back[1]) for _, there, back in entries}
         members = frozenset(gpu for gpu, _, _ in entries)
-        if len(rates) != 1 or members in switches or len(members) != len(entries):
+        if len(unlike) != 1 or members in switches or len(members) != len(entries):
             raise _refused(f"{topology.vertices[hub].name} has unequal ports, or is not the only one of its GPUs")
-        rate, latency = rates.pop()
+        rate, latency = unlike.pop()
         switches[members] = (rate, latency / 2)
     return _Graph(topology.ranks, edges, switches)
 
 
 def _ways(topology: Topology, out: dict[int, list[Wire]], gpu: int) -> Iterator[tuple[Wire, int, Rates]]:
-    """(first wire, GPU or switch that it leads to, rates) of every way out of a GPU; NICs of one GPU are passed."""
+    """(first wire, GPU or switch at its end, rates) of every way out of a GPU, through NICs of one GPU."""
     for wire in out[gpu]:
         kind = topology.vertices[wire.dst].kind
         if kind != "nic":
@@ -180,7 +180,7 @@ def _fit(
         else:
             pairs = [(a, b) for i, a in enumerate(line) for b in line[i + 1 :]]
             if shape == RING:
-                pairs = [*zip(line, line[1:], strict=False), *([(line[-1], line[0])] if size > 2 else [])]
+                pairs = [*pairwise(line), *([(line[-1], line[0])] if size > 2 else [])]
             for pair in (p for a, b in pairs for p in ((a, b), (b, a))):
                 if pair not in graph.edges:
                     return None

@@ -1,6 +1,7 @@
 """The tools of the machine itself: runs those that exist, with fixed arguments, and gives what they printed.
 
-No shell, nothing from the user in the command, a limit on time and on output; what fails is remarked and passed over.
+No shell, nothing from the user in the command, a limit on time and on output; what fails is remarked and passed
+over.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def detect(tools: Sequence[Tool] = TOOLS, seconds: float = MAX_SECONDS) -> Detec
     """The output of the first family of which a tool exists and answers; HS745 where none does."""
     remarks: list[Remark] = []
     for family in dict.fromkeys(tool.family for tool in tools):
-        sources = []
+        sources: list[Source] = []
         for tool in tools:
             path = shutil.which(tool.arguments[0]) if tool.family == family else None
             if path is None or (family == "hwloc" and sources):
@@ -79,7 +80,7 @@ def detect(tools: Sequence[Tool] = TOOLS, seconds: float = MAX_SECONDS) -> Detec
     raise HetesynthError(
         f"no tool that describes this machine answered{f': {said}' if said else ''}",
         code="HS745",
-        help=f"run this on a machine with one of {names}, or import what they print there: hetesynth topo import FILE",
+        help=f"run it where there is one of {names}, or use hetesynth topo import with what they print",
     )
 
 

@@ -1,6 +1,7 @@
 """The formats that can be imported: how each is recognized, and which module reads it.
 
-A row for each. A reader takes a ``Source`` and ``ReadOptions`` and gives a ``Reading``; it is loaded when it is needed.
+A row for each. A reader takes a ``Source`` and ``ReadOptions`` and gives a ``Reading``; it is loaded when it is
+needed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Several = Callable[[Sequence[Source], ReadOptions], Reading]
 class Format:
     """``head``: what the beginning of a file of this format contains. ``reader``: ``module:function``.
 
-    ``together``: files of this format that follow each other may describe one server; the reader takes all of them.
+    ``together``: neighbours of this format may describe one server; the reader takes all of them.
     """
 
     name: str

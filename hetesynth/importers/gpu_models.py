@@ -1,6 +1,7 @@
 """What a GPU's name tells: its architecture, how many NVLinks it has at most, the speed of its PCIe slot.
 
-Facts of data sheets. Names are as `nvidia-smi -L` prints them or as people write them: "NVIDIA H100 80GB HBM3", "H20".
+Facts of data sheets. Names are as `nvidia-smi -L` prints them or as people write them: "NVIDIA H100 80GB HBM3",
+"H20".
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """``sm``: compute capability times ten; ``links``: NVLinks; ``pcie``: GT/s of a lane; ``switched``: has NVSwitch
-    servers, so that a table without NVLink is hard to believe."""
+    """``sm``: compute capability times ten; ``links``: NVLinks at most; ``pcie``: GT/s of a lane.
+
+    ``switched``: mostly in servers with NVLink, so that a table without any is hard to believe.
+    """
 
     sm: int
     links: int

@@ -1,7 +1,8 @@
-"""hwloc's XML (``lstopo --of xml``, format 2) to a machine: the PCIe tree with its link speeds, GPUs, NICs, NVLink.
+"""hwloc's XML (``lstopo --of xml``, format 2) to a machine: the PCIe tree with its speeds, GPUs, NICs, NVLink.
 
-GPUs are PCI devices of the classes of GPUs; their order is that of CUDA, NVML or ROCm where hwloc names it, else that of
-bus ids. NICs are those of InfiniBand and RoCE, and Ethernet where there are none; hwloc does not tell their rates.
+GPUs are PCI devices of the classes of GPUs; their order is that of CUDA, NVML or ROCm where hwloc names it,
+else that of bus ids. NICs are those of InfiniBand and RoCE, and Ethernet where there are none; hwloc does not
+tell their rates.
 """
 
 from __future__ import annotations

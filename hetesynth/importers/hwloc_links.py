@@ -1,7 +1,7 @@
 """hwloc's matrices ``NVLinkBandwidth`` and ``XGMIBandwidth`` to links between GPUs and ports into NVSwitches.
 
-MB/s between objects, one row after the other. Objects are given by index, with their type in front where types differ.
-Those that are no GPUs are NVSwitches. XGMIHops is not used: it is known to be wrong.
+MB/s between objects, one row after the other. Objects are given by index, with their type in front where types
+differ. Those that are no GPUs are NVSwitches. XGMIHops is not used: it is known to be wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``ibnetdiscover`` to a network: switches, the NICs at their ports, the cables between them, with their true rates.
+"""``ibnetdiscover`` to a network: switches, the NICs at their ports, the cables between them, with true rates.
 
-A block ``Switch 41 "S-guid" # "name" ...`` or ``Ca 1 "H-guid" # "host mlx5_0"`` is followed by a line for each cable,
-``[1] "H-guid"[1](portguid) # "host mlx5_0" lid 7 4xHDR``. A cable is in the blocks of both of its ends.
+A block ``Switch 41 "S-guid" # "name" ...`` or ``Ca 1 "H-guid" # "host mlx5_0"`` is followed by a line for each
+cable, ``[1] "H-guid"[1](portguid) # "host mlx5_0" lid 7 4xHDR``. A cable is in the blocks of both of its ends.
 """
 
 from __future__ import annotations

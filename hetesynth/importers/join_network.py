@@ -1,7 +1,7 @@
-"""A network with hosts, and machines as they were read, to the machines of the cluster: names join one to the other.
+"""A network with hosts and the machines that were read to the machines of the cluster, joined by names.
 
-A host without a machine of its name is of the stated type of the library; else, where one machine alone was read and
-bears the name of no host, it stands for all of them.
+A host without a machine of its name is of the stated type of the library; else, where one machine alone was
+read and bears the name of no host, it stands for all of them.
 """
 
 from __future__ import annotations
@@ -42,9 +42,13 @@ def machines_of_network(
         raise HetesynthError(
             f"{what}: {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}",
             code="HS733",
-            help="name a type of the node library with --node-type, or add a dump of a server with its host's name",
+            help="name a library type with --node-type, or add a dump of a server with its host's name",
         )
     remarks = list(network.remarks)
+    strange = [m.host for m in joined if not m.node_type and 0 < _named(of_host[m.host]) != len(gpus_of_nics(m))]
+    if strange:
+        text = f"the network lists more or fewer NICs than the dumps: {', '.join(strange[:8])}"
+        remarks.append(Remark("suspicious", text, "warning"))
     if without:
         remarks.append(
             Remark("suspicious", f"hosts without a dump are left out: {', '.join(without[:8])}", "warning")
@@ -72,7 +76,7 @@ def _stand_in(machines: Sequence[Machine], strangers: Sequence[Machine], node_ty
 
 
 def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
-    """The machine with the rates of its NICs that the network tells and it does not; where both do, they are compared."""
+    """The machine with the rates of NICs that the network tells; where its dump does too, they are compared."""
     if machine.node_type:
         return machine
     rates = {one.nic: one.rate for one in attachments if one.rate}
@@ -83,7 +87,13 @@ def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
     for nic in machine.nics:
         told = rates.get(nic.name)
         if told and nic.rate and told != nic.rate:
-            text = f"{nic.name} carries {float(nic.rate * 8 / 10**9):g} Gb/s by its dump, {float(told * 8 / 10**9):g} by its port"
+            one, other = (float(rate * 8 / 10**9) for rate in (nic.rate, told))
+            text = f"{nic.name} carries {one:g} Gb/s by its dump, {other:g} by its port"
             remarks.append(Remark("suspicious", text, "warning"))
         nics.append(replace(nic, rate=min(filter(None, (told, nic.rate)), default=None)))
     return replace(machine, nics=tuple(nics), remarks=tuple(remarks))
+
+
+def _named(attachments: Sequence[Attachment]) -> int:
+    """How many NICs of a host the network lists by name; 0 where it lists hosts."""
+    return sum(bool(one.nic) for one in attachments)

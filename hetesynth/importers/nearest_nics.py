@@ -1,4 +1,4 @@
-"""Which GPUs use which NIC, by the distances in a table: each GPU one of its nearest, spread evenly in their order.
+"""Which GPUs use which NIC, by the distances in a table: the nearest, spread evenly in their order.
 
 NICs that are nearest to no GPU (for management, for storage) are left out, and that is remarked.
 """
@@ -21,8 +21,8 @@ def nearest_nics(table: DeviceTable, rate: Fraction | None) -> tuple[tuple[Nic, 
         sharers[_nearest(table, gpu)].append(index)
     users: dict[str, list[int]] = defaultdict(list)
     for nics, gpus in sharers.items():
-        for nic, gpu in _spread(nics, gpus):
-            users[nic].append(gpu)
+        for nic, index in _spread(nics, gpus):
+            users[nic].append(index)
     used = [nic for nic in table.nics if users[nic]]
     idle = [_name(table, nic) for nic in table.nics if not users[nic]]
     remarks = []

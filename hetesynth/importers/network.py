@@ -1,4 +1,4 @@
-"""The network between servers as a file about it tells: which host hangs below which switch, and what joins switches.
+"""The network between servers as a file tells it: which host hangs below which switch, and what joins switches.
 
 Units as everywhere: bytes per second and one direction, exact; None where the file does not tell.
 """
@@ -47,7 +47,7 @@ class Trunk:
 class Network:
     """Switches by name, what is attached to them and what joins them.
 
-    ``uplink`` and ``oversubscription`` are of trunks without a rate: stated, or what the hosts below carry, divided.
+    ``uplink`` and ``oversubscription`` are of trunks without a rate: stated, or what hosts carry, divided.
     """
 
     attachments: tuple[Attachment, ...]

@@ -1,7 +1,8 @@
 """``nvidia-smi topo -m``, with ``-L`` and ``nvlink -s`` of the same server, to a machine.
 
-The table tells which GPUs NVLink joins and by how many links, and what is near what. It does not tell the model of the
-GPUs (``-L`` or ``--model`` does), the rate of NICs (``--nic-rate``) or that of PCIe slots (the model's is assumed).
+The table tells which GPUs NVLink joins and by how many links, and what is near what. It does not tell the model
+of the GPUs (``-L`` or ``--model`` does), the rate of NICs (``--nic-rate``) or that of PCIe slots (the model's
+is assumed).
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ class Sections:
     links: GpuList | None = None
     access: DeviceTable | None = None
 
+    def with_section(self, field: str, section: DeviceTable | GpuList) -> Sections:
+        """The sections with one more."""
+        if isinstance(section, DeviceTable):
+            return replace(self, table=section) if field == "table" else replace(self, access=section)
+        return replace(self, links=section) if field == "links" else replace(self, models=section)
+
+
+Section = tuple[str, DeviceTable | GpuList]
+
 
 def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
     """The servers whose output the sources hold, in order; several sections of one server may stand in several."""
@@ -41,21 +51,20 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
             if not servers or getattr(servers[-1][1], field) is not None:
                 servers.append((source, Sections()))
             of, sections = servers[-1]
-            servers[-1] = (source if field == "table" else of, replace(sections, **{field: section}))
+            servers[-1] = (source if field == "table" else of, sections.with_section(field, section))
     if not servers:
         raise refused(sources[0], "no table of `nvidia-smi topo -m`", HELP)
     machines = tuple(_machine(source, sections, options) for source, sections in servers)
     return Reading(machines, files=tuple(source.name for source, _ in servers))
 
 
-def _sections(source: Source) -> list[tuple[str, DeviceTable | GpuList]]:
+def _sections(source: Source) -> list[Section]:
     """Every table and list of a source with its field in Sections, in the order of the text."""
     lines = lines_of(source.data, source.name)
-    sections: list[tuple[str, DeviceTable | GpuList]] = []
-    for table in tables(lines, source.name):
-        sections.append(("access" if table.of_peer_access else "table", table))
-    for listed in gpu_lists(lines, source.name):
-        sections.append(("links" if listed.of_links else "models", listed))
+    sections: list[Section] = [
+        ("access" if table.of_peer_access else "table", table) for table in tables(lines, source.name)
+    ]
+    sections += [("links" if listed.of_links else "models", listed) for listed in gpu_lists(lines, source.name)]
     return sorted(sections, key=lambda section: section[1].line)
 
 
@@ -135,7 +144,7 @@ def _model(
     if model is None and (len(table.gpus) > 1 or name):
         said = f"nothing is known of the GPU {name!r}" if name else "nothing says which GPUs these are"
         raise lacking(source, f"{said}, so the rate of their links is not known",
-            f"state it with --model (for example {KNOWN_MODELS}), or add the output of `nvidia-smi -L`")  # fmt: skip
+            f"state it with --model ({KNOWN_MODELS}), or add the output of `nvidia-smi -L`")  # fmt: skip
     return name, model
 
 

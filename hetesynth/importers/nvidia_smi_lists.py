@@ -1,6 +1,7 @@
-"""``nvidia-smi -L`` and ``nvidia-smi nvlink -s``: lines in, the models of GPUs and the states of their NVLinks out.
+"""``nvidia-smi -L`` and ``nvidia-smi nvlink -s``: lines in, models of GPUs and states of their NVLinks out.
 
-Both print ``GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)`` for each GPU; ``nvlink -s`` has lines for its links below.
+Both print ``GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)`` for each GPU; ``nvlink -s`` has lines for its links
+below.
 """
 
 from __future__ import annotations

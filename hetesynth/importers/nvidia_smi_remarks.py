@@ -1,4 +1,4 @@
-"""What is remarkable in the output of nvidia-smi: GPUs with fewer links than others, contradictions, hidden NVLinks."""
+"""What is remarkable in the output of nvidia-smi: GPUs with fewer links, contradictions, hidden NVLinks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _link_states(table: DeviceTable, links: GpuList | None) -> Iterator[str]:
         if gpu.active < most:
             yield f"{name} has {gpu.active} active NVLinks, and others have {most}"
         if gpu.active not in ({*stated} | {_sums(table)[name]}):
-            yield f"{name} has {gpu.active} active NVLinks by nvlink -s, and the table says NV{max(stated, default=0)}"
+            yield f"{name} has {gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
         if any(rate and rate < max(rates) for _, rate in gpu.links):
             yield f"{name} has NVLinks that are slower than others"
 
@@ -84,4 +84,4 @@ def _no_access(access: DeviceTable | None) -> Iterator[str]:
         for other in access.gpus[i + 1 :] if access else ():
             cell = access.cell(one, other) if access else None
             if cell not in (None, "OK"):
-                yield f"{one} and {other} have no peer access ({cell}): what goes between them passes through the host"
+                yield f"{one} and {other} have no peer access ({cell}): their traffic passes through the host"

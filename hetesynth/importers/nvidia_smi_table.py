@@ -57,7 +57,7 @@ class DeviceTable:
         return bool(cells) and cells <= PEER_STATUS
 
     def cell(self, one: str, other: str) -> str | None:
-        """What the row of ``one`` says of ``other``; else what that of ``other`` says of ``one``; None: neither."""
+        """What the row of ``one`` says of ``other``, else that of ``other`` of ``one``; None: neither."""
         for row, column in ((one, other), (other, one)):
             if row in self.rows:
                 return self.rows[row][self.devices.index(column)]
@@ -78,7 +78,7 @@ def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
 def _heading(line: str) -> tuple[list[str], list[str]] | None:
     """The devices and the trailing columns of a line of headings; None where it is none."""
     rest = " ".join(line.split())
-    trailing = []
+    trailing: list[str] = []
     for column in reversed(_TRAILING):
         if rest.endswith(column):
             trailing.insert(0, column)
@@ -113,7 +113,8 @@ def _table(lines: Sequence[str], number: int, name: str) -> DeviceTable:
         if label in rows:
             raise refused(name, f"line {number + row + line}: a second row of {label}", HELP)
         rows[label] = cells[-len(devices) :]
-        numa |= {label: value for value in [_numa(rest, trailing)] if value}
+        if value := _numa(rest, trailing):
+            numa[label] = value
     if not rows:
         raise refused(name, f"line {number}: headings without rows", HELP)
     matches = (_LEGEND.fullmatch(line) for line in lines[row:])
@@ -130,7 +131,7 @@ def _rows(lines: Sequence[str], devices: Sequence[str]) -> Iterator[tuple[int, t
         if "=" in words[:2] or words[:1] == ["Legend:"]:
             return
         label = words[:1] if words and words[0] in devices else []
-        cells = []
+        cells: list[str] = []
         for word in words[len(label) :]:
             if not _CELL.fullmatch(word) or len(cells) == len(devices):
                 break

@@ -24,7 +24,7 @@ class Source:
 class ReadOptions:
     """What the user adds to what files tell. ``nic_rate`` in bytes per second; ``node_type`` of the library.
 
-    ``uplink`` (bytes per second) and ``oversubscription``: of the cables between switches whose rate no file tells.
+    ``uplink`` (bytes per second) and ``oversubscription``: of cables between switches whose rate no file tells.
     """
 
     calibration: Calibration = "spec"

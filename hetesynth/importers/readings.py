@@ -1,4 +1,4 @@
-"""Files in order to what they tell: each by the reader of its format, neighbours of one server's output together."""
+"""Files in order to what they tell: each by the reader of its format, neighbours of one server together."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def network_of(told: Sequence[Told]) -> Network | None:
 
 
 def with_hosts(named: Sequence[tuple[str, Machine]], network: Network) -> list[Machine]:
-    """The machines; those whose host is not told are on that of their file's name, if the network has such a host."""
+    """The machines; those without a host get that of their file's name, if the network has it."""
     hosts = {host.split(".")[0].lower(): host for host in network.hosts}
     machines = []
     for name, machine in named:

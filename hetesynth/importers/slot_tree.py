@@ -1,7 +1,7 @@
-"""Distances between devices (PIX, PXB, PHB, NODE, SYS) to a PCIe tree: CPUs, PCIe switches, and where devices hang.
+"""Distances between devices (PIX, PXB, PHB, NODE, SYS) to a PCIe tree: CPUs, switches, and where devices hang.
 
-PIX: one PCIe switch between them; PXB: several; PHB and NODE: one CPU; SYS: two. Cells with NVLink hide the distance,
-so what they join is placed by its other distances and its NUMA node.
+PIX: one PCIe switch between them; PXB: several; PHB and NODE: one CPU; SYS: two. Cells with NVLink hide the
+distance, so what they join is placed by its other distances and its NUMA node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def slot_tree(
 ) -> SlotTree:
     """The tree in which the distances are those given. Rates are the caller's."""
     sockets = _parts(devices, lambda a, b: _one_cpu(a, b, distance, numa))
-    cpus, bridges, parents = [], [], {}
+    cpus: list[Cpu] = []
+    bridges: list[Bridge] = []
+    parents: dict[str, str] = {}
     for number, socket in enumerate(sockets):
         cpu = f"cpu{number}"
         nodes = {numa[device] for device in socket if device in numa}

@@ -52,7 +52,7 @@ class SlurmTopology:
                 raise ValueError(f"{kind} {twice} is named twice")
         if unknown := [name for name in below if name not in set(names)]:
             raise ValueError(f"switch {unknown[0]} is named and not described")
-        if set(below) == set(names) and names or _in_circle(self.switches):
+        if (names and set(below) == set(names)) or _in_circle(self.switches):
             raise ValueError("switches hang below each other in a circle")
 
     @property
@@ -154,6 +154,8 @@ def _entry(entry: object, kind: str, name: str) -> SlurmSwitch:
         raise refused(name, f"{label[:60]} needs nodes or children, as a host list", HELP)
     where = f"{name}: {label[:60]}"
     return SlurmSwitch(
-        label[:200], tuple(hosts_of(nodes, where) if nodes else ()), tuple(hosts_of(below, where) if below else ()),
+        label[:200],
+        tuple(hosts_of(nodes, where) if nodes else ()),
+        tuple(hosts_of(below, where) if below else ()),
         block=kind == "block",
     )  # fmt: skip

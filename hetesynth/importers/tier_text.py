@@ -1,6 +1,7 @@
 """A network that a file describes as statements of a cluster: leaves are fabrics, what is above them are switches.
 
-A trunk without a rate carries what was stated, else what hangs below its lower end, divided by the oversubscription.
+A trunk without a rate carries what was stated, else what hangs below its lower end, divided by the
+oversubscription.
 """
 
 from __future__ import annotations

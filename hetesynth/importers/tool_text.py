@@ -17,7 +17,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
 def lines_of(data: bytes, name: str) -> list[str]:
-    """The lines of ``data``, without escape sequences and byte order mark; HS741 past a limit, HS732 for no text."""
+    """The lines of ``data``, without escape sequences; HS741 past a limit, HS732 for no text."""
     if len(data) > MAX_TEXT:
         raise HetesynthError(
             f"{name} is larger than {MAX_TEXT} bytes", code="HS741", help="give the tool's output only"
