@@ -9,6 +9,7 @@ import click
 SUBCOMMANDS = {
     "show": "show",
     "import": "import_",
+    "export": "export",
 }
 
 

@@ -1,0 +1,31 @@
+"""``hetesynth topo export``: a topology in a format of others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.cli.options import TOPOLOGY, NewPath
+from hetesynth.cli.terminal import show
+
+
+@click.command(name="export", short_help="Write a topology in a format of others.")
+@click.argument("topology", type=TOPOLOGY)
+@click.option(
+    "--to", "target", type=click.Choice(("edges",)), default="edges", show_default=True, help="The format."
+)
+@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+def command(topology: Path, target: str, output: Path | None) -> None:
+    """Write TOPOLOGY as a JSON list of nodes, directed links and groups, which topo import reads back."""
+    from hetesynth.frontend import load_topology
+    from hetesynth.importers.edge_export import edge_document
+
+    text = json.dumps(edge_document(load_topology(topology)), indent=1)
+    if output is None:
+        show(text)
+        return
+    from hetesynth.files.atomic import write_atomically
+
+    write_atomically(output, text.encode() + b"\n")
