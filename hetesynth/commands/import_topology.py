@@ -49,14 +49,12 @@ class ImportedTopology:
 
 
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
-    """Read every file and write one text. Raises HetesynthError with the flag that would supply what is missing."""
+    """Read every file and write one text. Raises HetesynthError, which names the flag that would help."""
     readings = [(split_count(argument), *_read(split_count(argument)[0], request)) for argument in request.files]
     formats = tuple(name for _, _, name in readings)
     if sum(count * len(reading.machines) for (_, count), reading, _ in readings) > MAX_SERVERS:
         raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
-    machines = [
-        machine for (_, count), reading, _ in readings for _ in range(count) for machine in reading.machines
-    ]
+    machines = [machine for (_, count), reading, _ in readings for machine in reading.machines * count]
     remarks = [remark for _, reading, _ in readings for remark in reading.remarks]
     fabrics = [reading.fabric for _, reading, _ in readings if reading.fabric is not None]
     fabric = request.fabric or (fabrics[-1] if fabrics else None)

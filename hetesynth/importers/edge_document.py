@@ -1,7 +1,7 @@
 """The JSON list of nodes, directed links and groups: what it may contain, read with limits.
 
-In: bytes. Out: an ``EdgeDocument``. A node is a GPU or forwards; a link has a rate for all of its lanes together, in
-GB/s, and a latency in us; a group limits links between GPUs together.
+In: bytes. Out: an ``EdgeDocument``. A node is a GPU or forwards; a link has a rate for all of its lanes together,
+in GB/s, and a latency in us; a group limits links between GPUs together.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ class _Reader:
         return items
 
     def _id(self, item: Mapping[str, Any], key: str) -> NodeId:
-        value = item.get(key)
+        value: NodeId = item.get(key, "")
         if not _is_id(value):
             raise refused(self._source, f"{key} is neither a number nor a name of up to {MAX_NAME} characters")
-        return value  # type: ignore[no-any-return]
+        return value
 
     def _text(self, item: Mapping[str, Any], key: str, most: int = MAX_NAME) -> str:
         value = item.get(key) or ""
@@ -197,8 +197,6 @@ class _Reader:
 
 
 def _is_id(value: object) -> bool:
-    if isinstance(value, bool):
-        return False
-    return (isinstance(value, int) and 0 <= value < MAX_LINKS) or (
-        isinstance(value, str) and 0 < len(value) <= MAX_NAME
-    )
+    if isinstance(value, str):
+        return 0 < len(value) <= MAX_NAME
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_LINKS

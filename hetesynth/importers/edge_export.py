@@ -1,7 +1,7 @@
 """A topology -> the JSON list of nodes, directed links and groups that ``edge_list.py`` reads.
 
-Nothing is left out: every wire is a link. GPUs are numbered by rank; what forwards has its own name, with that of its
-server in front only where two would be the same. A wire that never limits has ``GBps`` null.
+Nothing is left out: every wire is a link. GPUs are numbered by rank; what forwards has its own name, with that of
+its server in front only where two would be the same. A wire that never limits has ``GBps`` null.
 """
 
 from __future__ import annotations

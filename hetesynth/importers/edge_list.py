@@ -1,11 +1,12 @@
 """A JSON list of nodes, directed links and groups -> text of the topology language, with every figure as it is.
 
-GPUs become the GPUs of their servers in the order of the file. What forwards becomes a switch, or a NIC with its fabric
-where the links leave no doubt. Links of one GPU to others that are alike are one statement.
+GPUs become the GPUs of their servers in the order of the file. What forwards becomes a switch, or a NIC with its
+fabric where the links leave no doubt. Links of one GPU to others that are alike are one statement.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ def _named(source: Source, document: EdgeDocument) -> _Names:
 
 
 def _fabric_of_nics(document: EdgeDocument, names: _Names) -> dict[NodeId, NodeId]:
-    """NIC -> the node that is its fabric, where the graph has the form that NICs and fabrics give it; else nothing."""
+    """NIC -> the node that is its fabric, where the graph has the form that these two give it; else nothing."""
     types = {node.id: node.type for node in document.nodes}
     nics = {i for i, kind in types.items() if kind == "nic"}
     counts = Counter((link.src, link.dst) for link in document.links)
@@ -169,8 +170,6 @@ def _outside(
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    import re
-
     return tuple(
         (int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"[0-9]{1,9}|[^0-9]+", name)
     )
@@ -204,7 +203,7 @@ def _rate(source: Source, quality: Quality, free: bool = False) -> str:
     elif not free:
         raise refused(source, "a link without a rate (GBps null), which only a link to a NIC can be")
     if quality.latency:
-        words.append(f"latency {_time(quality.latency)}")
+        words.append(f"latency {time(quality.latency)}")
     if quality.kind:
         words.append(f"kind {identifier(quality.kind, 'k')}")
     return "; ".join(words)
@@ -216,10 +215,6 @@ def _lanes(total: Fraction, count: int) -> str:
     if Fraction(decimal(lane / 10**9)) * 10**9 == lane:
         return bandwidth(lane, count)
     return f"({bandwidth(total)} / {count}) x {count}"
-
-
-def _time(seconds: Fraction) -> str:
-    return time(seconds)
 
 
 def _instances(instances: Sequence[tuple[str, str, str]]) -> Iterable[str]:

@@ -13,9 +13,7 @@ from hetesynth.cli.terminal import show
 
 @click.command(name="export", short_help="Write a topology in a format of others.")
 @click.argument("topology", type=TOPOLOGY)
-@click.option(
-    "--to", "target", type=click.Choice(("edges",)), default="edges", show_default=True, help="The format."
-)
+@click.option("--to", "target", type=click.Choice(("edges",)), default="edges", show_default=True)
 @click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
 def command(topology: Path, target: str, output: Path | None) -> None:
     """Write TOPOLOGY as a JSON list of nodes, directed links and groups, which topo import reads back."""
