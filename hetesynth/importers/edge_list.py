@@ -163,9 +163,8 @@ def _outside(
             yield f"fabric {names.full[node.id]} {{ join {listed(sorted(members, key=_natural))} }}"
         else:
             yield f"{_WORDS.get(node.type, 'switch')} {names.full[node.id]} {{ }}"
-    between = [
-        join for join in joins if names.server[join[0]] != names.server[join[1]] or names.server[join[0]] < 0
-    ]
+    ends = [(join, names.server[join[0]], names.server[join[1]]) for join in joins]
+    between = [join for join, a, b in ends if a != b or a < 0]
     yield from _statements(source, between, names.full, nics)
 
 
@@ -237,19 +236,22 @@ def _group(group: EdgeGroup, names: _Names) -> Iterable[str]:
     for a, ends in reached.items():
         flows[tuple(sorted(ends, key=lambda i: _natural(names.full[i])))].append(a)
     yield f"shared {identifier(group.name, 'g')} {_lanes(group.rate, group.count)} {{"
-    for ends, starts in flows.items():
-        yield f"  {listed([names.full[i] for i in starts])} -> {listed([names.full[i] for i in ends])}"
+    for there, starts in flows.items():
+        yield f"  {listed([names.full[i] for i in starts])} -> {listed([names.full[i] for i in there])}"
     yield "}"
 
 
 def _renamed(document: EdgeDocument, names: _Names) -> tuple[Remark, ...]:
+    """What the text calls otherwise than the file."""
     others = [node for node in document.nodes if node.type != "gpu" and names.local[node.id] != str(node.id)]
     kinds = sorted({link.quality.kind for link in document.links if link.quality.kind})
     changed = [f"{kind} is {identifier(kind, 'k')}" for kind in kinds if identifier(kind, "k") != kind]
-    texts = (
-        [f"nodes were renamed: {', '.join(f'{n.id} is {names.local[n.id]}' for n in others[:8])}"]
-        if others
-        else []
-    )
-    texts += [f"kinds are names of the language: {', '.join(changed)}"] if changed else []
+    gpus = [node.id for node in document.nodes if node.type == "gpu"]
+    texts = []
+    if others:
+        texts.append(f"nodes were renamed: {', '.join(f'{n.id} is {names.local[n.id]}' for n in others[:8])}")
+    if changed:
+        texts.append(f"kinds are names of the language: {', '.join(changed)}")
+    if gpus != list(range(len(gpus))):
+        texts.append("GPUs are numbered anew, by rank")
     return tuple(Remark("found", text) for text in texts)
