@@ -60,7 +60,7 @@ class ImportedTopology:
 
 
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
-    """Read every file and write one text. Raises HetesynthError with the flag that would supply what is missing."""
+    """Read every file and write one text. Raises HetesynthError, which names the flag that would help."""
     told = read_in_order(request.sources or _sources(request), request.format, request.options)
     formats = tuple(answer.format for answer in told for _ in answer.names)
     if sum(answer.count * len(answer.reading.machines) for answer in told) > MAX_SERVERS:

@@ -16,7 +16,7 @@ MAX_SERVERS_OF_A_LEAF = 1024
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A switch that servers are plugged into, by host; ``uplink`` to the spine in bytes per second, if it is known."""
+    """A switch that servers are plugged into, by host; ``uplink``: bytes per second to the spine, if known."""
 
     name: str
     hosts: tuple[str, ...]

@@ -1,7 +1,6 @@
 """The formats that can be imported: how each is recognized, and which module reads it.
 
-A row for each. A reader takes a ``Source`` and ``ReadOptions`` and gives a ``Reading``; it is loaded when it is
-needed.
+A row for each. A reader takes a ``Source`` and ``ReadOptions`` and gives a ``Reading``; it is loaded when needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NCCL's and RCCL's topology file (NCCL_TOPO_DUMP_FILE) -> the servers that it describes.
 
-A full dump has GPUs, their links and NICs. A skeleton, as clouds ship it for NCCL_TOPO_FILE, has the PCIe tree alone
-and needs a node type of the library. A dump of several hosts is that of one NVLink domain.
+A full dump has GPUs, their links and NICs. A skeleton, as clouds ship it for NCCL_TOPO_FILE, has the PCIe tree
+alone and needs a node type of the library. A dump of several hosts is that of one NVLink domain.
 """
 
 from __future__ import annotations

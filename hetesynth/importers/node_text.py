@@ -119,9 +119,8 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
         if len(ways) > 1 and common is not None and common < carried:
             own = parts("nic", [number[n] for n in nics])
             members = f"{parts('gpu', gpus)} <-> {own}"
-            lines.append(
-                f"bus pcie_{own.translate(_PLAIN)} {{ members {members}; bandwidth {bandwidth(common)}; kind pcie }}"
-            )
+            rest = f"{{ members {members}; bandwidth {bandwidth(common)}; kind pcie }}"
+            lines.append(f"bus pcie_{own.translate(_PLAIN)} {rest}")
             continue
         for n in nics:
             rate = narrowest([edge for g in used[n] for edge in tree.way(g, n)])

@@ -81,7 +81,7 @@ def narrowest(edges: Sequence[Edge]) -> Fraction | None:
 
 
 def gpus_of_nics(machine: Machine) -> dict[int, tuple[int, ...]]:
-    """NIC -> the GPUs that use it: the nearest to each, in order where several are; NICs that none uses are absent."""
+    """NIC -> the GPUs that use it: the nearest to each, in order where several are; unused NICs are absent."""
     stated = {n: nic.gpus for n, nic in enumerate(machine.nics) if nic.gpus}
     usable = [n for n, nic in enumerate(machine.nics) if not is_virtual(nic)]
     if stated or not usable:

@@ -1,7 +1,7 @@
 """What a link of a generation carries, in three calibrations that are never mixed in one import.
 
-``spec``: data sheets, after the line code (the figures of the node library); ``nccl``: what NCCL and RCCL count on,
-less than that; ``raw``: the signalling rate, as `nvidia-smi nvlink -s` prints it. All per direction, in GB/s.
+``spec``: data sheets, after the line code (the figures of the node library); ``nccl``: what NCCL and RCCL count
+on, less than that; ``raw``: the signalling rate, as `nvidia-smi nvlink -s` prints it. All per direction, in GB/s.
 """
 
 from __future__ import annotations

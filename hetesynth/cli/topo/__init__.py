@@ -10,6 +10,7 @@ SUBCOMMANDS = {
     "show": "show",
     "import": "import_",
     "detect": "detect",
+    "export": "export",
 }
 
 
