@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from hetesynth.importers.gpu_models import KNOWN_MODELS, GpuModel, gpu_model, model_by_raw_rate, short_name
 from hetesynth.importers.machine import Bridge, CpuLink, Gpu, GpuLink, Machine, Nic, Place, Remark, SwitchPort
-from hetesynth.importers.nearest_nics import nearest_nics
+from hetesynth.importers.nearest_nics import nearest_nics, one_nic_a_gpu
 from hetesynth.importers.nvidia_smi_lists import GpuList, gpu_lists
 from hetesynth.importers.nvidia_smi_remarks import remarks_on
 from hetesynth.importers.nvidia_smi_table import HELP, DeviceTable, tables
@@ -200,6 +200,12 @@ def _with_slots(
     nics = tuple(
         Nic(table.nic_names.get(nic, nic), options.nic_rate, place=Place(tree.parents[nic])) for nic in table.nics
     )
+    if not nics:
+        alike, more = one_nic_a_gpu(len(gpus), options.nic_rate)
+        nics = tuple(
+            Nic(nic.name, nic.rate, place=Place(gpu.place.parent)) for nic, gpu in zip(alike, gpus, strict=False)
+        )
+        machine = replace(machine, remarks=(*machine.remarks, *more))
     bridges = tuple(Bridge(bridge.name, replace(bridge.place, rate=slot)) for bridge in tree.bridges)
     between = cpu_rate("", "", 0)
     cpus = [cpu.name for cpu in tree.cpus]

@@ -183,7 +183,9 @@ def random_table(rng: random.Random) -> str:
         if rng.random() < 0.002:
             return rng.choice((*CELLS, "SOC", "OK", "", "?"))
         hidden = same if same and one[0] == other[0] == "G" else rng.choice(CELLS)
-        return cells.setdefault(frozenset((one, other)), hidden if one[0] == other[0] == "G" else rng.choice(CELLS[4:]))
+        return cells.setdefault(
+            frozenset((one, other)), hidden if one[0] == other[0] == "G" else rng.choice(CELLS[4:])
+        )
 
     numa = [str(rng.randrange(2)) for _ in range(gpus)] if rng.random() < 0.5 else ()
     text = topo_m(gpus, nics, cell, numa, tabs=rng.random() < 0.5, color=rng.random() < 0.1)
@@ -208,7 +210,9 @@ def mutated(text: str, rng: random.Random) -> str:
             case 1:
                 pieces.insert(at, pieces[rng.randrange(len(pieces))])
             case 2:
-                pieces[at] = rng.choice(("\t", "\n", "[", "]", '"', "=", "9" * 30, "\x00", "é", "-1", "{", "<", "&x;", "*a"))
+                pieces[at] = rng.choice(
+                    ("\t", "\n", "[", "]", '"', "=", "9" * 30, "\x00", "é", "-1", "{", "<", "&x;", "*a")
+                )
             case 3:
                 pieces = pieces[:at] if rng.random() < 0.3 else pieces
             case 4:
