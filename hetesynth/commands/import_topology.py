@@ -86,7 +86,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
-    title = f"Imported from {', '.join(_bare(file) for file in (request.files or formats)[:8])}"
+    title = f"Imported from {', '.join(_bare(file) for file in (request.files or tuple(dict.fromkeys(formats)))[:8])}"
     text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
     topology = read_back(text, f"{request.name}.dsl")
     demand_agreement(topology, machines)

@@ -1,4 +1,4 @@
-"""Slurm's files, ibnetdiscover, hwloc and ASTRA-sim, each imported to a cluster and compared with what it says by hand."""
+"""Slurm's files, ibnetdiscover, hwloc and ASTRA-sim: the cluster of each against what it says by hand."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_rates_of_links_are_those_of_data() -> None:
 
 
 def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
-    """node01 is read from a file of its name and gets its NICs' rates; node02 has no dump and is left out, or alike."""
+    """A file of the host's name is that host's; one file alone stands for all."""
     nics = ["mlx5_0", "mlx5_1"]
     table = topo_m(2, nics, lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX" if a[-1] == b[-1] else "SYS")
     text = table + listed(2, "NVIDIA H20")
@@ -208,7 +208,7 @@ def test_astra_sim_both_ways() -> None:
 def test_products_are_recognized(shapes: str) -> None:
     words = [word.split() for word in shapes.split(",")]
     text = f"topology: [{', '.join(w[0] for w in words)}]\nnpus_count: [{', '.join(w[1] for w in words)}]\n"
-    text += f"bandwidth: [{', '.join(str(50 + i) for i in range(len(words)))}]\nlatency: [{', '.join('1' for _ in words)}]\n"
+    text += f"bandwidth: {[50 + i for i in range(len(words))]}\nlatency: {[1 for _ in words]}\n"
     dimensions = read_dimensions(Source("x", text.encode()))
     assert product(parse_topology(cluster_text(dimensions))) == dimensions
 

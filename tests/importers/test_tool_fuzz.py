@@ -1,4 +1,4 @@
-"""Whatever is given to a reader of a tool's output, it reads it or refuses it with a code: no traceback, no hang."""
+"""A reader of a tool's output reads what it is given or refuses it with a code: no traceback, no hang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import pytest
 from importers.tool_outputs import (
-    ASTRA,
     HWLOC,
     IB_FABRIC,
     SLURM_CONF,

@@ -1,4 +1,4 @@
-"""Outputs of tools as they print them, from a description of the machine: what tests and fuzzing feed to readers."""
+"""Outputs of tools as they print them, from a description of the machine: what tests feed to readers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ HWLOC = """<?xml version="1.0" encoding="UTF-8"?>
 </topology>
 """
 
-ASTRA = "topology: [ Switch, Ring ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 400.0, 50.0 ]  # GB/s\nlatency: [ 936.25, 1000 ]\n"
+ASTRA = "topology: [ Switch, Ring ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 400.0, 50.0 ]\nlatency: [ 936.25, 1000 ]\n"
 
 
 def random_table(rng: random.Random) -> str:
