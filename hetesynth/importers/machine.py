@@ -1,7 +1,7 @@
 """One server as a file describes it: GPUs, NICs, the PCIe tree, the links between GPUs, and what was remarked.
 
 Units: bandwidth in bytes per second and one direction, latency in seconds, both exact; None where the file does
-not tell. GPUs, NICs, CPUs and bridges are named by their place in their tuple: the writer calls them gpu0, nic0, ...
+not tell. GPUs, NICs, CPUs and bridges are named by their place in their tuple, as gpu0 and nic0 in the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Machines and the rule for the network between them -> readable text of the topology language.
 
 One node type for each kind of machine, servers under the names of their hosts, and comments that say what was
-read, what was assumed and what looks wrong. The text is read back by the frontend before it is given out (``check.py``).
+read, what was assumed and what looks wrong. ``check.py`` reads the text back before it is given out.
 """
 
 from __future__ import annotations
