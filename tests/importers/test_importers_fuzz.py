@@ -13,7 +13,7 @@ from support.topology_files import mutated, pcie_only, random_edges, random_syst
 from hetesynth.commands.import_topology import ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
 
-MANY = 10_000  # of each sort in the slow test
+MANY = 20_000  # of each sort in the slow test
 FEW = 150
 
 
