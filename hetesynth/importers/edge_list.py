@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.importers.edge_document import EdgeDocument, EdgeGroup, EdgeNode, NodeId, Quality, read_document
@@ -35,7 +35,7 @@ class _Names:
 
 def read(source: Source, options: ReadOptions) -> Reading:
     """The cluster as text. Raises HetesynthError HS732."""
-    document = read_document(source)
+    document = _joined(read_document(source))
     names = _named(source, document)
     nics = _fabric_of_nics(document, names)
     lines = comment(f"Imported from {source.name}: {document.name}")
@@ -56,6 +56,13 @@ def read(source: Source, options: ReadOptions) -> Reading:
     lines += [_INDENT + line for group in document.groups for line in _group(group, names)]
     remarks = _renamed(document, names)
     return Reading(text="\n".join([*lines, "}"]).lstrip("\n") + "\n", remarks=remarks)
+
+
+def _joined(document: EdgeDocument) -> EdgeDocument:
+    """Without nodes that forward and are joined to nothing."""
+    ends = {end for link in document.links for end in (link.src, link.dst)}
+    nodes = tuple(node for node in document.nodes if node.type == "gpu" or node.id in ends)
+    return replace(document, nodes=nodes)
 
 
 def _named(source: Source, document: EdgeDocument) -> _Names:
