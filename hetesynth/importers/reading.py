@@ -50,7 +50,7 @@ class Reading:
     files: tuple[str, ...] = ()
 
 
-def refused(source: Source, what: str, way_out: str = "see docs/import_topology.md") -> HetesynthError:
+def refused(source: Source, what: str, way_out: str = "see docs/importing.md") -> HetesynthError:
     """The file is not what its format asks for."""
     return HetesynthError(f"{source.name}: {what}", code="HS732", help=way_out)
 
