@@ -21,7 +21,7 @@ ALLOWED = {
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
         hetesynth/frontend/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
-        hetesynth/frontend/expressions.py: MAX_NESTING MAX_BITS MAX_INDEX
+        hetesynth/frontend/expressions.py: MAX_LENGTH WORK_OF_A_CHARACTER MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/frontend/findings.py: MAX_WORK
         hetesynth/frontend/hosts.py: MAX_HOST_NAME
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
