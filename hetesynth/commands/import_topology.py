@@ -20,7 +20,6 @@ from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
 from hetesynth.model.topology import Topology
 
-MAX_FILES = 4096
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_SERVERS = 4096
 STANDARD_INPUT = "-"

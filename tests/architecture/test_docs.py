@@ -27,7 +27,7 @@ ELSEWHERE = {"hetesynth/_dsl", "PERFORMANCE.md"}  # in the wheel; of nccl-tests
 REPLACED = re.compile(
     r"\b(contenders?|contests?|finalists?|terrain|plants?|panes?|torn|pac(?:e|es|ed|ing)|on duty|landing bound"
     r"|punctual|dissemination|requery|crowds?|surroundings|server rails|teams?"
-    r"|rails|windows|with a pause)\b",
+    r"|windows|with a pause)\b",
     re.IGNORECASE,
 )
 OLD_NAMES = re.compile(r"`[^`]*`")  # the changelog says what is called otherwise now
