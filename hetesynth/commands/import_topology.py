@@ -24,7 +24,6 @@ from hetesynth.importers.readings import network_of, read_in_order, remarks_of, 
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
 from hetesynth.model.topology import Topology
 
-MAX_FILES = 4096
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_SERVERS = 4096
 STANDARD_INPUT = "-"
@@ -86,7 +85,8 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
-    title = f"Imported from {', '.join(_bare(file) for file in (request.files or tuple(dict.fromkeys(formats)))[:8])}"
+    origins = request.files or tuple(dict.fromkeys(formats))
+    title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
     text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
     topology = read_back(text, f"{request.name}.dsl")
     demand_agreement(topology, machines)

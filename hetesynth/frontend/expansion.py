@@ -18,7 +18,7 @@ from hetesynth.diagnostics import Span
 from hetesynth.frontend.expressions import Value, Variables, evaluated, ranges
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.imports import Program
-from hetesynth.frontend.names import MAX_RANGE, expand
+from hetesynth.frontend.names import MAX_RANGE, WORK_OF_A_NAME, expand
 from hetesynth.frontend.syntax import (
     Amount,
     Argument,
@@ -77,7 +77,7 @@ class _Expansion:
                 continue
             if variables:
                 self._count(item)
-            rewritten = self._rewritten(item, variables)
+            rewritten = cast(_Item, self._replaced(item, variables))
             if isinstance(rewritten, Instance):
                 rewritten = cast(_Item, self._instance(rewritten, item, variables, in_pod))
             result.append(rewritten)
@@ -245,19 +245,17 @@ class _Expansion:
 
     # --- words and amounts
 
-    def _rewritten(self, item: _Item, variables: Variables) -> _Item:
-        """``item`` with its expressions worked out and the variables in its names replaced."""
-        if self._is_constant(item):
-            return item
-        return cast(_Item, self._replaced(item, variables))
-
     def _is_constant(self, item: object) -> bool:
+        """Whether there is nothing to replace; by identity, as every item is one of the trees as written."""
         constant = self._constant.get(id(item))
         if constant is None:
             constant = self._constant[id(item)] = not _has_variables(item)
         return constant
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
+        """``item`` with its expressions worked out and the variables in its names replaced."""
+        if self._is_constant(item):
+            return item
         if isinstance(item, Word):
             return self._word(item, variables)
         if isinstance(item, Amount):
@@ -310,7 +308,7 @@ class _Expansion:
             return "[" + ",".join(f"{first}-{last}" for first, last in pairs) + "]"
 
         text = _COMPUTED.sub(bracket, word.text)
-        self.findings.spend(len(text) // 8, word.span)
+        self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
 
 

@@ -16,9 +16,11 @@ from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.units import MAX_DIGITS, UNITS, Dimension
 
+MAX_LENGTH = 1000  # of an expression, in characters
 MAX_NESTING = 64
 MAX_BITS = 256  # of a numerator or a denominator
 MAX_INDEX = 10**6
+WORK_OF_A_CHARACTER = 2  # in units of one name tried against a pattern
 
 _TOKEN = re.compile(
     r"(?P<space>\s+|(?:#|//)[^\n]*)"
@@ -68,7 +70,7 @@ class _Token:
 
 def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
     """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
-    findings.spend(1 + len(text) // 4, span)
+    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
     try:
         reader = _Reader(_tokens(text, _TOKEN), variables)
         value = reader.sum(0)
@@ -86,7 +88,7 @@ def ranges(
 
     ``may_be_empty``: 0-(0-1) is a range without a number.
     """
-    findings.spend(1 + len(text) // 4, span)
+    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
     try:
         return list(_Reader(_tokens(text, _WITHOUT_UNIT), variables).ranges(-1 if may_be_empty else 0))
     except _WrongError as error:
@@ -103,6 +105,11 @@ def _place(span: Span, text: str, offset: int) -> Span:
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
+    if len(text) > MAX_LENGTH:
+        message = f"an expression is longer than {MAX_LENGTH} characters"
+        raise _WrongError(
+            "HS230", 0, message, "name parts of it: a parameter may have an expression as its default"
+        )
     tokens: list[_Token] = []
     at = 0
     while at < len(text):

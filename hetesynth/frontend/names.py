@@ -18,7 +18,7 @@ from hetesynth.frontend.syntax import Word
 from hetesynth.model.topology import VertexKind
 
 MAX_RANGE = 4096
-WORK_OF_A_NAME = 8  # in units of one name tried against a pattern
+WORK_OF_A_NAME = 16  # in units of one name tried against a pattern
 
 _ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
@@ -139,6 +139,8 @@ def declared(word: Word, what: str, findings: Findings) -> list[str]:
 
 def expand(word: Word, findings: Findings) -> list[str]:
     """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
+    if "[" not in word.text:
+        return [word.text]
     pieces: list[list[str]] = []
     total = 1
     for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):

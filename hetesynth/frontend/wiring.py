@@ -156,7 +156,10 @@ class Wiring:
                 there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
                 for other in self._others(part, prop.words, prop.span, scope):
                     self._linked.add(other.name)
-                    self.hardware.connect(other, part, there, back)
+                    away, towards = there, back
+                    if part.kind == "router" and other.kind == "nic":
+                        away, towards = map(_slower, (there, back), _rates(other))
+                    self.hardware.connect(other, part, away, towards)
 
     def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
         """The rates of a port that states its own."""
@@ -334,6 +337,13 @@ def _rates(part: Part) -> tuple[Rate, Rate]:
     """The rates away from the GPUs and back."""
     there = Rate(part.link_kind, part.bandwidth, part.lanes)
     return there, Rate(part.link_kind, *part.receive) if part.receive else there
+
+
+def _slower(port: Rate, nic: Rate) -> Rate:
+    """What limits a NIC on a router: the port or its own rate."""
+    if nic.bandwidth is None or port.bandwidth is None:
+        return port
+    return port if port.bandwidth * port.lanes <= nic.bandwidth * nic.lanes else nic
 
 
 def _two_sided(members: Property) -> bool:

@@ -1,8 +1,8 @@
 """Where everything of a topology is drawn: boxes for servers, places for vertices, curves for wires.
 
 In: a topology. Out: a ``Drawing`` in picture units (about pixels), y downward; the same topology gives the same
-drawing. A server is drawn in layers, from the network inwards: NICs, buses, GPUs, switches; what belongs to no
-server is a bar that the servers stand around. Knows nothing of schedules and of colours.
+drawing. A server is drawn in layers, from the network inwards: NICs, CPUs, PCIe switches, buses, GPUs, switches;
+what belongs to no server is a bar that the servers stand around. Knows nothing of schedules and of colours.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ BETWEEN = 20.0  # layers of a server
 LANE = 2.0  # from the middle of a connection to the wire of one direction
 SIZES: dict[VertexKind, tuple[float, float]] = {
     "gpu": (30.0, 24.0), "nic": (28.0, 15.0), "bus": (28.0, 12.0), "switch": (0.0, BAR), "fabric": (0.0, BAR),
+    "pcie": (28.0, 12.0), "cpu": (28.0, 12.0), "numa": (28.0, 12.0), "router": (0.0, BAR),
 }  # fmt: skip
-LAYERS: tuple[VertexKind, ...] = ("nic", "bus", "gpu", "switch")
+LAYERS: tuple[VertexKind, ...] = ("nic", "cpu", "numa", "pcie", "bus", "gpu", "switch")
 SERVERS_A_ROW = 6
 MOST_ROUND = 16  # GPUs in a circle
 
@@ -149,7 +150,7 @@ def _server(topology: Topology, name: str, inside: list[int]) -> _Block:
     by_kind: dict[VertexKind, list[int]] = defaultdict(list)
     for i in inside:
         by_kind[topology.vertices[i].kind].append(i)
-    by_kind["switch"] += by_kind.pop("fabric", [])
+    by_kind["switch"] += by_kind.pop("fabric", []) + by_kind.pop("router", [])
     shifted = bool(by_kind["switch"])  # lower rows stand in the gaps of upper ones: a way to the bar for each
     columns = _columns(len(by_kind["gpu"]), shifted)
     inner = PITCH * (columns + (0.5 if shifted and len(by_kind["gpu"]) > columns else 0.0))

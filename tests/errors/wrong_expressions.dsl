@@ -10,6 +10,7 @@ node box(n = 8, rate = 400 Gbps, odd = (1 + )) {
   link gpu[(1 - n)] <-> gpu[k] { bandwidth (rate rate) }
   for n in 0-3 { link gpu0 <-> gpu[n] { bandwidth 1 GB/s } }
   for i in 1-(n - 8) { link gpu0 <-> gpu[i] { bandwidth 1 GB/s } }
+  for i in 3-1 { link gpu0 <-> gpu[i] { bandwidth 1 GB/s } }
   for i in nic* { attach gpu0 -> [i] }
   for i in a, b { attach gpu[(i)] -> nic0 }
 }

@@ -8,6 +8,7 @@ import click
 
 SUBCOMMANDS = {
     "show": "show",
+    "diff": "diff",
     "import": "import_",
     "detect": "detect",
     "export": "export",
@@ -27,6 +28,6 @@ class _Subcommands(click.Group):
         return command
 
 
-@click.group(name="topo", cls=_Subcommands, short_help="Look at a topology.")
+@click.group(name="topo", cls=_Subcommands, short_help="Look at a topology, compare two.")
 def command() -> None:
-    """Look at a topology."""
+    """Look at a topology, compare two."""

@@ -21,7 +21,7 @@ function scene() {
   svg.append("g").selectAll("path").data(wires).join("path").attr("class", "hit").attr("d", path)
     .on("pointermove", (event, w) => { const text = wireText(wires.indexOf(w)); showTip(event, text); byId("hint").textContent = text; })
     .on("pointerleave", hideTip);
-  const bar = (v) => v[1] === "switch" || v[1] === "fabric";
+  const bar = (v) => ["switch", "fabric", "router"].includes(v[1]);
   const layers = [[svg, T.vertices.filter(bar)], [above, T.vertices.filter((v) => !bar(v))]];
   const parts = d3.selectAll(layers.flatMap(([layer, members]) => layer.append("g").selectAll("g").data(members).join("g").nodes()))
     .on("pointermove", (event, v) => { const text = vertexText(T.vertices.indexOf(v)); showTip(event, text); byId("hint").textContent = text; })

@@ -1,0 +1,201 @@
+"""What changed between two topologies, in an operator's words: servers, GPUs, NICs, connections, rates, ranks.
+
+In: two topologies. Out: changes as data. Parts are the same where their names are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from hetesynth.model.topology import SharedGroup, Topology, Vertex, Wire
+
+ChangeKind = Literal["added", "removed", "changed"]
+Rates = tuple[tuple[str, Fraction | None, int, Fraction], ...]  # kind, bytes per second, lanes, seconds: sorted
+WORDS = {"gpu": "GPU", "nic": "NIC"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyChange:
+    """One thing that is different. ``what``: server, GPU, NIC, switch, link, group, rank, chunk, ...
+
+    ``name``: the part, or the two ends of a connection. ``before`` and ``after`` are in words, "" where there
+    was or is nothing to say.
+    """
+
+    kind: ChangeKind
+    what: str
+    name: str
+    before: str = ""
+    after: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind == "changed" and self.before == self.after:
+            raise ValueError(f"{self.what} {self.name}: nothing changed")
+
+
+def topology_changes(before: Topology, after: Topology) -> list[TopologyChange]:
+    """Every change from ``before`` to ``after``; none where hardware and ranks are the same."""
+    return [
+        *_servers(before, after),
+        *_parts(before, after),
+        *_connections(before, after),
+        *_groups(before, after),
+        *_ranks(before, after),
+        *_chunk(before, after),
+    ]
+
+
+def rates_words(rates: Rates) -> str:
+    """``50 GB/s, 1.3 us; 25 GB/s x 2``: connections side by side, each with its rate."""
+    words = []
+    for rate in rates:
+        kind, limit, latency = _aspects(rate)
+        words.append(f"{kind} {limit}" + (f", {latency}" if rate[3] else ""))
+    return "; ".join(words)
+
+
+def _servers(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    old, new = _gpus_by_server(before), _gpus_by_server(after)
+    for name in [*old, *(n for n in new if n not in old)]:
+        if not name or (name in old) == (name in new):
+            continue
+        kind: ChangeKind = "removed" if name in old else "added"
+        gpus = old.get(name) or new[name]
+        words = f"{len(gpus)} x {gpus[0].model or 'GPU'}"
+        yield TopologyChange(kind, "server", name, *((words, "") if kind == "removed" else ("", words)))
+
+
+def _gpus_by_server(topology: Topology) -> dict[str, list[Vertex]]:
+    servers: dict[str, list[Vertex]] = defaultdict(list)
+    for vertex in topology.vertices[: topology.ranks]:
+        servers[vertex.server].append(vertex)
+    return dict(servers)
+
+
+def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    """Parts of servers that both have, and of none."""
+    old, new = ({v.name: v for v in t.vertices} for t in (before, after))
+    gone = set(before.servers) - set(after.servers) - {""}
+    come = set(after.servers) - set(before.servers) - {""}
+    for name in [*old, *(n for n in new if n not in old)]:
+        a, b = old.get(name), new.get(name)
+        vertex = a or new[name]
+        what = WORDS.get(vertex.kind, vertex.kind)
+        if a is None or b is None:
+            if vertex.server not in gone | come:
+                yield TopologyChange("added" if a is None else "removed", what, name)
+            continue
+        for field in ("kind", "model", "server", "host"):
+            was, is_ = str(getattr(a, field, "")), str(getattr(b, field, ""))
+            if was != is_:
+                yield TopologyChange("changed", f"{field} of {what}", name, was or "none", is_ or "none")
+
+
+def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    """Connections between parts that both have; those of a part that is gone or new go with it."""
+    old, new = _rates(before), _rates(after)
+    names = {v.name for v in before.vertices} & {v.name for v in after.vertices}
+    told: set[tuple[str, str]] = set()
+    for src, dst in [*old, *(pair for pair in new if pair not in old)]:
+        pair, back = (src, dst), (dst, src)
+        was, is_ = old.get(pair, ()), new.get(pair, ())
+        if pair in told or was == is_ or src not in names or dst not in names:
+            continue
+        words = _different(was, is_)
+        both = pair != back and words == _different(old.get(back, ()), new.get(back, ()))
+        told |= {pair, back} if both else {pair}
+        kind: ChangeKind = "added" if not was else "removed" if not is_ else "changed"
+        yield TopologyChange(kind, "link", f"{src} {'<->' if both else '->'} {dst}", *words)
+
+
+def _different(before: Rates, after: Rates) -> tuple[str, str]:
+    """Both in words; of one wire that changed only what is different about it."""
+    if before == after:
+        return "", ""
+    if len(before) != 1 or len(after) != 1:
+        return rates_words(before), rates_words(after)
+    words: tuple[list[str], list[str]] = ([], [])
+    pairs = zip(_aspects(before[0]), _aspects(after[0]), strict=True)
+    for was, is_ in (pair for pair in pairs if pair[0] != pair[1]):
+        words[0].append(was)
+        words[1].append(is_)
+    return ", ".join(words[0]), ", ".join(words[1])
+
+
+def _aspects(rate: tuple[str, Fraction | None, int, Fraction]) -> tuple[str, str, str]:
+    """Kind, rate and latency of a wire."""
+    kind, bandwidth, lanes, latency = rate
+    words = "no limit" if bandwidth is None else f"{float(bandwidth) / 1e9:.6g} GB/s"
+    return kind, words + (f" x {lanes}" if lanes > 1 else ""), f"{float(latency * 1_000_000):.6g} us"
+
+
+def _rates(topology: Topology) -> dict[tuple[str, str], Rates]:
+    """By the names of the two ends: every wire from the one to the other."""
+    wires: dict[tuple[str, str], list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        wires[topology.vertices[wire.src].name, topology.vertices[wire.dst].name].append(wire)
+    return {
+        ends: tuple(sorted(((w.kind, w.bandwidth, w.lanes, w.latency) for w in several), key=_order))
+        for ends, several in wires.items()
+    }
+
+
+def _order(rate: tuple[str, Fraction | None, int, Fraction]) -> tuple[str, Fraction, int, Fraction]:
+    kind, bandwidth, lanes, latency = rate
+    return kind, Fraction(0) if bandwidth is None else bandwidth, lanes, latency
+
+
+def _groups(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    old, new = ({g.name: _group(t, g) for g in t.groups} for t in (before, after))
+    for name in [*old, *(n for n in new if n not in old)]:
+        was, is_ = old.get(name), new.get(name)
+        if was == is_:
+            continue
+        kind: ChangeKind = "added" if was is None else "removed" if is_ is None else "changed"
+        words = [_group_words(g) if g else "" for g in (was, is_)]
+        if was and is_ and words[0] == words[1]:
+            words[1] += ", of other links"
+        yield TopologyChange(kind, "group", name, *words)
+
+
+def _group(topology: Topology, group: SharedGroup) -> tuple[Fraction, int, frozenset[tuple[str, str]]]:
+    links = (topology.links[i] for i in group.links)
+    ends = frozenset((topology.vertices[x.src].name, topology.vertices[x.dst].name) for x in links)
+    return group.bandwidth, group.lanes, ends
+
+
+def _group_words(group: tuple[Fraction, int, frozenset[tuple[str, str]]]) -> str:
+    bandwidth, lanes, ends = group
+    lane = f" x {lanes}" if lanes > 1 else ""
+    return f"{float(bandwidth) / 1e9:.6g} GB/s{lane} over {len(ends)} pairs"
+
+
+def _ranks(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    """Ranks and throughputs of reduction of the GPUs that both have."""
+    old, new = ({v.name: r for r, v in enumerate(t.vertices[: t.ranks])} for t in (before, after))
+    both = [name for name in old if name in new]
+    for name in both:
+        if old[name] != new[name]:
+            yield TopologyChange("changed", "rank of GPU", name, str(old[name]), str(new[name]))
+    for name in both:
+        was, is_ = _reduction(before, old[name]), _reduction(after, new[name])
+        if was != is_:
+            yield TopologyChange("changed", "reduce of GPU", name, was, is_)
+
+
+def _reduction(topology: Topology, rank: int) -> str:
+    rate = topology.reduce_bandwidth[rank] if topology.reduce_bandwidth else None
+    return "not stated" if rate is None else f"{float(rate) / 1e9:.6g} GB/s"
+
+
+def _chunk(before: Topology, after: Topology) -> Iterator[TopologyChange]:
+    if before.chunk_bytes != after.chunk_bytes:
+        yield TopologyChange("changed", "chunk", "", _bytes(before.chunk_bytes), _bytes(after.chunk_bytes))
+
+
+def _bytes(size: int | None) -> str:
+    return "not stated" if size is None else f"{size} B"

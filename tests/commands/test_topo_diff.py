@@ -1,0 +1,146 @@
+"""``topo diff``: every kind of change is named, nothing else is; schedules are judged on the second topology."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.reports import EXAMPLES
+
+from hetesynth.cli.main import run
+from hetesynth.commands.topo_diff import topology_difference
+from hetesynth.frontend import parse_topology
+from hetesynth.report.topology_changes import TopologyChange, topology_changes
+
+BASE = """
+import h20
+cluster c {
+  chunk 16 MB
+  instance a = h20x4
+  instance b = h20x8
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+RING = "node n { gpus 4; %s }\ncluster c { chunk 1 MB; instance a = n }"
+LINK = "link gpu%d <-> gpu%d { bandwidth %s }\n"
+
+
+def changes(old: str, new: str, text: str = BASE) -> list[tuple[str, str, str, str, str]]:
+    assert old in text
+    all_ = topology_changes(parse_topology(text), parse_topology(text.replace(old, new)))
+    return [(c.kind, c.what, c.name, c.before, c.after) for c in all_]
+
+
+def test_the_same_file_has_no_changes() -> None:
+    assert topology_changes(parse_topology(BASE), parse_topology(BASE)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("b = h20x8", "b = h20x8 { set nic3 { bandwidth 18 Gbps } }",
+         [("changed", "link", "b.nic3 <-> ib", "50 GB/s", "2.25 GB/s")]),
+        ("1.3 us", "2 us",
+         [("changed", "link", f"ib -> {s}.nic{i}", "1.3 us", "2 us") for s in "ab" for i in range(4)]),
+        ("chunk 16 MB", "chunk 8 MB", [("changed", "chunk", "", "16000000 B", "8000000 B")]),
+        ("instance b = h20x8", "instance b = h20x8\ninstance d = h20x4",
+         [("added", "server", "d", "", "4 x H20")]),
+        ("b = h20x8", 'b = h20x8 { model "H800" }',
+         [("changed", "model of GPU", f"b.gpu{i}", "H20", "H800") for i in range(8)]),
+        ("b = h20x8", "b = h20x8 { reduce 600 GB/s }",
+         [("changed", "reduce of GPU", f"b.gpu{i}", "1200 GB/s", "600 GB/s") for i in range(8)]),
+        ("b = h20x8", "b = h20x8 { disable gpu7 }", [("removed", "GPU", "b.gpu7", "", "")]),
+        ("b = h20x8", "b = h20x8 { disable gpu6 }",
+         [("removed", "GPU", "b.gpu6", "", ""), ("changed", "rank of GPU", "b.gpu7", "11", "10")]),
+        ("b = h20x8", "b = h20x8 { disable nic0 }", [("removed", "NIC", "b.nic0", "", "")]),
+        ("fabric ib", "shared out 10 GB/s { a.gpu0 -> b.gpu0 }\nfabric ib",
+         [("added", "group", "out", "", "10 GB/s over 1 pairs")]),
+    ],
+)  # fmt: skip
+def test_a_change_is_named(old: str, new: str, expected: list[tuple[str, str, str, str, str]]) -> None:
+    assert sorted(changes(old, new)) == sorted(expected)
+
+
+def ring(rates: list[str]) -> str:
+    return RING % "".join(LINK % (i, (i + 1) % 4, rate) for i, rate in enumerate(rates) if rate)
+
+
+def test_links_are_added_removed_and_changed() -> None:
+    before, after = (
+        parse_topology(ring(rates)) for rates in (["1 GB/s"] * 4, ["1 GB/s", "2 GB/s", "1 GB/s x 2", ""])
+    )
+    words = [(c.kind, c.name, c.before, c.after) for c in topology_changes(before, after)]
+    assert words == [
+        ("changed", "a.gpu1 <-> a.gpu2", "1 GB/s", "2 GB/s"),
+        ("changed", "a.gpu2 <-> a.gpu3", "1 GB/s", "1 GB/s x 2"),
+        ("removed", "a.gpu3 <-> a.gpu0", "direct 1 GB/s", ""),
+    ]
+    back = [(c.kind, c.name, c.before, c.after) for c in topology_changes(after, before)]
+    assert ("added", "a.gpu3 <-> a.gpu0", "", "direct 1 GB/s") in back
+
+
+def test_a_change_changes_something() -> None:
+    with pytest.raises(ValueError, match="nothing changed"):
+        TopologyChange("changed", "link", "a", "1", "1")
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ring of links of 2 GB/s in two lanes, its schedule, its programs and a file that is none."""
+    folder = tmp_path_factory.mktemp("around")
+    topology = written(folder, "ring.dsl", ring(["1 GB/s x 2"] * 4))
+    (folder / "made").mkdir()
+    arguments = ["synth", str(topology), "--coll", "allgather", "--strategy", "greedy", "--chunks", "2"]
+    assert run([*arguments, "-o", str(folder / "made" / "ag")]) == 0
+    written(folder, "other.json", "{}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rates", "verdict", "reason"),
+    [
+        (["1 GB/s x 2"] * 4, "valid", ""),
+        (["1 GB/s x 2"] * 3 + ["0.5 GB/s x 2"], "slower", "2 -> 1 GB/s"),
+        (["1 GB/s x 2"] * 3 + ["1 GB/s"], "over capacity", "its capacity is 1"),
+        (["1 GB/s x 2"] * 3 + [""], "lost link", "a.gpu3"),
+    ],
+)
+def test_a_schedule_is_judged_on_the_second_topology(
+    around: Path, tmp_path: Path, rates: list[str], verdict: str, reason: str
+) -> None:
+    after = written(tmp_path, "after.dsl", ring(rates))
+    difference = topology_difference(around / "ring.dsl", after, [around])
+    (standing,) = difference.schedules
+    assert standing.path.name == "ag.schedule.json"
+    assert (standing.verdict, standing.runs) == (verdict, verdict in ("valid", "slower"))
+    assert reason in standing.reason
+
+
+def test_schedules_of_other_ranks_and_files_that_are_none(around: Path, tmp_path: Path) -> None:
+    after = written(tmp_path, "after.dsl", ring(["1 GB/s x 2"] * 4).replace("gpus 4", "gpus 4 except 3"))
+    paths = [around, around / "other.json", around / "none.json"]
+    verdicts = [s.verdict for s in topology_difference(around / "ring.dsl", after, paths).schedules]
+    assert verdicts == ["other ranks", "unreadable", "unreadable"]
+    (standing,) = topology_difference(EXAMPLES / "fig10" / "topo.dsl", after, [around]).schedules
+    assert standing.verdict == "not of the first"
+
+
+def test_exit_codes_and_json(around: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = str(around / "ring.dsl")
+    after = str(written(tmp_path, "after.dsl", ring(["1 GB/s x 2"] * 3 + ["1 GB/s"])))
+    assert run(["topo", "diff", before, before]) == 0
+    assert "the same hardware" in capsys.readouterr().out
+    assert run(["topo", "diff", before, after, "--schedules", str(around), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [c["name"] for c in document["changes"]] == ["a.gpu3 <-> a.gpu0"] and not document["same"]
+    assert [s["runs"] for s in document["schedules"]] == [False]
+    assert run(["topo", "diff", before, after]) == 1
+    assert "~ link a.gpu3 <-> a.gpu0: 1 GB/s x 2 -> 1 GB/s" in capsys.readouterr().out
+    assert run(["topo", "diff", before, str(tmp_path / "none.dsl")]) == 2
