@@ -150,7 +150,7 @@ def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path
         (system(cpu(0, gpu(0)), cpu(0, gpu(1))), "NUMA node 0 is there twice"),
         (system(cpu(0, gpu(0), gpu(1))).replace(b'"0000:11', b'"0000:10'), "PCI addresses are there twice"),
         (system(cpu(0, gpu(0), gpu(1), gpu(2).replace('rank="2" ', ""))), "1 GPUs without a rank are left out"),
-        (system(cpu(0, gpu(0), gpu(1))).replace(b"<gpu", b"<apu").replace(b"/gpu", b"/apu"), "what joins them dir"),
+        (system(cpu(0, gpu(0), gpu(1))).replace(b"<gpu", b"<apu").replace(b"/gpu", b"/apu"), "what joins them"),
     ],
 )  # fmt: skip
 def test_what_is_hard_to_believe_is_flagged(tmp_path: Path, data: bytes, warning: str) -> None:
@@ -237,6 +237,11 @@ def test_what_is_no_topology_is_refused(tmp_path: Path, data: bytes, code: str, 
 
 def test_a_graph_dump_is_sent_where_it_belongs(tmp_path: Path) -> None:
     assert "--rings" in refusal(tmp_path, b'<graphs version="1"/>').help
+
+
+def test_a_negative_architecture_is_an_unknown_one(tmp_path: Path) -> None:
+    gpus = [gpu(i, peers(i, {1 - i: 1}), sm=-16) for i in range(2)]
+    assert rates(imported(tmp_path, system(cpu(0, *gpus))), 0, 1) == [25]
 
 
 def test_a_prolog_is_tolerated(tmp_path: Path) -> None:
