@@ -5,18 +5,22 @@ In: sources with how often each stands for a server. Out: the text, the topology
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
 from hetesynth.importers.check import demand_agreement, read_back
 from hetesynth.importers.fabric import Fabric
-from hetesynth.importers.formats import FORMATS, format_named, recognized
+from hetesynth.importers.formats import FORMATS
+from hetesynth.importers.join_network import machines_of_network
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.reading import Reading, ReadOptions, Source
+from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.importers.readings import network_of, read_in_order, remarks_of, with_hosts
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
 from hetesynth.model.topology import Topology
 
@@ -27,13 +31,20 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class ImportTopologyRequest:
-    """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers."""
+    """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers.
+
+    ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of
+    NICs by name, where no file tells them.
+    """
 
     files: tuple[str, ...]
     format: str = ""
     fabric: Fabric | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     name: str = "imported"
+    sources: tuple[tuple[Source, int], ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    nic_rates: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +60,33 @@ class ImportedTopology:
 
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     """Read every file and write one text. Raises HetesynthError, which names the flag that would help."""
-    readings = [(split_count(argument), *_read(split_count(argument)[0], request)) for argument in request.files]
-    formats = tuple(name for _, _, name in readings)
-    if sum(count * len(reading.machines) for (_, count), reading, _ in readings) > MAX_SERVERS:
+    told = read_in_order(request.sources or _sources(request), request.format, request.options)
+    formats = tuple(answer.format for answer in told for _ in answer.names)
+    if sum(answer.count * len(answer.reading.machines) for answer in told) > MAX_SERVERS:
         raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
-    machines = [machine for (_, count), reading, _ in readings for machine in reading.machines * count]
-    remarks = [remark for _, reading, _ in readings for remark in reading.remarks]
-    fabrics = [reading.fabric for _, reading, _ in readings if reading.fabric is not None]
+    named = [pair for answer in told for pair in answer.named_machines()]
+    machines = [machine for _, machine in named]
+    remarks = [*request.remarks, *remarks_of(told)]
+    fabrics = [answer.reading.fabric for answer in told if answer.reading.fabric is not None]
     fabric = request.fabric or (fabrics[-1] if fabrics else None)
-    texts = [(path, reading.text) for (path, _), reading, _ in readings if reading.text]
+    texts = [(answer.names[0], answer.reading.text) for answer in told if answer.reading.text]
     if texts:
         return _whole(request, texts, machines, remarks, formats)
+    if (network := network_of(told)) is not None:
+        machines, more = machines_of_network(with_hosts(named, network), network, request.options.node_type)
+        remarks += more
+        fabric = request.fabric or Fabric("network", network=network)
     if not machines:
         raise HetesynthError(
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
         )
-    machines = demand_rates(machines, request.options.nic_rate)
+    machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
     remarks += _twice(request, machines)
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
-    title = f"Imported from {', '.join(_bare(file) for file in request.files[:8])}"
+    origins = request.files or tuple(dict.fromkeys(formats))
+    title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
     text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
     topology = read_back(text, f"{request.name}.dsl")
     demand_agreement(topology, machines)
@@ -77,6 +94,12 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     return ImportedTopology(
         text, topology, tuple(machines), tuple(dict.fromkeys([*remarks, *own])), tuple(formats)
     )
+
+
+def _rated(machine: Machine, rates: Mapping[str, Fraction]) -> Machine:
+    """The machine with the rates of NICs that it lacks and ``rates`` has."""
+    nics = (nic if nic.rate else replace(nic, rate=rates.get(nic.name)) for nic in machine.nics)
+    return replace(machine, nics=tuple(nics))
 
 
 def split_count(argument: str) -> tuple[str, int]:
@@ -97,10 +120,15 @@ def _bare(argument: str) -> str:
     return name if count == 1 else f"{name} ({count} servers)"
 
 
-def _read(path: str, request: ImportTopologyRequest) -> tuple[Reading, str]:
-    source = Source("standard input" if path == STANDARD_INPUT else Path(path).name, _bytes(path))
-    row = format_named(request.format) if request.format else recognized(source)
-    return row.read(source, request.options), row.name
+def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
+    """Every file with how many servers it stands for."""
+    inputs = []
+    for argument in request.files:
+        path, count = split_count(argument)
+        inputs.append(
+            (Source("standard input" if path == STANDARD_INPUT else Path(path).name, _bytes(path)), count)
+        )
+    return inputs
 
 
 def _bytes(path: str) -> bytes:
@@ -130,7 +158,7 @@ def _whole(
     formats: tuple[str, ...],
 ) -> ImportedTopology:
     """A file that describes a whole cluster stands alone."""
-    if len(request.files) > 1:
+    if len(formats) > 1:
         raise HetesynthError(
             f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files",
             code="HS738",
@@ -195,3 +223,16 @@ def with_model(options: ReadOptions, model: str) -> ReadOptions:
             f"--model {model[:40]!r} cannot be a name", code="HS736", help="for example --model H20"
         )
     return replace(options, model=model)
+
+
+def oversubscribed(text: str) -> Fraction:
+    """The value of --oversubscription: a number of 1 or more, or ``2:1``; HetesynthError HS736."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?::([1-9][0-9]{0,3}))?", text)
+    ratio = Fraction(match[1]) / int(match[2] or 1) if match else Fraction(0)
+    if ratio < 1:
+        raise HetesynthError(
+            f"--oversubscription {text[:40]!r} is no number of 1 or more",
+            code="HS736",
+            help="for example 2 or 2:1",
+        )
+    return ratio

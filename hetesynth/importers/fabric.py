@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Literal
 
 from hetesynth.errors import HetesynthError
+from hetesynth.importers.network import Network
 
-FabricKind = Literal["switch", "rails", "leafspine", "leaves", "none"]
+FabricKind = Literal["switch", "rails", "leafspine", "leaves", "network", "none"]
 MAX_SERVERS_OF_A_LEAF = 1024
 
 
@@ -33,19 +34,22 @@ class Fabric:
 
     ``switch``: one that joins every NIC. ``rails``: one for each number of NIC. ``leafspine``: a leaf for every
     ``servers`` of them, below a spine, with uplinks of 1/``oversubscription`` of what the leaf's NICs carry.
-    ``leaves``: those listed, as read from a file. ``none``: nothing, for a single server.
+    ``leaves``: those listed; ``network``: as a file describes it. ``none``: nothing, for a single server.
     """
 
     kind: FabricKind
     servers: int = 0
     oversubscription: Fraction = Fraction(1)
     leaves: tuple[Leaf, ...] = ()
+    network: Network | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "leafspine" and not 1 <= self.servers <= MAX_SERVERS_OF_A_LEAF:
             raise ValueError("servers of a leaf out of range")
         if self.oversubscription <= 0:
             raise ValueError("the oversubscription must be positive")
+        if (self.kind == "network") != (self.network is not None):
+            raise ValueError("a network is given for the kind that has it, and only for it")
         if (self.kind == "leaves") != bool(self.leaves):
             raise ValueError("leaves are listed for the kind that has them, and only for it")
 

@@ -30,7 +30,7 @@ class NamedServer(Protocol):
 
 def statements(servers: Sequence[NamedServer], fabric: Fabric) -> list[str]:
     """The statements. Raises HetesynthError HS733 where servers would be apart."""
-    lines = _domains(servers)
+    lines = domains(servers)
     networked = [s for s in servers if s.machine.node_type or gpus_of_nics(s.machine)]
     joined = {s.machine.domain for s in servers}
     if len(servers) == 1 or (len(joined) == 1 and "" not in joined and len(networked) < 2):
@@ -59,7 +59,7 @@ def statements(servers: Sequence[NamedServer], fabric: Fabric) -> list[str]:
             return lines + _leaves(networked, fabric.leaves, fabric.oversubscription)
 
 
-def _domains(servers: Sequence[NamedServer]) -> list[str]:
+def domains(servers: Sequence[NamedServer]) -> list[str]:
     """A switch of NVLinks over all servers of a domain."""
     domains: dict[str, list[NamedServer]] = defaultdict(list)
     for server in servers:

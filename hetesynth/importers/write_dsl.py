@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers import network_text, node_text, pcie_text
+from hetesynth.importers import network_text, node_text, pcie_text, tier_text
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
@@ -48,13 +48,18 @@ def cluster_text(
             lines += ["", *_node_lines(server, same)]
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
     lines += [INDENT + line for line in _instances(servers)]
-    lines += [INDENT + line for line in network_text.statements(servers, fabric)]
+    if fabric.network is not None:
+        between = network_text.domains(servers) + tier_text.statements(servers, fabric.network)
+    else:
+        between = network_text.statements(servers, fabric)
+    lines += [INDENT + line for line in between]
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
 
 
 def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
     """Every machine with names that nobody else has."""
     types: dict[tuple[str, ...], str] = {}
+    library = _library_names() if any(machine.node_type for machine in machines) else frozenset()
     names: set[str] = set()
     counted = Counter(machine.host for machine in machines)
     servers = []
@@ -62,7 +67,7 @@ def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
         body = tuple(node_text.statements(machine)) if not machine.node_type else ("", machine.node_type)
         if body not in types:
             wished = machine.node_type or _type_name(machine)
-            types[body] = wished if machine.node_type else _free(wished, set(types.values()))
+            types[body] = wished if machine.node_type else _free(wished, {*types.values(), *library})
         host = machine.host if counted[machine.host] == 1 else ""
         name = _free(identifier(host) if host else f"n{i}", names)
         names.add(name)
@@ -83,6 +88,13 @@ def _free(wished: str, used: set[str]) -> str:
 def _type_name(machine: Machine) -> str:
     model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
     return f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
+
+
+def _library_names() -> frozenset[str]:
+    """Names that the imports of the text bring with them, or may."""
+    from hetesynth.importers.node_types import node_types
+
+    return frozenset(node_types())
 
 
 def _library(node_type: str) -> str:

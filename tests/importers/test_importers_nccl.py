@@ -214,7 +214,12 @@ def test_a_skeleton_needs_a_node_type(tmp_path: Path) -> None:
     assert result.topology.ranks == 16 and "instance n[0-1] = a100x8" in result.text
     assert refusal(tmp_path, SKELETON, node_type="a100x4").code == "HS732"
     assert refusal(tmp_path, SKELETON, node_type="nothing").code == "HS734"
-    assert refusal(tmp_path, switched(), node_type="a100x8").code == "HS732"
+
+
+def test_a_skeleton_and_a_dump_are_joined(tmp_path: Path) -> None:
+    result = imported(tmp_path, switched(), SKELETON, node_type="a100x8")
+    assert result.topology.ranks == 12
+    assert any("--node-type is not used" in remark.text for remark in result.remarks)
 
 
 @pytest.mark.parametrize(

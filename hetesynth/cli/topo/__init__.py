@@ -10,6 +10,7 @@ SUBCOMMANDS = {
     "show": "show",
     "diff": "diff",
     "import": "import_",
+    "detect": "detect",
     "export": "export",
 }
 

@@ -12,6 +12,7 @@ from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
 
 if TYPE_CHECKING:
+    from hetesynth.commands.import_topology import ImportedTopology
     from hetesynth.importers.rates import Calibration
     from hetesynth.importers.reading import ReadOptions
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 )
 @click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC, for example 400Gbps.")
+@click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
+@click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
 @click.option("--model", metavar="NAME", default="", help="Of the GPUs, where the file does not tell.")
 @click.option(
     "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
@@ -48,7 +51,7 @@ def command(
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
-    options = _options(**stated)
+    options = read_options(**stated)
     request = importing.ImportTopologyRequest(
         files=files,
         format=format_name or "",
@@ -56,10 +59,16 @@ def command(
         options=options,
         name=output.stem if output else "imported",
     )
-    imported = importing.import_topology(request)
+    show_imported(importing.import_topology(request), output, as_json=as_json)
+
+
+def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
+    """Write the text and print the facts."""
+    from hetesynth.commands.import_topology import document
+
     _write(output, imported.text)
     if as_json:
-        show(json.dumps(importing.document(imported, output), indent=2))
+        show(json.dumps(document(imported, output), indent=2))
         return
     if output is None:
         show(imported.text.rstrip("\n"))
@@ -70,14 +79,19 @@ def command(
         show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
 
 
-def _options(node_type: str, nic_rate: str | None, model: str, calibration: Calibration) -> ReadOptions:
+def read_options(
+    nic_rate: str | None, model: str, calibration: Calibration, node_type: str = "", uplink: str | None = None,
+    oversubscription: str | None = None,
+) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
-    from hetesynth.commands.import_topology import with_model
+    from hetesynth.commands.import_topology import oversubscribed, with_model
     from hetesynth.frontend.quantity import parse_quantity
     from hetesynth.importers.reading import ReadOptions
 
     rate = None if nic_rate is None else parse_quantity(nic_rate, "bandwidth", "--nic-rate")
-    return with_model(ReadOptions(calibration, rate, "", node_type), model)
+    above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
+    ratio = oversubscribed(oversubscription or "1")
+    return with_model(ReadOptions(calibration, rate, "", node_type, above, ratio), model)
 
 
 def _write(output: Path | None, text: str) -> None:
