@@ -20,7 +20,6 @@ RING, SWITCH, FULL = "Ring", "Switch", "FullyConnected"
 MAX_NPUS = 2048
 MAX_DIMENSIONS = 8
 MAX_FIGURE = 10**12
-MAX_LINES = 100_000
 HELP = "an ASTRA-sim network has lists topology, npus_count, bandwidth (GB/s), latency (ns), an entry a dimension"
 
 

@@ -76,7 +76,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "nvidia-smi",
         "nvidia-smi topo -m, with -L and nvlink -s of the same server",
-        re.compile(rb"GPU0[ \t]|GPU \d+: .{1,200}\(UUID: "),
+        re.compile(rb"^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )", re.MULTILINE),
         "hetesynth.importers.nvidia_smi:read_nvidia_smi",
         together=True,
     ),

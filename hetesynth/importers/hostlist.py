@@ -7,7 +7,6 @@ import re
 from hetesynth.importers.tool_text import refused
 
 MAX_HOSTS = 100_000
-MAX_DIGITS = 9
 
 _PART = re.compile(r"\[([\d,-]{1,2000})\]|([^\[\],\s]{1,200})")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")

@@ -43,6 +43,22 @@ ALLOWED = {
         hetesynth/importers/nccl_devices.py: MAX_NUMBER_DIGITS MAX_TEXT
         hetesynth/importers/wording.py: MAX_NAME
         hetesynth/importers/xml_source.py: MAX_BYTES MAX_ELEMENTS MAX_DEPTH
+        hetesynth/importers/amd_smi.py: MOST_LINKS
+        hetesynth/importers/amd_tables.py: MAX_DEPTH MAX_DIGITS MAX_GPUS
+        hetesynth/importers/astra_sim.py: MAX_DIMENSIONS MAX_FIGURE MAX_NPUS
+        hetesynth/importers/astra_sim_export.py: MAX_TRIALS
+        hetesynth/importers/detect.py: BLOCK MAX_OUTPUT MAX_PORTS MAX_SECONDS
+        hetesynth/importers/hostlist.py: MAX_HOSTS
+        hetesynth/importers/hwloc.py: MAX_SPEED
+        hetesynth/importers/hwloc_links.py: MAX_OBJECTS
+        hetesynth/importers/ibnetdiscover.py: MAX_DEVICES
+        hetesynth/importers/join_network.py: MAX_SERVERS
+        hetesynth/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
+        hetesynth/importers/nvidia_smi_lists.py: MAX_GPUS MAX_LINKS
+        hetesynth/importers/nvidia_smi_table.py: MAX_DEVICES
+        hetesynth/importers/plain_yaml.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS
+        hetesynth/importers/slurm_conf.py: MAX_SWITCHES
+        hetesynth/importers/tool_text.py: MAX_LINE MAX_LINES MAX_TEXT
         hetesynth/lifting/buffers.py: MAX_CHUNKS
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
@@ -63,6 +79,9 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
+        hetesynth/importers/hwloc_links.py: NVLINK_MB XGMI_MB
+        hetesynth/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
         hetesynth/compile/composition_document.py: VERSION
