@@ -50,6 +50,12 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     Format(
+        "edges",
+        "a JSON list of nodes, directed links and groups",
+        re.compile(rb'\A\s*\{(?=.*"(nodes|links|units|source|name)")', re.DOTALL),
+        "hetesynth.importers.edge_list:read",
+    ),
+    Format(
         "nccl",
         "NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)",
         re.compile(rb"<(system|graphs)[\s>/]"),
@@ -97,12 +103,6 @@ FORMATS: tuple[Format, ...] = (
         "a network of ASTRA-sim's analytical back end (YAML)",
         re.compile(rb"^[ \t]*npus_count[ \t]*:", re.MULTILINE),
         "hetesynth.importers.astra_sim:read_astra_sim",
-    ),
-    Format(
-        "edges",
-        "a JSON list of nodes, directed links and groups",
-        re.compile(rb'\A\s*\{(?=.*"(nodes|links|units|source|name)")', re.DOTALL),
-        "hetesynth.importers.edge_list:read",
     ),
 )
 

@@ -56,16 +56,15 @@ def read(source: Source, options: ReadOptions) -> Reading:
         raise refused(source, "it has more GPUs or CPUs than a server can have")
     if not any(host.gpus for host in hosts):
         return Reading((_skeleton(source, hosts, options),))
-    if options.node_type:
-        raise refused(
-            source, "--node-type is for a file without GPUs, this one lists them", "leave out --node-type"
-        )
     machines = [_machine(source, host, options) for host in hosts if _ranked(host)]
     if len(machines) > 1:
         machines = [
             replace(machine, domain=f"domain of {source.name}" if machine.ports else "") for machine in machines
         ]
-    return Reading(tuple(machines), remarks=nccl_remarks.of_domain(machines))
+    remarks = nccl_remarks.of_domain(machines)
+    if options.node_type:
+        remarks += (Remark("found", f"{source.name} lists its GPUs, so that --node-type is not used for it"),)
+    return Reading(tuple(machines), remarks=remarks)
 
 
 def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -> Machine:

@@ -176,7 +176,7 @@ class Devices:
         )
         gcn = self._text(element, "gcn").lower()
         arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
-        sm = self._number(element, "sm") or 0
+        sm = max(0, self._number(element, "sm") or 0)
         dev = self._number(element, "dev")
         host.gpus.append(
             GpuElement(

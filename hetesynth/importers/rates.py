@@ -53,7 +53,7 @@ def _in(figures: tuple[str, str, str], calibration: Calibration) -> Fraction:
 
 def nvlink_rate(sm: int, calibration: Calibration) -> Fraction:
     """One NVLink of a GPU of compute capability ``sm`` / 10."""
-    return _in(next(figures for least, figures in _NVLINK if sm >= least), calibration)
+    return _in(next(figures for least, figures in _NVLINK if max(sm, 0) >= least), calibration)
 
 
 def xgmi_rate(arch: str, calibration: Calibration) -> Fraction:

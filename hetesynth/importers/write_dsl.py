@@ -59,6 +59,7 @@ def cluster_text(
 def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
     """Every machine with names that nobody else has."""
     types: dict[tuple[str, ...], str] = {}
+    library = _library_names() if any(machine.node_type for machine in machines) else frozenset()
     names: set[str] = set()
     counted = Counter(machine.host for machine in machines)
     servers = []
@@ -66,7 +67,7 @@ def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
         body = tuple(node_text.statements(machine)) if not machine.node_type else ("", machine.node_type)
         if body not in types:
             wished = machine.node_type or _type_name(machine)
-            types[body] = wished if machine.node_type else _free(wished, set(types.values()))
+            types[body] = wished if machine.node_type else _free(wished, {*types.values(), *library})
         host = machine.host if counted[machine.host] == 1 else ""
         name = _free(identifier(host) if host else f"n{i}", names)
         names.add(name)
@@ -87,6 +88,13 @@ def _free(wished: str, used: set[str]) -> str:
 def _type_name(machine: Machine) -> str:
     model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
     return f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
+
+
+def _library_names() -> frozenset[str]:
+    """Names that the imports of the text bring with them, or may."""
+    from hetesynth.importers.node_types import node_types
+
+    return frozenset(node_types())
 
 
 def _library(node_type: str) -> str:

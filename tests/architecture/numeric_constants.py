@@ -35,7 +35,8 @@ ALLOWED = {
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
         hetesynth/commands/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
-        hetesynth/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT MAX_RATE MAX_LATENCY
+        hetesynth/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
+            MAX_RATE MAX_LATENCY
         hetesynth/importers/fabric.py: MAX_SERVERS_OF_A_LEAF
         hetesynth/importers/machine.py: MAX_GPUS_OF_A_MACHINE
         hetesynth/importers/nccl.py: MAX_CPUS MAX_LANES

@@ -42,7 +42,7 @@ def import_of(path: Path, node_type: str = "") -> ImportedTopology:
 
 
 def counted(path: Path) -> tuple[list[int], int]:
-    """Links of each GPU, in the order of hosts and numbers, and network interfaces: read with ElementTree alone."""
+    """Links of each GPU, by hosts and numbers, and how many network interfaces: with ElementTree alone."""
     root = ElementTree.parse(path).getroot()
     hosts: dict[str, list[tuple[int, int]]] = {}
     nets = 0

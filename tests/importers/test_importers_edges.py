@@ -36,7 +36,7 @@ def both(
 
 
 def four() -> dict[str, Any]:
-    """Two servers: links of several lanes, one direction alone, a pair with two links, a limit on some together."""
+    """Two servers: links of several lanes, one direction alone, a pair with two links, a limit on some."""
     return {
         "name": "four",
         "source": "made up",

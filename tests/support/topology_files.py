@@ -103,8 +103,8 @@ _WORDS = [
     "a b",
 ]
 _ATTRIBUTES: dict[str, dict[str, Sequence[str]]] = {
-    "cpu": {"numaid": _NUMBERS, "affinity": ["", "0,1", "f"], "arch": _WORDS, "vendor": _WORDS, "modelid": _NUMBERS,
-            "host_hash": ["", "0x1", "0x2"]},
+    "cpu": {"numaid": _NUMBERS, "affinity": ["", "0,1", "f"], "arch": _WORDS, "vendor": _WORDS,
+            "modelid": _NUMBERS, "host_hash": ["", "0x1", "0x2"]},
     "pci": {"busid": _BUSES, "class": _CLASSES, "vendor": ["", "0x10de", "0x1002"], "device": ["", "0x20b0"],
             "link_speed": _SPEEDS, "link_width": _NUMBERS},
     "gpu": {"dev": _NUMBERS, "sm": ["70", "80", "90", "100", *_NUMBERS], "rank": _NUMBERS, "gcn": _WORDS},
@@ -146,7 +146,8 @@ def _element(random: Random, tag: str, depth: int) -> str:
 
 
 _RIGHT = {
-    "numaid": ["0", "1"], "modelid": ["106"], "busid": [bus(i) for i in range(40)], "class": ["0x030200", "0x060400"],
+    "numaid": ["0", "1"], "modelid": ["106"], "busid": [bus(i) for i in range(40)],
+    "class": ["0x030200", "0x060400"],
     "target": [bus(i) for i in range(8)], "count": ["1", "2", "4"], "tclass": ["0x030200", "0x068000"],
     "dev": [str(i) for i in range(16)], "sm": ["80"], "rank": ["0"], "link_width": ["16", "8"], "port": ["1"],
     "speed": ["200000"], "bw": ["44712"], "latency": ["0"],
