@@ -6,9 +6,9 @@ or is wrong is a result too, so that the others are still looked at.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import hetesynth
@@ -34,17 +34,17 @@ class LintedFile:
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint_files(paths: Sequence[Path], policy: CompilePolicy) -> list[LintedFile]:
+def lint_files(paths: Sequence[str | os.PathLike[str]], policy: CompilePolicy) -> list[LintedFile]:
     """Each of ``paths`` looked at once."""
     return [_linted(path, policy) for path in dict.fromkeys(paths)]
 
 
-def _linted(path: Path, policy: CompilePolicy) -> LintedFile:
+def _linted(path: str | os.PathLike[str], policy: CompilePolicy) -> LintedFile:
     try:
         findings, sources = lint(read_source(path), policy)
     except HetesynthError as error:
-        return LintedFile(str(path), (), {}, error)
-    return LintedFile(str(path), tuple(findings), sources)
+        return LintedFile(os.fspath(path), (), {}, error)
+    return LintedFile(os.fspath(path), tuple(findings), sources)
 
 
 def plain(diagnostic: Diagnostic) -> dict[str, Any]:

@@ -43,6 +43,31 @@ ALLOWED = {
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
+        hetesynth/commands/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
+        hetesynth/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
+            MAX_RATE MAX_LATENCY
+        hetesynth/importers/fabric.py: MAX_SERVERS_OF_A_LEAF
+        hetesynth/importers/machine.py: MAX_GPUS_OF_A_MACHINE
+        hetesynth/importers/nccl.py: MAX_CPUS MAX_LANES
+        hetesynth/importers/nccl_devices.py: MAX_NUMBER_DIGITS MAX_TEXT
+        hetesynth/importers/wording.py: MAX_NAME
+        hetesynth/importers/xml_source.py: MAX_BYTES MAX_ELEMENTS MAX_DEPTH
+        hetesynth/importers/amd_smi.py: MOST_LINKS
+        hetesynth/importers/amd_tables.py: MAX_DEPTH MAX_DIGITS MAX_GPUS
+        hetesynth/importers/astra_sim.py: MAX_DIMENSIONS MAX_FIGURE MAX_NPUS
+        hetesynth/importers/astra_sim_export.py: MAX_TRIALS
+        hetesynth/importers/detect.py: BLOCK MAX_OUTPUT MAX_PORTS MAX_SECONDS
+        hetesynth/importers/hostlist.py: MAX_HOSTS
+        hetesynth/importers/hwloc.py: MAX_SPEED
+        hetesynth/importers/hwloc_links.py: MAX_OBJECTS
+        hetesynth/importers/ibnetdiscover.py: MAX_DEVICES
+        hetesynth/importers/join_network.py: MAX_SERVERS
+        hetesynth/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
+        hetesynth/importers/nvidia_smi_lists.py: MAX_GPUS MAX_LINKS
+        hetesynth/importers/nvidia_smi_table.py: MAX_DEVICES
+        hetesynth/importers/plain_yaml.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS
+        hetesynth/importers/slurm_conf.py: MAX_SWITCHES
+        hetesynth/importers/tool_text.py: MAX_LINE MAX_LINES MAX_TEXT
         hetesynth/lifting/buffers.py: MAX_CHUNKS
         hetesynth/lint/definitions.py: MAX_LISTED
         hetesynth/lint/rounding.py: MAX_MULTIPLE
@@ -65,6 +90,9 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
+        hetesynth/importers/hwloc_links.py: NVLINK_MB XGMI_MB
+        hetesynth/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32
         hetesynth/commands/convert.py: VERSION
@@ -81,6 +109,11 @@ ALLOWED = {
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
         hetesynth/lint/rates.py: GB
+        hetesynth/importers/formats.py: HEAD
+        hetesynth/importers/nccl.py: _BELIEVABLE _UNSTATED
+        hetesynth/importers/nccl_remarks.py: _HOPPER
+        hetesynth/importers/pcie.py: _OVER_A_CPU _BETWEEN_CPUS
+        hetesynth/importers/rates.py: _FULL_WIDTH
         hetesynth/model/cost.py: COPY_PER_REDUCE
         hetesynth/model/runtime_costs.py: FLAGS_OF_LL
         hetesynth/model/plan.py: MAX_OPERATIONS MAX_CHANNELS MAX_REMOTE_BUFFERS MAX_CHANNELS_OF_OPERATION
@@ -105,6 +138,8 @@ ALLOWED = {
         hetesynth/bench/heteccl/scores.py: LAST_DIGIT
         hetesynth/bounds/packing.py: EXACT
         hetesynth/compile/fused_receives.py: EQUAL
+        hetesynth/importers/rates.py: GIGA
+        hetesynth/importers/wording.py: _PLACES comment.width
         hetesynth/bounds/price.py: SCALE
         hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/fitting/link_class.py: _GIGA

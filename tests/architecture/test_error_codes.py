@@ -29,6 +29,7 @@ SHARED = {
     "HS625": "what cegis cannot begin with: of the wrong kind, or of another problem",
     "HS702": "a program that its judge or the lifting finds wrong",
     "HS706": "import, of a program or a schedule",
+    "HS733": "what a cluster needs and no file tells: readers, the writer, the command",
     "HS800": "rank 0 says it: raised, passed on, kept quiet",
     "HS804": "memory, of one rank or of all",
 }

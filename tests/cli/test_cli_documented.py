@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from importers.tool_outputs import listed, topo_m
 
 from hetesynth.cli.main import run
 
@@ -52,6 +53,9 @@ def test_the_commands_of_a_page_work(
     for name in ("h20_4p8", "h20_pods"):
         shutil.copytree(ROOT / "examples" / name, f"examples/{name}")
     shutil.copy(next(path for path in made.glob("*.xml") if "inplace" not in path.name), "FILE.xml")
+    for name in ("node01.txt", "node02.txt"):
+        table = topo_m(2, ["NIC0"], lambda a, b: "NV18" if a[0] == b[0] else "PIX")
+        Path(name).write_text(table + listed(2, "NVIDIA H20"))
     Path("out").mkdir()
     for name in ("program.xml", "any.xml", "out/x.xml"):
         shutil.copy("FILE.xml", name)

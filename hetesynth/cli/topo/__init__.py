@@ -15,6 +15,9 @@ SUBCOMMANDS = {
     "convert": "convert",
     "fmt": "fmt",
     "lint": "lint",
+    "import": "import_",
+    "detect": "detect",
+    "export": "export",
 }
 
 

@@ -1,0 +1,101 @@
+"""``hetesynth topo import``: files that a cluster has to a topology."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetesynth.cli.options import NewPath, json_option
+from hetesynth.cli.terminal import show
+
+if TYPE_CHECKING:
+    from hetesynth.commands.import_topology import ImportedTopology
+    from hetesynth.importers.rates import Calibration
+    from hetesynth.importers.reading import ReadOptions
+
+
+@click.command(name="import", short_help="Make a topology from files that a cluster has.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
+@click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
+@click.option(
+    "--net", metavar="RULE", help="Between servers: switch, rails, leafspine:4:2, none [default: switch]."
+)
+@click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
+@click.option("--nic-rate", metavar="RATE", help="Of every NIC, for example 400Gbps.")
+@click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
+@click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
+@click.option("--model", metavar="NAME", default="", help="Of the GPUs, where the file does not tell.")
+@click.option(
+    "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
+    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
+)  # fmt: skip
+@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@json_option
+def command(
+    files: tuple[str, ...],
+    format_name: str | None,
+    net: str | None,
+    output: Path | None,
+    as_json: bool,
+    **stated: Any,
+) -> None:
+    """Read FILEs, one for each server (FILE*4: for four alike), and write the cluster in the topology language.
+
+    Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
+    """
+    from hetesynth.commands import import_topology as importing
+    from hetesynth.importers.fabric import parse_fabric
+
+    if format_name is not None and format_name not in importing.format_names():
+        raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
+    options = read_options(**stated)
+    request = importing.ImportTopologyRequest(
+        files=files,
+        format=format_name or "",
+        fabric=None if net is None else parse_fabric(net),
+        options=options,
+        name=output.stem if output else "imported",
+    )
+    show_imported(importing.import_topology(request), output, as_json=as_json)
+
+
+def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
+    """Write the text and print the facts."""
+    from hetesynth.commands.import_topology import document
+
+    _write(output, imported.text)
+    if as_json:
+        show(json.dumps(document(imported, output), indent=2))
+        return
+    if output is None:
+        show(imported.text.rstrip("\n"))
+    for remark in imported.remarks:
+        if remark.severity == "warning":
+            show(f"warning: {remark.text}", err=True)
+    if output is not None:
+        show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
+
+
+def read_options(
+    nic_rate: str | None, model: str, calibration: Calibration, node_type: str = "", uplink: str | None = None,
+    oversubscription: str | None = None,
+) -> ReadOptions:  # fmt: skip
+    """What the user states beside the files."""
+    from hetesynth.commands.import_topology import oversubscribed, with_model
+    from hetesynth.frontend.quantity import parse_quantity
+    from hetesynth.importers.reading import ReadOptions
+
+    rate = None if nic_rate is None else parse_quantity(nic_rate, "bandwidth", "--nic-rate")
+    above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
+    ratio = oversubscribed(oversubscription or "1")
+    return with_model(ReadOptions(calibration, rate, "", node_type, above, ratio), model)
+
+
+def _write(output: Path | None, text: str) -> None:
+    if output is not None:
+        from hetesynth.files.atomic import write_atomically
+
+        write_atomically(output, text.encode())

@@ -1,0 +1,34 @@
+"""Names of GPUs by the PCI identity that topology files give: for reports, nothing depends on them."""
+
+from __future__ import annotations
+
+_NVIDIA, _AMD = "0x10de", "0x1002"
+_MODELS: dict[tuple[str, str], str] = {
+    (_NVIDIA, "0x15f9"): "P100",
+    (_NVIDIA, "0x1db1"): "V100",
+    (_NVIDIA, "0x1db5"): "V100",
+    (_NVIDIA, "0x1db8"): "V100",
+    (_NVIDIA, "0x20b0"): "A100",
+    (_NVIDIA, "0x20b2"): "A100",
+    (_NVIDIA, "0x20b5"): "A100 PCIe",
+    (_NVIDIA, "0x20f1"): "A100 PCIe",
+    (_NVIDIA, "0x20f3"): "A800",
+    (_NVIDIA, "0x2230"): "RTX A6000",
+    (_NVIDIA, "0x2329"): "H20",
+    (_NVIDIA, "0x2330"): "H100",
+    (_NVIDIA, "0x2331"): "H100 PCIe",
+    (_NVIDIA, "0x2335"): "H200",
+    (_NVIDIA, "0x2901"): "B200",
+    (_NVIDIA, "0x31c2"): "GB300",
+    (_AMD, "0x66a1"): "MI50",
+    (_AMD, "0x738c"): "MI100",
+    (_AMD, "0x7408"): "MI250X",
+    (_AMD, "0x740c"): "MI250X",
+    (_AMD, "0x740f"): "MI210",
+    (_AMD, "0x74a1"): "MI300X",
+}
+
+
+def model_of(vendor: str, device: str) -> str:
+    """The name, or ""."""
+    return _MODELS.get((vendor, device), "")

@@ -1,0 +1,81 @@
+"""Names, ranges and quantities as the topology language writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+MAX_NAME = 48
+_PLACES = 9  # digits behind the point where a figure has no end
+
+
+def decimal(value: Fraction) -> str:
+    """``value`` as a decimal number, exact where it ends within 18 digits."""
+    for places in range(15):
+        scaled = value * 10**places
+        if scaled.denominator == 1:
+            return f"{Decimal(int(scaled)).scaleb(-places):f}"
+    return f"{Decimal(round(value * 10**_PLACES)).scaleb(-_PLACES):f}"
+
+
+def bandwidth(rate: Fraction, lanes: int = 1) -> str:
+    """``25 GB/s x 2``."""
+    text = f"{decimal(rate / 10**9)} GB/s" if rate * 10**6 >= 10**9 else f"{decimal(rate)} B/s"
+    return text if lanes == 1 else f"{text} x {lanes}"
+
+
+def network_rate(rate: Fraction) -> str:
+    """``400 Gbps`` where that is a whole number, else as ``bandwidth``."""
+    gigabits = rate * 8 / 10**9
+    return f"{gigabits} Gbps" if gigabits.denominator == 1 else bandwidth(rate)
+
+
+def time(seconds: Fraction) -> str:
+    """``1.3 us``."""
+    return f"{decimal(seconds * 10**6)} us"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """``0-3,5``: numbers in order, with ranges."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], value]
+        else:
+            runs.append([value])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def parts(name: str, values: Sequence[int]) -> str:
+    """``gpu[0-3]``, or ``gpu0`` where it is one."""
+    return f"{name}{values[0]}" if len(values) == 1 else f"{name}[{numbers(values)}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``gpu[0-3], nic0``: names in order, numbered neighbours as ranges."""
+    runs: list[tuple[str, list[int]]] = []
+    for name in names:
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", name)
+        stem, number = (match[1], [int(match[2])]) if match else (name, [])
+        if runs and number and runs[-1][1] and runs[-1][0] == stem:
+            runs[-1][1].extend(number)
+        else:
+            runs.append((stem, number))
+    return ", ".join(parts(stem, numbers_) if numbers_ else stem for stem, numbers_ in runs)
+
+
+def identifier(text: str, instead: str = "n") -> str:
+    """A name of the language that comes close to ``text``; it never ends in what would read as a range."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text.encode("ascii", "replace").decode())[:MAX_NAME].strip("_")
+    return name if name and (name[0].isalpha() or name[0] == "_") else f"{instead}{name}"
+
+
+def comment(text: str, indent: str = "", width: int = 115) -> list[str]:
+    """``text`` as comment lines; what would end a comment or steer a terminal is replaced."""
+    from textwrap import wrap
+
+    clean = "".join(c if c.isprintable() and ord(c) < 0x2000 else "?" for c in text)
+    lines = wrap(clean, width - len(indent) - 2, break_long_words=True, subsequent_indent="  ")
+    return [f"{indent}# {line}" for line in lines]

@@ -1,0 +1,89 @@
+"""rocm-smi and amd-smi: weights and bandwidths decide, hops do not; what they do not tell is asked for."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+from importers.tool_outputs import amd_smi, rocm_smi
+
+from hetesynth.errors import HetesynthError
+from hetesynth.importers.amd_smi import read_amd_smi
+from hetesynth.importers.formats import recognized
+from hetesynth.importers.machine import Machine
+from hetesynth.importers.reading import ReadOptions, Source
+
+GIGA = 10**9
+PAIRS = [[0, 4, 2, 0], [4, 0, 0, 1], [2, 0, 0, 4], [0, 1, 4, 0]]
+
+
+def machine(text: str, model: str = "MI300X", nic_rate: Fraction | None = None) -> Machine:
+    source = Source("topo", text.encode())
+    assert recognized(source).name == "amd-smi"
+    return read_amd_smi(source, ReadOptions(nic_rate=nic_rate, model=model)).machines[0]
+
+
+def counts(it: Machine) -> dict[tuple[int, int], int]:
+    return {(link.a, link.b): link.count for link in it.links}
+
+
+def test_bandwidths_give_the_number_of_links() -> None:
+    it = machine(json.dumps(amd_smi(PAIRS)), "MI250X")
+    assert counts(it) == {(0, 1): 4, (0, 2): 2, (1, 3): 1, (2, 3): 4}
+    assert {link.rate for link in it.links} == {Fraction(50 * GIGA)} and it.gpus[3].place.bus == "0000:03:00.0"
+    assert len(it.cpus) == 1, "pairs two hops apart meet over PCIe"
+
+
+def test_the_older_layout_says_the_same() -> None:
+    newer = amd_smi(PAIRS)
+    older = []
+    for entry in newer:
+        links = entry["links"]
+        assert isinstance(links, list)
+        columns = {"weight": "weight", "hops": "num_hops", "link_type": "link_type", "numa_bandwidth": "bandwidth"}
+        tables = {old: {f"gpu_{link['gpu']}": link[new] for link in links} for old, new in columns.items()}
+        older.append({"gpu": entry["gpu"], "bdf": entry["bdf"], **tables})
+    assert machine(json.dumps(older), "MI250X") == machine(json.dumps(newer), "MI250X")
+
+
+def test_two_hops_are_no_link_although_hops_say_one() -> None:
+    weights = [[0, 15, 30], [15, 0, 15], [30, 15, 0]]
+    assert counts(machine(rocm_smi(weights, [0, 0, 1]))) == {(0, 1): 1, (1, 2): 1}
+
+
+def test_pcie_boxes_meet_at_their_cpus() -> None:
+    it = machine(rocm_smi([[0, 40], [40, 0]], [0, 1]), nic_rate=Fraction(25 * GIGA))
+    assert it.links == () and [gpu.place.parent for gpu in it.gpus] == ["cpu0", "cpu1"]
+    assert [nic.place.parent for nic in it.nics] == ["cpu0", "cpu1"] and it.cpu_links[0].rate == 16 * GIGA
+
+
+def test_a_missing_link_is_flagged() -> None:
+    full = [[0 if i == j else 1 for j in range(8)] for i in range(8)]
+    full[1][2] = full[2][1] = 0
+    texts = [remark.text for remark in machine(json.dumps(amd_smi(full))).remarks if remark.severity == "warning"]
+    assert len(texts) == 2 and texts[0].startswith("GPU 1 has 6 xGMI links")
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "code", "words"),
+    [
+        (json.dumps(amd_smi(PAIRS)), "", "HS733", "--model"),
+        (json.dumps(amd_smi(PAIRS)), "H100", "HS733", "--model"),
+        (rocm_smi([[0, 15], [15, 0]], [0, 0]), "MI250X", "HS733", "amd-smi topology --json"),
+        (json.dumps(amd_smi(PAIRS)).replace("50000-200000", "50000-199999"), "MI250X", "HS732", "whole"),
+        (rocm_smi([[0, 15], [30, 0]], [0, 0]), "MI300X", "HS732", "whole"),
+        (
+            rocm_smi([[0, 15], [15, 0]], [0, 0]).replace("Weight between", "Color between"),
+            "MI300X",
+            "HS732",
+            "whole",
+        ),
+        (json.dumps(amd_smi(PAIRS)[:1] + amd_smi(PAIRS)[:1]), "MI300X", "HS732", "one server"),
+        (json.dumps(amd_smi(PAIRS)[:1]) + "]", "MI300X", "HS732", "whole"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_a_way_out(text: str, model: str, code: str, words: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        read_amd_smi(Source("topo", text.encode()), ReadOptions(model=model))
+    assert caught.value.code == code and words in caught.value.help

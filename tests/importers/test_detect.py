@@ -1,0 +1,118 @@
+"""The tools of the machine: fakes on the PATH that answer, fail, hang, print rubbish or do not stop printing."""
+
+from __future__ import annotations
+
+import os
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from importers.tool_outputs import IB_FABRIC, listed, topo_m
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.importers.detect import Tool, detect, nic_rates
+
+TABLE = topo_m(2, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
+TOOLS = (Tool("a", ("nvidia-smi", "topo", "-m")), Tool("b", ("rocm-smi", "--showtopo")))
+
+
+def fake(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def nvidia_smi(folder: Path) -> None:
+    (folder / "table").write_text(TABLE)
+    (folder / "list").write_text(listed(2, "NVIDIA H20"))
+    fake(folder, "nvidia-smi", f'case "$1" in topo) cat {folder}/table;; -L) cat {folder}/list;; *) exit 9;; esac')
+
+
+def test_the_machine_becomes_a_topology(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nvidia_smi(path)
+    target = path / "here.dsl"
+    assert run(["topo", "detect", "--nic-rate", "400Gbps", "-o", str(target)]) == 0
+    assert "exit code 9" in capsys.readouterr().err, "nvlink -s failed, which is said"
+    assert run(["topo", "show", str(target)]) == 0
+    text = target.read_text()
+    assert "gpus 2" in text and "25 GB/s x 18" in text and "400 Gbps" in text
+
+
+def test_with_the_fabric_all_its_hosts_are_alike(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nvidia_smi(path)
+    (path / "fabric").write_text(IB_FABRIC)
+    fake(path, "ibnetdiscover", f"cat {path}/fabric")
+    assert run(["topo", "detect", "--fabric"]) == 0
+    out = capsys.readouterr().out
+    assert "node01" in out and "node02" in out and "200 Gbps" in out
+
+
+def test_without_tools_it_says_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(path))
+    assert run(["topo", "detect"]) == 2
+    shown = capsys.readouterr().err
+    assert "HS745" in shown and "nvidia-smi" in shown and "topo import" in shown
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 3", "exit code 3"),
+        ("sleep 60 & sleep 60", "no answer"),
+        ("yes", "more than"),
+        ("exit 0", "nothing"),
+        ("exec 1>&-; sleep 60", "no answer"),
+    ],
+)
+def test_a_tool_that_misbehaves_is_passed_over(path: Path, script: str, words: str) -> None:
+    fake(path, "nvidia-smi", script)
+    start = time.monotonic()
+    with pytest.raises(HetesynthError) as caught:
+        detect(TOOLS[:1], 0.5)
+    assert caught.value.code == "HS745" and words in caught.value.message and time.monotonic() - start < 5
+    fake(path, "rocm-smi", "echo text")
+    answer = detect(TOOLS, 0.5)
+    assert [source.data for source in answer.sources] == [b"text\n"] and words in answer.remarks[0].text
+
+
+def test_rubbish_is_refused_with_a_code(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake(path, "nvidia-smi", "head -c 3000 /dev/urandom")
+    assert run(["topo", "detect"]) == 2
+    assert "error[HS7" in capsys.readouterr().err
+
+
+def test_nothing_that_a_tool_started_is_left(path: Path) -> None:
+    fake(path, "nvidia-smi", f"sh -c 'echo $$ > {path}/pid; sleep 60' & sleep 60")
+    with pytest.raises(HetesynthError):
+        detect(TOOLS[:1], 0.5)
+    pid = int((path / "pid").read_text())
+    for _ in range(50):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    os.kill(pid, 9)
+    pytest.fail("the child of a tool still runs")
+
+
+def test_rates_of_ports_by_linux(tmp_path: Path) -> None:
+    for name, text in {
+        "mlx5_0": "400 Gb/sec (4X NDR)\n",
+        "mlx5_1": "2.5 Gb/sec (1X SDR)\n",
+        "mlx5_2": "?",
+    }.items():
+        folder = tmp_path / name / "ports" / "1"
+        folder.mkdir(parents=True)
+        (folder / "rate").write_text(text)
+    assert nic_rates(tmp_path) == {"mlx5_0": Fraction(50 * 10**9), "mlx5_1": Fraction(2_500_000_000, 8)}
+    assert nic_rates(tmp_path / "absent") == {}

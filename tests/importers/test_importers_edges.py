@@ -1,0 +1,189 @@
+"""Edge lists: to the language and back, what is refused, and the examples as edge lists."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.importers.edge_export import edge_document
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def gpu(i: int, server: int = 0, model: str = "H20") -> dict[str, Any]:
+    return {"id": i, "type": "gpu", "server": server, "model": model}
+
+
+def link(
+    src: object, dst: object, rate: float | None, count: int = 1, alpha: float | None = 0.7
+) -> dict[str, Any]:
+    return {"src": src, "dst": dst, "GBps": rate, "alpha_us": alpha, "kind": "nvlink", "count": count}
+
+
+def both(
+    a: object, b: object, rate: float | None, count: int = 1, alpha: float | None = 0.7
+) -> list[dict[str, Any]]:
+    return [link(a, b, rate, count, alpha), link(b, a, rate, count, alpha)]
+
+
+def four() -> dict[str, Any]:
+    """Two servers: links of several lanes, one direction alone, a pair with two links, a limit on some."""
+    return {
+        "name": "four",
+        "source": "made up",
+        "nodes": [gpu(0), gpu(1), gpu(2, 1, "V100"), gpu(3, 1, "V100")],
+        "links": [
+            *both(0, 1, 50, 2),
+            *both(2, 3, 400, 18),
+            *both(0, 2, 12.5, 1, None),
+            link(1, 3, 8),
+            *both(2, 3, 16),
+        ],
+        "groups": [{"name": "out", "kind": "nic", "GBps": 12.5, "edges": [[0, 2], [1, 3]]}],
+    }
+
+
+def with_switches() -> dict[str, Any]:
+    """A switch in a server, NICs and the fabric that joins them."""
+    nodes = [gpu(0), gpu(1), gpu(2, 1), gpu(3, 1), {"id": "sw", "type": "switch", "server": 0, "model": ""}]
+    nodes += [{"id": f"nic{s}", "type": "nic", "server": s, "model": ""} for s in range(2)]
+    nodes.append({"id": "net", "type": "switch", "server": -1, "model": ""})
+    links = [*both(0, "sw", 450, 18), *both(1, "sw", 450, 18), *both(2, 3, 100)]
+    for s in range(2):
+        links += both(f"nic{s}", "net", 50, 1, 0)
+        links += [k for g in range(2) for k in both(2 * s + g, f"nic{s}", 63, 1, None)]
+    return {"name": "switches", "nodes": nodes, "links": links, "groups": []}
+
+
+def two_centres() -> dict[str, Any]:
+    """Two servers that meet over border routers."""
+    nodes = [gpu(0), gpu(1), gpu(2, 1), gpu(3, 1)]
+    nodes += [{"id": f"br{s}", "type": "border_router", "server": s, "model": ""} for s in range(2)]
+    links = [*both(0, 1, 50), *both(2, 3, 50), *both("br0", "br1", 12.5, 1, 250)]
+    links += [k for i in range(4) for k in both(i, f"br{i // 2}", 12.5)]
+    return {"name": "centres", "nodes": nodes, "links": links, "groups": []}
+
+
+def import_of(tmp_path: Path, document: object) -> ImportedTopology:
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps(document))
+    return import_topology(ImportTopologyRequest((str(path),)))
+
+
+def links_of(document: dict[str, Any]) -> Counter[tuple[Any, ...]]:
+    def exact(value: float | None) -> Fraction | None:
+        return None if value is None else Fraction(str(value))
+
+    return Counter(
+        (k["src"], k["dst"], exact(k["GBps"]), exact(k["alpha_us"] or 0), k["count"]) for k in document["links"]
+    )
+
+
+def edges_of(document: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return sorted((g["name"], g["GBps"], sorted(map(tuple, g["edges"]))) for g in document["groups"])
+
+
+@pytest.mark.parametrize("make", [four, with_switches, two_centres])
+def test_a_list_comes_back_as_it_was(make: Any, tmp_path: Path) -> None:
+    before = make()
+    after = json.loads(json.dumps(edge_document(import_of(tmp_path, before).topology)))
+    assert links_of(after) == links_of(before)
+    assert edges_of(after) == edges_of(before)
+    types = [(n["id"], n["type"], n["server"]) for n in before["nodes"]]
+    assert sorted(map(str, ((n["id"], n["type"], n["server"]) for n in after["nodes"]))) == sorted(map(str, types))
+
+
+def test_hardware_gets_its_own_words(tmp_path: Path) -> None:
+    text = import_of(tmp_path, with_switches()).text
+    assert "fabric net { join n0.nic0, n1.nic1 }" in text and "attach gpu[0-1]" not in text
+    assert "nic nic0 { bandwidth 50 GB/s" in text and "switch sw { }" in text
+    assert "router br0 { }" in import_of(tmp_path, two_centres()).text
+
+
+def test_a_rate_that_its_lanes_do_not_divide_stays_exact(tmp_path: Path) -> None:
+    topology = import_of(tmp_path, four()).topology
+    fast = [k for k in topology.links if (k.src, k.dst) == (2, 3) and k.lanes == 18]
+    assert [k.bandwidth for k in fast] == [Fraction(400 * 10**9, 18)]
+
+
+@pytest.mark.parametrize("example", ["h20_4p8", "v100_4p8", "dgx1", "fig10", "two_dc_50km", "a100_x2"])
+def test_an_example_is_written_in_full(example: str) -> None:
+    topology = load_topology(ROOT / "examples" / example / "topo.dsl")
+    document = edge_document(topology)
+    assert len(document["links"]) == len(topology.wires) and len(document["nodes"]) == len(topology.vertices)
+    ids = [node["id"] for node in document["nodes"]]
+    assert len(set(ids)) == len(ids)
+    for wire, written in zip(topology.wires, document["links"], strict=True):
+        assert ids.index(written["src"]) == wire.src and ids.index(written["dst"]) == wire.dst
+        assert (written["GBps"] is None) == (wire.bandwidth is None)
+
+
+def test_export_and_import_on_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, edges, again = tmp_path / "a.dsl", tmp_path / "a.json", tmp_path / "b.dsl"
+    source.write_text("node n { gpus 3 mesh gpu[0-2] { bandwidth 25 GB/s x 2 } }\ncluster c { instance a = n }\n")
+    assert run(["topo", "export", str(source), "--to", "edges", "-o", str(edges)]) == 0
+    assert run(["topo", "import", str(edges), "-o", str(again)]) == 0
+    assert "3 GPUs" in capfd.readouterr().err
+    first, second = load_topology(source), load_topology(again)
+    assert {(k.src, k.dst, k.bandwidth, k.lanes) for k in first.links} == {
+        (k.src, k.dst, k.bandwidth, k.lanes) for k in second.links
+    }
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return four() | changes
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (changed(nodes=[]), "no node is of type gpu"),
+        (changed(nodes=[gpu(0), gpu(0)]), "the same id"),
+        (changed(nodes=[gpu(0), gpu(1, 1), gpu(2)], links=[], groups=[]), "do not stand together"),
+        (changed(links=[link(0, 9, 1)]), "the nodes are not there"),
+        (changed(links=[link(0, 0, 1)]), "the nodes are not there, or are one"),
+        (changed(links=[link(0, 1, 0)]), "GBps is 0"),
+        (changed(links=[link(0, 1, -1)]), "GBps is -1"),
+        (changed(links=[link(0, 1, 1, 0)]), "count is no number from 1"),
+        (changed(links=[link(0, 1, None)]), "a link without a rate"),
+        (changed(links=[link(0, 1, 1, 1, -2)]), "alpha_us is -2"),
+        (changed(links=7), "links is no list"),
+        (changed(groups=[{"name": "g", "GBps": 1, "edges": []}]), "a group without"),
+        (changed(groups=[{"name": "g", "GBps": 1, "edges": [[0, 0]]}]), "from a GPU to itself"),
+        (changed(groups=[{"name": "g", "GBps": 1, "edges": [[0, "sw"]]}]), "does not join two GPUs"),
+    ],
+)
+def test_a_wrong_list_is_refused(document: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        import_of(tmp_path, document)
+    assert caught.value.code == "HS732" and words in caught.value.message and caught.value.help
+
+
+def test_a_list_of_gpus_that_are_apart_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        import_of(tmp_path, {"name": "apart", "nodes": [gpu(0), gpu(1)], "links": [], "groups": []})
+    assert caught.value.code == "HS735"
+
+
+def test_a_whole_cluster_stands_alone(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(json.dumps(four()))
+    with pytest.raises(HetesynthError) as caught:
+        import_topology(ImportTopologyRequest((str(tmp_path / "a"), str(tmp_path / "b"))))
+    assert caught.value.code == "HS738"
+
+
+@pytest.mark.parametrize(("name", "code"), [("no/such/file", "HS737"), (".", "HS737"), ("a.xml*0", "HS736")])
+def test_a_file_that_cannot_be_read(name: str, code: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        import_topology(ImportTopologyRequest((name,)))
+    assert caught.value.code == code

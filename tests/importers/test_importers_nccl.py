@@ -1,0 +1,322 @@
+"""NCCL's topology XML: what is read, what is written, what is remarked on, what is refused."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from support.topology_files import (
+    HIDDEN,
+    SWITCH,
+    bridge,
+    bus,
+    cpu,
+    gpu,
+    nic,
+    pcie_only,
+    peers,
+    switched,
+    system,
+)
+
+from hetesynth.cli.main import run
+from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.errors import HetesynthError
+from hetesynth.importers.fabric import Fabric, parse_fabric
+from hetesynth.importers.machine import Gpu, GpuLink, Machine, Nic, Place, SwitchPort
+from hetesynth.importers.rates import Calibration, nvlink_rate, pcie_rate, xgmi_rate
+from hetesynth.importers.reading import ReadOptions
+
+GIGA = 10**9
+
+
+def imported(
+    tmp_path: Path, *files: bytes, net: str | None = None, counts: tuple[int, ...] = (), **options: object
+) -> ImportedTopology:
+    names = []
+    for i, data in enumerate(files):
+        path = tmp_path / f"{i}.xml"
+        path.write_bytes(data)
+        names.append(f"{path}*{counts[i]}" if counts else str(path))
+    fabric = parse_fabric(net) if net else None
+    return import_topology(ImportTopologyRequest(tuple(names), fabric=fabric, options=ReadOptions(**options)))  # type: ignore[arg-type]
+
+
+def refusal(tmp_path: Path, *files: bytes, **rest: object) -> HetesynthError:
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, *files, **rest)  # type: ignore[arg-type]
+    return caught.value
+
+
+def warnings(result: ImportedTopology) -> str:
+    return "\n".join(remark.text for remark in result.remarks if remark.severity == "warning")
+
+
+def rates(result: ImportedTopology, a: int, b: int) -> list[Fraction]:
+    """GB/s of the links from rank a to rank b."""
+    return [k.bandwidth * k.lanes / GIGA for k in result.topology.links if (k.src, k.dst) == (a, b)]
+
+
+def test_an_nvswitch_server(tmp_path: Path) -> None:
+    result = imported(tmp_path, switched(), counts=(2,))
+    assert result.topology.ranks == 8
+    assert rates(result, 0, 3) == [300] and rates(result, 0, 4) == [25]
+    assert [m.links_of(0) for m in result.machines] == [12, 12]
+    assert "instance n[0-1] = a100x4" in result.text
+    users = {w.src for w in result.topology.wires if result.topology.vertices[w.dst].name == "n0.nic0"}
+    assert users & set(range(8)) == {0, 1}, "each NIC is that of the GPUs behind its PCIe switch"
+
+
+@pytest.mark.parametrize(("calibration", "port"), [("spec", 300), ("nccl", 240), ("raw", 300)])
+def test_a_calibration_is_used_for_every_link(tmp_path: Path, calibration: Calibration, port: int) -> None:
+    result = imported(tmp_path, switched(), calibration=calibration)
+    assert rates(result, 0, 1) == [port]
+    assert f"--calibration {calibration}" in result.text
+
+
+def test_calibrations_have_their_own_figures() -> None:
+    assert [nvlink_rate(90, c) / GIGA for c in ("spec", "nccl", "raw")] == [
+        25,
+        Fraction("20.6"),
+        Fraction("26.562"),
+    ]
+    assert [nvlink_rate(103, c) / GIGA for c in ("spec", "nccl")] == [50, Fraction("40.1")]
+    assert [xgmi_rate("gfx90a", c) / GIGA for c in ("spec", "nccl")] == [50, 36]
+    assert [pcie_rate("16.0 GT/s PCIe", 16, c) / GIGA for c in ("spec", "nccl", "raw")] == [31.5, 24, 32]
+    assert pcie_rate("2.5 GT/s", 1, "nccl") / GIGA == Fraction("0.1875")
+    assert pcie_rate("", 0, "nccl") == pcie_rate("8 GT/s", 16, "nccl") == 12 * GIGA
+
+
+def test_direct_links_keep_their_counts(tmp_path: Path) -> None:
+    counts = {0: {1: 2, 2: 1}, 1: {0: 2, 3: 1}, 2: {0: 1, 3: 2}, 3: {1: 1, 2: 2}}
+    result = imported(tmp_path, system(cpu(0, *(gpu(i, peers(i, counts[i])) for i in range(4)))))
+    direct = {(k.src, k.dst): k.lanes for k in result.topology.links if k.kind == "nvlink"}
+    assert direct == {(i, j): n for i, row in counts.items() for j, n in row.items()}
+    assert rates(result, 0, 3) == [31.5], "pairs without a link meet over PCIe"
+    assert not warnings(result)
+
+
+def test_gpus_without_links_meet_over_the_pcie_tree(tmp_path: Path) -> None:
+    result = imported(tmp_path, pcie_only())
+    assert rates(result, 0, 1) == [31.5] and rates(result, 0, 2) == [10], "over a switch, over the sockets"
+    shared = [w for w in result.topology.wires if w.kind == "upi"]
+    assert [w.bandwidth for w in shared] == [10 * GIGA] * 2
+    assert "upi cpu0 <-> cpu1" in result.text
+
+
+def test_rccl_names_architectures(tmp_path: Path) -> None:
+    links = [peers(i, {1 - i: 4}, "xgmi", "0x038000") for i in range(2)]
+    gpus = [gpu(i, links[i], sm=120, extra='gcn="910"') for i in range(2)]
+    result = imported(tmp_path, system(cpu(0, *gpus), version=2), calibration="nccl")
+    assert rates(result, 0, 1) == [144] and "kind xgmi" in result.text
+    assert result.machines[0].gpus[0].arch == "gfx90a"
+
+
+def test_a_hidden_switch_is_a_switch(tmp_path: Path) -> None:
+    gpus = [
+        gpu(i, HIDDEN.format(18).replace("ffff:ff", "ff:ff.0") if i else HIDDEN.format(18), sm=90)
+        for i in range(4)
+    ]
+    result = imported(tmp_path, system(cpu(-1, *gpus)))
+    assert rates(result, 0, 3) == [450]
+    assert any("numaid -1" in remark.text for remark in result.remarks)
+
+
+def test_a_dump_of_several_hosts_is_one_domain(tmp_path: Path) -> None:
+    hosts = [cpu(0, *(gpu(i, HIDDEN.format(18), sm=103) for i in range(2)), host=f"0x{h}") for h in "ab"]
+    result = imported(tmp_path, system(*hosts))
+    assert result.topology.ranks == 4 and len(result.machines) == 2
+    assert rates(result, 0, 3) == rates(result, 0, 1) == [900]
+
+
+def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path) -> None:
+    gpus = [gpu(i, SWITCH.format(18) if i != 2 else "", sm=90, speed="32.0 GT/s PCIe") for i in range(4)]
+    result = imported(tmp_path, system(cpu(0, *gpus)))
+    assert "gpu2 0: was NVLink not readable there?" in warnings(result)
+    assert rates(result, 0, 1) == [450] and rates(result, 0, 2) == [63]
+
+
+@pytest.mark.parametrize(
+    ("data", "warning"),
+    [
+        (system(cpu(0, gpu(0), gpu(1), nic(0, 200_000_000))), "mlx5_0: 200000000 Mb/s, which no NIC has"),
+        (system(cpu(0, gpu(0), gpu(1, width=8))), "GPUs in different slots: 1 at 16.0 GT/s x8, 1"),
+        (system(cpu(0, bridge(0, gpu(0), gpu(1), speed="2.5 GT/s", width=1))), "taken for virtual"),
+        (system(cpu(0, gpu(0, peers(0, {0: 12})), gpu(1))), "links to itself"),
+        (system(cpu(0, gpu(0, peers(0, {7: 2})), gpu(1))), "links to a device that the file does not list"),
+        (system(cpu(0, gpu(0, peers(0, {1: 2})), gpu(1, peers(1, {0: 1})))), "disagree on their links: 2 and 1;"),
+        (system(cpu(0, gpu(0)), cpu(0, gpu(1))), "NUMA node 0 is there twice"),
+        (system(cpu(0, gpu(0), gpu(1))).replace(b'"0000:11', b'"0000:10'), "PCI addresses are there twice"),
+        (system(cpu(0, gpu(0), gpu(1), gpu(2).replace('rank="2" ', ""))), "1 GPUs without a rank are left out"),
+        (system(cpu(0, gpu(0), gpu(1))).replace(b"<gpu", b"<apu").replace(b"/gpu", b"/apu"), "what joins them"),
+    ],
+)  # fmt: skip
+def test_what_is_hard_to_believe_is_flagged(tmp_path: Path, data: bytes, warning: str) -> None:
+    result = imported(tmp_path, data)
+    assert warning in warnings(result)
+    assert warning.split(":")[0] in result.text.replace("\n#   ", " ").replace("\n  #   ", " "), (
+        "in the text as well"
+    )
+
+
+def test_a_plain_file_has_no_warning(tmp_path: Path) -> None:
+    for data in (switched(), pcie_only()):
+        assert not warnings(imported(tmp_path, data))
+
+
+def test_numa_nodes_with_the_same_cores_contradict_each_other(tmp_path: Path) -> None:
+    data = pcie_only().replace(b'affinity="00000020"', b'affinity="00000010"')
+    assert "contradict each other" in warnings(imported(tmp_path, data))
+
+
+def test_a_speed_in_kilobits_is_taken_for_what_it_means(tmp_path: Path) -> None:
+    result = imported(tmp_path, system(cpu(0, gpu(0), gpu(1), nic(0, 200_000_000))))
+    assert [n.rate for n in result.machines[0].nics] == [25 * GIGA]
+
+
+def test_ports_of_one_card_share_its_slot(tmp_path: Path) -> None:
+    result = imported(tmp_path, system(cpu(0, gpu(0), gpu(1), nic(0, 100_000, width=8, ports=2))), counts=(2,))
+    topology = result.topology
+    out = [k for k in topology.links if k.src in (0, 1) and k.dst >= 2]
+    common = set.intersection(*({*k.wires} for k in out))
+    assert out and any(topology.wires[w].bandwidth == Fraction("15.75") * GIGA for w in common), "one slot of x8"
+    assert any("ports of one card" in remark.text for remark in result.remarks)
+
+
+def test_slower_and_virtual_interfaces_are_left_out(tmp_path: Path) -> None:
+    data = system(cpu(0, gpu(0), gpu(1), nic(0), nic(1, 10_000), nic(2, 400_000, name="veth")))
+    result = imported(tmp_path, data)
+    assert "left out" in result.text and result.text.count("nic nic0 ") == 1
+
+
+def test_servers_that_differ_in_their_slots_are_flagged(tmp_path: Path) -> None:
+    wide, narrow = (system(cpu(0, gpu(0, width=w), gpu(1, width=w), nic(0), host=f"0x{w}")) for w in (16, 8))
+    result = imported(tmp_path, wide, narrow)
+    assert "differ in the rates of their PCIe slots" in warnings(result)
+    assert rates(result, 0, 1) == [31.5] and rates(result, 2, 3) == [15.75]
+
+
+def test_the_same_host_twice_is_flagged(tmp_path: Path) -> None:
+    assert "one server dumped twice" in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x1")))
+    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x2")))
+    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), counts=(3,)))
+
+
+SKELETON = system(cpu(0, *(f'<pci busid="{bus(i)}" class="0x030200"/>' for i in range(8))))
+
+
+def test_a_skeleton_needs_a_node_type(tmp_path: Path) -> None:
+    error = refusal(tmp_path, SKELETON)
+    assert error.code == "HS733" and "--node-type" in error.help and "8 slots of GPUs" in error.message
+    result = imported(tmp_path, SKELETON, node_type="a100x8", counts=(2,))
+    assert result.topology.ranks == 16 and "instance n[0-1] = a100x8" in result.text
+    assert refusal(tmp_path, SKELETON, node_type="a100x4").code == "HS732"
+    assert refusal(tmp_path, SKELETON, node_type="nothing").code == "HS734"
+
+
+def test_a_skeleton_and_a_dump_are_joined(tmp_path: Path) -> None:
+    result = imported(tmp_path, switched(), SKELETON, node_type="a100x8")
+    assert result.topology.ranks == 12
+    assert any("--node-type is not used" in remark.text for remark in result.remarks)
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "words"),
+    [
+        (b'<graphs version="1"><graph/></graphs>', "HS732", "dump of NCCL's graph search"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><system version="1">&b;</system>', "HS732", "document type"),
+        (b'<system version="1"></system>', "HS732", "it has no <cpu>"),
+        (b'<system version="1"><cpu></system>', "HS732", "it is no XML"),
+        (b'<system version="1"><cpu>' + b"<a>" * 70 + b"</a>" * 70 + b"</cpu></system>", "HS732", "nest more"),
+        (system(cpu(0, gpu(0).replace('sm="80"', 'sm="eighty"'))), "HS732", "sm='eighty', which is no number"),
+        (b"PARTITION", "HS730", "of no format that is known"),
+        (b"", "HS730", "of no format that is known"),
+    ],
+)  # fmt: skip
+def test_what_is_no_topology_is_refused(tmp_path: Path, data: bytes, code: str, words: str) -> None:
+    error = refusal(tmp_path, data)
+    assert (error.code, error.exit_code) == (code, 2) and words in error.message and error.help
+
+
+def test_a_graph_dump_is_sent_where_it_belongs(tmp_path: Path) -> None:
+    assert "--rings" in refusal(tmp_path, b'<graphs version="1"/>').help
+
+
+def test_a_negative_architecture_is_an_unknown_one(tmp_path: Path) -> None:
+    gpus = [gpu(i, peers(i, {1 - i: 1}), sm=-16) for i in range(2)]
+    assert rates(imported(tmp_path, system(cpu(0, *gpus))), 0, 1) == [25]
+
+
+def test_a_prolog_is_tolerated(tmp_path: Path) -> None:
+    assert imported(tmp_path, b'<?xml version="1.0"?>\n<!-- a comment -->\n' + switched()).topology.ranks == 4
+
+
+@pytest.mark.parametrize("net", ["switch", "rails", "leafspine:1:2"])
+def test_rules_join_servers(tmp_path: Path, net: str) -> None:
+    result = imported(tmp_path, switched(), counts=(2,), net=net)
+    fabrics = sum(v.kind == "fabric" for v in result.topology.vertices)
+    assert fabrics == {"switch": 1, "rails": 2, "leafspine:1:2": 2}[net]
+    if net.startswith("leafspine"):
+        assert {w.bandwidth for w in result.topology.wires if w.kind == "uplink"} == {25 * GIGA}, "half of 2 x 25"
+
+
+def test_servers_without_a_network_are_refused(tmp_path: Path) -> None:
+    assert "--net switch" in refusal(tmp_path, switched(), counts=(2,), net="none").help
+    alone = system(cpu(0, gpu(0), gpu(1)))
+    assert refusal(tmp_path, alone, counts=(2,)).code == "HS733"
+    with pytest.raises(HetesynthError) as caught:
+        parse_fabric("leafspine:0")
+    assert caught.value.code == "HS731"
+
+
+def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
+    assert imported(tmp_path, switched(), pcie_only()).text == imported(tmp_path, switched(), pcie_only()).text
+
+
+def test_from_two_dumps_to_a_verified_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.xml").write_bytes(switched())
+    (tmp_path / "b.xml").write_bytes(pcie_only())
+    mixed = tmp_path / "mix.dsl"
+    code = run(
+        ["topo", "import", str(tmp_path / "a.xml"), str(tmp_path / "b.xml"), "--net", "switch", "-o", str(mixed)]
+    )
+    assert code == 0 and capfd.readouterr().out == ""
+    assert (
+        run(["synth", str(mixed), "--coll", "allgather", "--strategy", "greedy", "-o", str(tmp_path / "p")]) == 0
+    )
+    programs = [str(path) for path in tmp_path.glob("p*.xml")]
+    assert programs and run(["verify", programs[0]]) == 0
+
+
+def test_json_states_the_facts(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.xml").write_bytes(switched())
+    assert run(["topo", "import", str(tmp_path / "a.xml"), "--json"]) == 0
+    facts = json.loads(capfd.readouterr().out)
+    assert facts["gpus"] == 4 and facts["servers"][0]["links_per_gpu"] == [12] * 4 and "cluster" in facts["text"]
+
+
+LINK = GpuLink(0, 1, 1, Fraction(1))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Machine("", ()),
+        lambda: Machine("", (Gpu(),), links=(LINK,)),
+        lambda: Machine("", (Gpu(), Gpu()), links=(LINK, GpuLink(1, 0, 1, Fraction(1)))),
+        lambda: Machine("", (Gpu(),), ports=(SwitchPort(0, 1, Fraction(1)),) * 2),
+        lambda: Machine("", (Gpu(place=Place("nowhere")),)),
+        lambda: GpuLink(0, 0, 1, Fraction(1)),
+        lambda: GpuLink(0, 1, 0, Fraction(1)),
+        lambda: SwitchPort(0, 0, Fraction(1)),
+        lambda: Nic("a", Fraction(0)),
+        lambda: Place(rate=Fraction(0)),
+        lambda: Fabric("leafspine"),
+        lambda: Fabric("leaves"),
+    ],
+)
+def test_invariants_hold(make: object) -> None:
+    with pytest.raises(ValueError):
+        make()  # type: ignore[operator]

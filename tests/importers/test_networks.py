@@ -1,0 +1,248 @@
+"""Slurm's files, ibnetdiscover, hwloc and ASTRA-sim: the cluster of each against what it says by hand."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from importers.tool_outputs import ASTRA, HWLOC, IB_FABRIC, SLURM_CONF, SLURM_YAML, listed, topo_m
+
+from hetesynth.cli.main import run
+from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import parse_topology
+from hetesynth.importers.astra_sim import cluster_text, read_dimensions
+from hetesynth.importers.astra_sim_export import astra_sim_network, product
+from hetesynth.importers.hostlist import hosts_of
+from hetesynth.importers.hwloc import read_hwloc
+from hetesynth.importers.ibnetdiscover import read_ibnetdiscover
+from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.model.topology import Topology
+
+GIGA = 10**9
+
+
+def imported(tmp_path: Path, files: dict[str, str], **options: object) -> ImportedTopology:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    stated = ReadOptions(**options)  # type: ignore[arg-type]
+    return import_topology(ImportTopologyRequest(tuple(str(tmp_path / name) for name in files), options=stated))
+
+
+def uplinks(topology: Topology) -> dict[tuple[str, str], Fraction]:
+    """What fabrics and switches of the network send to each other."""
+    names = [vertex.name for vertex in topology.vertices]
+    network = {i for i, vertex in enumerate(topology.vertices) if "." not in vertex.name and i >= topology.ranks}
+    return {
+        (names[wire.src], names[wire.dst]): (wire.bandwidth or Fraction(0)) * wire.lanes
+        for wire in topology.wires
+        if wire.src in network and wire.dst in network
+    }
+
+
+def nics_of(topology: Topology, fabric: str) -> list[str]:
+    index = [vertex.name for vertex in topology.vertices].index(fabric)
+    return [topology.vertices[wire.src].name for wire in topology.wires if wire.dst == index and
+            topology.vertices[wire.src].kind == "nic"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("tux[0-3,12]", "tux0 tux1 tux2 tux3 tux12"),
+        ("rack[0-1]n[08-10],login", "rack0n08 rack0n09 rack0n10 rack1n08 rack1n09 rack1n10 login"),
+        ("a", "a"),
+        ("n[1-2]-ib", "n1-ib n2-ib"),
+    ],
+)
+def test_host_lists(text: str, hosts: str) -> None:
+    assert hosts_of(text, "x") == hosts.split()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,", "a[1-", "a[3-1]", "a[x]", "a]", "a[[1]]", "n[0-99999999]", "a[0-9999]b[0-99]"]
+)
+def test_what_is_no_host_list_is_refused(text: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        hosts_of(text, "x")
+    assert caught.value.code == "HS732"
+
+
+@pytest.mark.parametrize("files", [{"topology.conf": SLURM_CONF}, {"topology.yaml": SLURM_YAML}])
+def test_slurm_with_a_node_type(tmp_path: Path, files: dict[str, str]) -> None:
+    """Two servers of four NICs of 50 GB/s a leaf: 400 GB/s go up, half of it with 2 to 1."""
+    read = imported(tmp_path, files, node_type="h20x8", oversubscription=Fraction(2))
+    assert read.topology.ranks == 32 and [machine.host for machine in read.machines] == [
+        f"node0{i}" for i in range(4)
+    ]
+    assert uplinks(read.topology)[("s0", "top")] == 200 * GIGA
+    assert nics_of(read.topology, "s1") == [f"node0{i}.nic{k}" for i in (2, 3) for k in range(4)]
+    read = imported(tmp_path, files, node_type="h20x8", uplink=Fraction(100 * GIGA))
+    assert set(uplinks(read.topology).values()) == {Fraction(100 * GIGA)}
+
+
+def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
+    tiers = "".join(f"SwitchName=l{i} Nodes=n[{2 * i}-{2 * i + 1}]\n" for i in range(4))
+    tiers += "SwitchName=m0 Switches=l[0-1]\nSwitchName=m1 Switches=l[2-3]\nSwitchName=t Switches=m[0-1]\n"
+    read = imported(tmp_path, {"t.conf": tiers}, node_type="h20x4")
+    assert uplinks(read.topology)[("l0", "m0")] == 400 * GIGA and uplinks(read.topology)[("m1", "t")] == 800 * GIGA
+    assert len(read.topology.links) == 32 * 31
+    blocks = "BlockName=b0 Nodes=n[0-1]\nBlockName=b1 Nodes=n[2-3]\nBlockSizes=2,4\n"
+    read = imported(tmp_path, {"t.conf": blocks}, node_type="h20x4")
+    assert {pair[1] for pair in uplinks(read.topology) if pair[0] == "b0"} == {"spine"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SwitchName=s0 Nodes=a Switches=b",
+        "SwitchName=s0 Nodes=a\nSwitchName=s0 Nodes=b",
+        "SwitchName=s0 Nodes=a\nSwitchName=s1 Nodes=a",
+        "SwitchName=s0 Switches=s1\nSwitchName=s1 Switches=s0\nSwitchName=s2 Nodes=a",
+        "SwitchName=s0 Switches=s9\nSwitchName=s2 Nodes=a",
+        "SwitchName=s0 Nodes=a Color=blue",
+        "SwitchName=s0",
+    ],
+)
+def test_wrong_slurm_files_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"t.conf": text}, node_type="h20x4")
+    assert caught.value.code == "HS732"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- topology: !!python/object/apply:os.system ['true']",
+        "- topology: &a x\n  tree: *a",
+        "- topology: x\n  tree: " + "[" * 40,
+        "- topology: x\n  ? [a]\n  : b",
+        "- topology: x\n- topology: y",
+        "- topology: x\n  tree: {switches: [{switch: s, nodes: a, children: b}]}",
+    ],
+)
+def test_hostile_yaml_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"t.yaml": text}, node_type="h20x4")
+    assert caught.value.code in ("HS732", "HS741")
+
+
+def test_a_fabric_by_ibnetdiscover_has_its_rails_and_rates(tmp_path: Path) -> None:
+    read = imported(tmp_path, {"ib.txt": IB_FABRIC}, node_type="h20x4")
+    assert nics_of(read.topology, "leaf1") == ["node01.nic0", "node02.nic0"]
+    assert nics_of(read.topology, "leaf2") == ["node01.nic1", "node02.nic1"]
+    assert uplinks(read.topology)[("leaf1", "spine1")] == 50 * GIGA
+    assert uplinks(read.topology)[("spine1", "leaf2")] == Fraction("12.5") * GIGA
+
+
+def test_rates_of_links_are_those_of_data() -> None:
+    speeds = {"4xQDR": 32, "4xFDR10": 40, "4xEDR": 100, "2xNDR": 200, "4xNDR": 400, "4xXDR": 800}
+    for speed, gigabits in speeds.items():
+        reading = read_ibnetdiscover(Source("ib", IB_FABRIC.replace("4xHDR", speed).encode()), ReadOptions())
+        assert reading.network is not None
+        assert reading.network.attachments[0].rate == Fraction(gigabits * GIGA, 8)
+
+
+def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
+    """A file of the host's name is that host's; one file alone stands for all."""
+    nics = ["mlx5_0", "mlx5_1"]
+    table = topo_m(2, nics, lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX" if a[-1] == b[-1] else "SYS")
+    text = table + listed(2, "NVIDIA H20")
+    read = imported(tmp_path, {"ib.txt": IB_FABRIC, "node01.txt": text, "node02.lab.txt": text})
+    assert [machine.host for machine in read.machines] == ["node01", "node02"]
+    assert {nic.rate for machine in read.machines for nic in machine.nics} == {Fraction(25 * GIGA)}
+    read = imported(tmp_path, {"ib.txt": IB_FABRIC, "any.txt": text})
+    assert [machine.host for machine in read.machines] == ["node01", "node02"]
+    assert any("like the one server" in remark.text for remark in read.remarks)
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"ib.txt": IB_FABRIC})
+    assert caught.value.code == "HS733" and "--node-type" in caught.value.help
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"ib.txt": IB_FABRIC, "t.conf": SLURM_CONF}, node_type="h20x4")
+    assert caught.value.code == "HS742"
+
+
+def test_cables_whose_ends_disagree_are_refused() -> None:
+    with pytest.raises(HetesynthError) as caught:
+        text = IB_FABRIC.replace("lid 5 4xHDR", "lid 5 4xEDR")
+        read_ibnetdiscover(Source("ib", text.encode()), ReadOptions())
+    assert caught.value.code == "HS732" and "different rates" in caught.value.message
+
+
+def test_hwloc_has_the_tree_the_order_and_the_links() -> None:
+    (machine,) = read_hwloc(Source("x", HWLOC.encode()), ReadOptions(nic_rate=Fraction(50 * GIGA))).machines
+    assert machine.host == "node01" and [gpu.place.bus for gpu in machine.gpus] == ["0000:97:00.0", "0000:17:00.0"]
+    assert [gpu.place.parent for gpu in machine.gpus] == ["cpu1", "pcie0"]
+    assert [round(float(gpu.place.rate or 0) / GIGA, 1) for gpu in machine.gpus] == [31.5, 63.0]
+    assert [(nic.name, nic.place.parent) for nic in machine.nics] == [("mlx5_0", "pcie0")]
+    assert [(port.gpu, port.lanes) for port in machine.ports] == [(0, 18), (1, 17)]
+    assert machine.cpu_links[0].rate == 22 * GIGA, "Sapphire Rapids"
+
+
+@pytest.mark.parametrize(
+    "doctype", ['<!DOCTYPE topology [<!ENTITY a "b">]>', '<!DOCTYPE topology SYSTEM "/etc/passwd">']
+)
+def test_hwloc_with_a_document_type_of_its_own_is_refused(doctype: str) -> None:
+    text = HWLOC.replace('<!DOCTYPE topology SYSTEM "hwloc2.dtd">', doctype)
+    with pytest.raises(HetesynthError) as caught:
+        read_hwloc(Source("x", text.encode()), ReadOptions())
+    assert caught.value.code == "HS732"
+
+
+def test_astra_sim_both_ways() -> None:
+    """Switch 8 x Ring 2: each half of a switch takes 936.25 ns, GPUs of one number are neighbours."""
+    dimensions = read_dimensions(Source("x", ASTRA.encode()))
+    topology = parse_topology(cluster_text(dimensions))
+    by_pair = {(link.src, link.dst): link for link in topology.links}
+    assert by_pair[0, 7].bandwidth == 400 * GIGA and by_pair[0, 7].latency == Fraction("1872.5") / GIGA
+    assert by_pair[3, 11].bandwidth == 50 * GIGA and by_pair[3, 11].latency == Fraction(1, 10**6)
+    assert (3, 12) not in by_pair
+    assert product(topology) == dimensions
+    assert read_dimensions(Source("y", astra_sim_network(topology).encode())) == dimensions
+
+
+@pytest.mark.parametrize(
+    "shapes", ["Ring 4,Ring 8", "FullyConnected 4,Switch 3,Ring 5", "Ring 2,Ring 2", "Switch 16"]
+)
+def test_products_are_recognized(shapes: str) -> None:
+    words = [word.split() for word in shapes.split(",")]
+    text = f"topology: [{', '.join(w[0] for w in words)}]\nnpus_count: [{', '.join(w[1] for w in words)}]\n"
+    text += f"bandwidth: {[50 + i for i in range(len(words))]}\nlatency: {[1 for _ in words]}\n"
+    dimensions = read_dimensions(Source("x", text.encode()))
+    assert product(parse_topology(cluster_text(dimensions))) == dimensions
+
+
+def test_what_is_no_product_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).resolve().parents[2] / "examples"
+    assert run(["topo", "export", str(root / "ring8/topo.dsl"), "--to", "astra-sim"]) == 0
+    assert "npus_count: [ 8 ]" in capsys.readouterr().out
+    assert run(["topo", "export", str(root / "h20_4p8/topo.dsl"), "--to", "astra-sim"]) == 2
+    assert "HS746" in capsys.readouterr().err
+
+
+def test_from_a_network_and_a_type_to_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "topology.conf").write_text(
+        "SwitchName=s0 Nodes=a\nSwitchName=s1 Nodes=b\nSwitchName=t Switches=s[0-1]\n"
+    )
+    topology = tmp_path / "c.dsl"
+    assert (
+        run(["topo", "import", str(tmp_path / "topology.conf"), "--node-type", "h20x4", "-o", str(topology)]) == 0
+    )
+    assert run(["topo", "show", str(topology)]) == 0
+    assert "8 GPUs" in capsys.readouterr().out
+
+
+LONG_CHAIN = "SwitchName=s0 Nodes=a\n" + "".join(f"SwitchName=s{i} Switches=s{i - 1}\n" for i in range(1, 9999))
+MANY_SWITCHES = "".join(
+    f'Switch\t41 "S-{i:016x}"\n[1]\t"H-{i:016x}"[1](1) # "n{i} mlx5_0" lid 10 4xHDR\n' for i in range(10_001)
+)
+
+
+@pytest.mark.parametrize("text", [LONG_CHAIN, MANY_SWITCHES, "SwitchName=s0 Nodes=" + "a[1-2]" * 15])
+def test_large_networks_are_read_or_refused_in_time(tmp_path: Path, text: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"t.txt": text}, node_type="h20x99")
+    assert caught.value.code in ("HS732", "HS733", "HS734") and time.monotonic() - start < 10
