@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.importers.machine import Remark
-from hetesynth.importers.network import Attachment, Network, Trunk
+from hetesynth.importers.network import Attachment, Network, TooLarge, Trunk
 from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.tool_text import lines_of, refused
 
@@ -50,9 +50,11 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     attachments, remarks = _attachments(devices, switches)
     if not attachments:
         raise refused(source.name, "no NIC of a host at a switch", HELP)
-    network = Network(
-        attachments, _trunks(devices, switches), tuple(remarks), options.uplink, options.oversubscription
-    )
+    trunks = _trunks(devices, switches)
+    try:
+        network = Network(attachments, trunks, tuple(remarks), options.uplink, options.oversubscription)
+    except TooLarge as error:
+        raise refused(source.name, str(error), "import a part of the fabric") from error
     return Reading(network=network)
 
 

@@ -15,6 +15,10 @@ MAX_SWITCHES = 10_000
 MAX_ATTACHMENTS = 200_000
 
 
+class TooLarge(ValueError):
+    """A network past the limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A host at a switch: with the NIC of that name, or with all of its NICs ("")."""
@@ -57,8 +61,10 @@ class Network:
     oversubscription: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        if not self.attachments or len(self.attachments) > MAX_ATTACHMENTS or len(self.tiers()) > MAX_SWITCHES:
-            raise ValueError("a network needs hosts, and not too many of them")
+        if not self.attachments:
+            raise ValueError("a network needs hosts")
+        if len(self.attachments) > MAX_ATTACHMENTS or len(self.tiers()) > MAX_SWITCHES:
+            raise TooLarge(f"more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches")
         if len({(one.host, one.nic) for one in self.attachments}) != len(self.attachments):
             raise ValueError("a NIC is attached twice")
 

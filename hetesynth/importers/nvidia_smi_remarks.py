@@ -20,7 +20,7 @@ def remarks_on(
     if listed and listed.gpus:
         texts.append(f"GPUs: {listed.gpus[0].model}")
     doubts = [*_unequal_links(table), *_contradictions(table), *_hidden(table, model)]
-    doubts += [*_link_states(table, links), *_no_access(access)]
+    doubts += [*_too_many(table, model), *_link_states(table, links), *_no_access(access)]
     return (
         *(Remark("found", text) for text in texts),
         *(Remark("suspicious", text, "warning") for text in doubts),
@@ -60,6 +60,14 @@ def _hidden(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
     """No NVLink where the model mostly has it."""
     if model and model.switched and len(table.gpus) > 1 and not any(_sums(table).values()):
         yield "no NVLink between GPUs that mostly have it: `topo -mp` hides it, and so do some virtual machines"
+
+
+def _too_many(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
+    """More links between two GPUs than one of the model has."""
+    cells = [table.cell(one, other) or "" for one in table.gpus for other in table.gpus if one != other]
+    most = max((int(cell[2:]) for cell in cells if cell.startswith("NV")), default=0)
+    if model and most > model.links:
+        yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"
 
 
 def _link_states(table: DeviceTable, links: GpuList | None) -> Iterator[str]:

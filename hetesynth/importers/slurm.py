@@ -6,11 +6,9 @@ They tell neither rates nor what a server is: ``--node-type`` or dumps of the se
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hetesynth.importers.machine import Remark
-from hetesynth.importers.network import Attachment, Network, Trunk
-from hetesynth.importers.reading import Reading, ReadOptions, Source
+from hetesynth.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.importers.reading import Reading, ReadOptions, Source, refused
 from hetesynth.importers.slurm_conf import SlurmTopology, read_conf, read_yaml
 
 SPINE = "spine"
@@ -18,18 +16,22 @@ SPINE = "spine"
 
 def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
     """The network of a ``topology.conf``."""
-    return _reading(read_conf(source.data, source.name), options)
+    return _reading(source, read_conf(source.data, source.name), options)
 
 
 def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
     """The network of a ``topology.yaml``."""
-    return _reading(read_yaml(source.data, source.name), options)
+    return _reading(source, read_yaml(source.data, source.name), options)
 
 
-def _reading(topology: SlurmTopology, options: ReadOptions) -> Reading:
+def _reading(source: Source, topology: SlurmTopology, options: ReadOptions) -> Reading:
     attachments = tuple(Attachment(host, leaf.name) for leaf in topology.leaves for host in leaf.nodes)
-    network = Network(attachments, _trunks(topology), _remarks(topology))
-    return Reading(network=replace(network, uplink=options.uplink, oversubscription=options.oversubscription))
+    trunks, remarks = _trunks(topology), _remarks(topology)
+    try:
+        network = Network(attachments, trunks, remarks, options.uplink, options.oversubscription)
+    except TooLarge as error:
+        raise refused(source, str(error), "import a part of the cluster") from error
+    return Reading(network=network)
 
 
 def _trunks(topology: SlurmTopology) -> tuple[Trunk, ...]:

@@ -50,7 +50,8 @@ class SlurmTopology:
             if len(set(words)) != len(words):
                 twice = next(word for word in words if words.count(word) > 1)
                 raise ValueError(f"{kind} {twice} is named twice")
-        if unknown := [name for name in below if name not in set(names)]:
+        described = set(names)
+        if unknown := [name for name in below if name not in described]:
             raise ValueError(f"switch {unknown[0]} is named and not described")
         if (names and set(below) == set(names)) or _in_circle(self.switches):
             raise ValueError("switches hang below each other in a circle")
@@ -68,14 +69,16 @@ class SlurmTopology:
 
 def _in_circle(switches: Sequence[SlurmSwitch]) -> bool:
     """Whether a switch is below itself."""
-    below = {switch.name: switch.switches for switch in switches}
     above = {name: switch.name for switch in switches for name in switch.switches}
-    for name in below:
-        steps = 0
-        while name in above:
-            name, steps = above[name], steps + 1
-            if steps > len(below):
+    checked: set[str] = set()
+    for switch in switches:
+        name, chain = switch.name, set[str]()
+        while name in above and name not in checked:
+            if name in chain:
                 return True
+            chain.add(name)
+            name = above[name]
+        checked |= chain
     return False
 
 

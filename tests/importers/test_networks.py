@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -231,3 +232,17 @@ def test_from_a_network_and_a_type_to_a_program(tmp_path: Path, capsys: pytest.C
     )
     assert run(["topo", "show", str(topology)]) == 0
     assert "8 GPUs" in capsys.readouterr().out
+
+
+LONG_CHAIN = "SwitchName=s0 Nodes=a\n" + "".join(f"SwitchName=s{i} Switches=s{i - 1}\n" for i in range(1, 9999))
+MANY_SWITCHES = "".join(
+    f'Switch\t41 "S-{i:016x}"\n[1]\t"H-{i:016x}"[1](1) # "n{i} mlx5_0" lid 10 4xHDR\n' for i in range(10_001)
+)
+
+
+@pytest.mark.parametrize("text", [LONG_CHAIN, MANY_SWITCHES, "SwitchName=s0 Nodes=" + "a[1-2]" * 15])
+def test_large_networks_are_read_or_refused_in_time(tmp_path: Path, text: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, {"t.txt": text}, node_type="h20x99")
+    assert caught.value.code in ("HS732", "HS733", "HS734") and time.monotonic() - start < 10
