@@ -52,7 +52,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "edges",
         "a JSON list of nodes, directed links and groups",
-        re.compile(rb'\A\s*\{(?=.*"(nodes|links|units|source|name)")', re.DOTALL),
+        re.compile(rb'\A\s*\{(?=.*"(nodes|links)"\s*:)', re.DOTALL),
         "hetesynth.importers.edge_list:read",
     ),
     Format(

@@ -94,9 +94,10 @@ def _nics(host: HostTree, machine: Machine, believable: int) -> Iterable[Remark]
         slot = nic.place.rate
         if slot is not None and nic.rate is not None and slot < nic.rate:
             width = f" x{net.slot.width}" if net.slot.width else ""
-            sayings["found", f"{told} in a slot of {bandwidth(slot)}{width}"].append(net.name)
-    for (kind, what), names in sayings.items():
-        yield Remark(kind, f"{', '.join(names)}: {what}", "warning" if kind == "suspicious" else "note")
+            kind: RemarkKind = "suspicious" if 2 * slot < nic.rate else "found"
+            sayings[kind, f"{told} in a slot of {bandwidth(slot)}{width}"].append(net.name)
+    for (sort, what), names in sayings.items():
+        yield Remark(sort, f"{', '.join(names)}: {what}", "warning" if sort == "suspicious" else "note")
     cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for net in host.nets:
         if net.slot.bus:

@@ -26,6 +26,7 @@ LISTS = sorted((DATA / "topologies").glob("*.json"))
 # file -> the words of the warning that it deserves
 SUSPICIOUS = {
     "azure__topology_ncv4-topo": "links to itself",
+    "rccl__topo_4p3l": "enp96s0f0: 10 Gbps in a slot of 0.25 GB/s x1",
     "rccl__topo_4p_940": "which no NIC has",
     "rccl__topo_4p4h": "PCI addresses are there twice",
     "web__dgx1_v100_reconstructed": "contradict each other",

@@ -142,6 +142,7 @@ def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path
     ("data", "warning"),
     [
         (system(cpu(0, gpu(0), gpu(1), nic(0, 200_000_000))), "mlx5_0: 200000000 Mb/s, which no NIC has"),
+        (system(cpu(0, gpu(0), gpu(1), nic(0, width=1))), "mlx5_0: 200 Gbps in a slot of 1.96875 GB/s x1"),
         (system(cpu(0, gpu(0), gpu(1, width=8))), "GPUs in different slots: 1 at 16.0 GT/s x8, 1"),
         (system(cpu(0, bridge(0, gpu(0), gpu(1), speed="2.5 GT/s", width=1))), "taken for virtual"),
         (system(cpu(0, gpu(0, peers(0, {0: 12})), gpu(1))), "links to itself"),
