@@ -1,0 +1,36 @@
+"""Repair of a schedule after a change of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.policy.threshold import Record, threshold
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RepairPolicy(Record):
+    """Repair of a schedule after a change of the cluster."""
+
+    sharpness: float = threshold(
+        8.0,
+        "exponent",
+        "How steeply a resource becomes dearer with the share of the bound's steps that it is loaded. Not measured.",
+    )
+    overload: float = threshold(
+        4.0, "share of the bound's steps", "A resource loaded more is as dear as one with this load. Not measured."
+    )
+    joined_at_once: int = threshold(
+        8, "ranks", "Joined to a tree before costs of links are worked out anew. Not measured."
+    )
+    relief_passes: int = threshold(
+        4, "passes", "Over the deliveries that cross overfull resources, at most. Not measured."
+    )
+    cheaper: float = threshold(
+        0.05, "share of a cost", "A delivery moves to another link that is cheaper by this. Not measured."
+    )
+    near_steps: int = threshold(
+        1, "steps", "A mended schedule so near to the bound is taken; else a search follows. Not measured."
+    )
+    greedy_rounds: int = threshold(
+        4, "rounds", "Of greedy, where the mended schedule is farther from the bound. Not measured."
+    )
