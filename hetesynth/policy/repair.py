@@ -28,9 +28,24 @@ class RepairPolicy(Record):
     cheaper: float = threshold(
         0.05, "share of a cost", "A delivery moves to another link that is cheaper by this. Not measured."
     )
+    justifications: int = threshold(
+        6, "times", "A mended schedule is pushed late and early again, as long as it gets shorter. Not measured."
+    )
+    near_share: float = threshold(
+        0.02, "share of the bound", "The same as near_steps where the bound is many steps. Not measured."
+    )
     near_steps: int = threshold(
         1, "steps", "A mended schedule so near to the bound is taken; else a search follows. Not measured."
     )
     greedy_rounds: int = threshold(
         4, "rounds", "Of greedy, where the mended schedule is farther from the bound. Not measured."
+    )
+    checkpoint_work: int = threshold(
+        400_000, "ranks", "Deliveries times ranks up to which steps are filled from checkpoints. Not measured."
+    )
+    checkpoint_attempts: int = threshold(
+        1, "attempts", "Of one number of steps from checkpoints. Not measured."
+    )
+    checkpoint_rlimit: int = threshold(
+        2_000_000, "solver resource units", "Of one number of steps from checkpoints. Not measured."
     )

@@ -1,9 +1,9 @@
-"""From an old schedule to one that keeps every law: its trees mended, then every delivery as early as possible.
+"""From an old schedule to one that keeps every law: its trees mended, then every delivery in a step with room.
 
 In: a problem that copies, or an allreduce, and the transfers of an old schedule on its chunks and links. Out:
-schedules, one for each rule of which delivery goes first. In the order of the old starts no delivery that still
-holds comes later than it did, whatever was added: what is placed before it was before it in the old schedule, or
-fills room that this left (serial schedule generation; Kolisch 1996).
+schedules, shorter and shorter. The first goes by the order of the old starts: no delivery that still holds comes
+later than it did for those that were before it. Those that follow push everything late and early again, by turns
+(forward-backward improvement; Li and Willis 1992).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy.repair import RepairPolicy
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.repair.forest import Forest, Loads, Tree, old_trees, under
-from hetesynth.synthesis.steady.carried import Delivery, EarliestSteps
+from hetesynth.synthesis.repair.placing import Task, Tasks
 
 
 def mended(
@@ -25,18 +25,25 @@ def mended(
 
     ``limit``: steps that the load of every resource is to fit in.
     """
-    forest = Forest(Loads(CopyProblem(problem), max(1, limit), policy), old_trees(problem, transfers))
+    tables = CopyProblem(problem)
+    forest = Forest(Loads(tables, max(1, limit), policy), old_trees(problem, transfers))
     if not forest.mend():
         return
-    deliveries = [d for pair in _by_chunk(forest.trees) for d in _deliveries(problem, pair)]
-    last = max((d.order for d in deliveries), default=0)
-    orders = (
-        lambda d: (d.order, -d.height, d.chunk, d.arc),  # as the old schedule did
-        lambda d: (-d.height, d.order, d.chunk, d.arc),  # what has the longest path behind it first
-        lambda d: (max(d.order, last + 1 - d.height), -d.height, d.chunk, d.arc),  # what can wait, later
-    )
-    for order in orders:
-        yield Schedule.of(EarliestSteps(problem).placed(sorted(deliveries, key=order)))
+    ordered = [task for pair in _by_chunk(forest.trees) for task in _tasks(problem, pair)]
+    tasks = Tasks(tables, ordered)
+    begins = [
+        tasks.early([float(task.start) for task in ordered]),
+        tasks.early([-float(height) for height in tasks.heights()]),
+    ]
+    begin = min(begins, key=max) if ordered else []
+    yield tasks.schedule(begin)
+    for _ in range(policy.justifications):
+        late = tasks.late([float(b) for b in begin])
+        again = tasks.early([float(b) for b in late])
+        if max(again, default=0) >= max(begin, default=0):
+            return
+        begin = again
+        yield tasks.schedule(begin)
 
 
 def _by_chunk(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
@@ -49,28 +56,16 @@ def _by_chunk(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
             pair = []
 
 
-def _deliveries(problem: Problem, trees: Sequence[Tree]) -> list[Delivery]:
-    """Of one chunk. ``order``: the step of the old schedule, or the first in which it could go; ``height``:
-    deliveries on the longest path from here on."""
-    ordered: list[tuple[Tree, int]] = []  # senders before receivers
+def _tasks(problem: Problem, trees: Sequence[Tree]) -> list[Task]:
+    """The deliveries of one chunk, senders before receivers. ``start``: that of the old schedule, or the first step
+    in which it could go."""
+    tasks: list[Task] = []
+    ready: dict[int, int] = {}
     for tree in trees:
         from_root = [rank for rank in under(tree.children(problem), sorted(tree.roots)) if rank in tree.arc]
-        ordered += [(tree, rank) for rank in (reversed(from_root) if tree.inward else from_root)]
-    ready: dict[int, int] = {}
-    order: list[int] = []
-    for tree, rank in ordered:
-        arc = problem.arcs[tree.arc[rank]]
-        step = max(ready.get(arc.src, 0), tree.start.get(rank, 0))
-        order.append(step)
-        ready[arc.dst] = max(ready.get(arc.dst, 0), step + 1)
-    behind: dict[int, int] = {}
-    deliveries: list[Delivery] = []
-    for (tree, rank), step in zip(reversed(ordered), reversed(order), strict=True):
-        arc = problem.arcs[tree.arc[rank]]
-        height = behind.get(arc.dst, 0) + 1
-        if tree.inward:
-            behind[arc.src] = height
-        else:
-            behind[arc.src] = max(behind.get(arc.src, 0), height)
-        deliveries.append(Delivery(tree.chunk, tree.arc[rank], tree.inward, height, step))
-    return deliveries[::-1]
+        for rank in reversed(from_root) if tree.inward else from_root:
+            arc = problem.arcs[tree.arc[rank]]
+            start = max(ready.get(arc.src, 0), tree.start.get(rank, 0))
+            ready[arc.dst] = max(ready.get(arc.dst, 0), start + 1)
+            tasks.append(Task(tree.chunk, tree.arc[rank], tree.inward, start))
+    return tasks

@@ -1,16 +1,14 @@
 """Strategy ``repair``: the first candidate, a schedule of the cluster as it was, made one of the cluster as it is.
 
 In: a search whose first candidate is a schedule on the links and chunks of the problem, valid or not. What is
-mended is taken where it is near the bound; else greedy rounds follow and, where most of the time is still
-unspent, repair from checkpoint to checkpoint. Without such a candidate there are greedy rounds alone.
+mended is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
+repair of the best from checkpoint to checkpoint (HeteCCL, algorithm 1). Without such a candidate there are greedy
+rounds alone. ``WHOLE`` takes an allreduce as it is, for old schedules that are not a reduce-scatter followed by an
+allgather.
 """
 
 from __future__ import annotations
 
-from hetesynth.bounds.lower import lower_bound
-from hetesynth.collectives.composition import split
-from hetesynth.collectives.inversion import invert
-from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.repair.mend import mended
@@ -22,46 +20,47 @@ NAME = "repair"
 
 def improve(search: Search) -> None:
     """Offer what is mended; more where it is far from the bound."""
+    _mend(search)
+    if not _near(search):
+        greedy.improve(search, rounds=search.policy.repair.greedy_rounds)
+    if not _near(search) and search.problem.max_peers is None:
+        _checkpoints(search)
+
+
+def _mend(search: Search) -> None:
+    """Offer the schedules along the mended trees of the first candidate, as long as they get shorter."""
     first = search.first_candidate
-    if isinstance(first, Schedule):
-        for schedule in mended(search.problem, first.transfers, search.target, search.policy.repair):
-            search.offer(schedule, NAME)
-            if search.done:
-                return
-    if search.problem.collective.name == "allreduce":
-        _phases(search)
-    elif not _near(search, search.target):
-        _searched(search)
-
-
-def _near(search: Search, steps: int) -> bool:
-    """Whether the best schedule is as near to ``steps`` as makes a search not worth its time."""
-    return search.best is not None and search.best.makespan <= steps + search.policy.repair.near_steps
-
-
-def _searched(search: Search) -> None:
-    """Greedy rounds, the best so far being the one to beat."""
-    greedy.improve(search, rounds=search.policy.repair.greedy_rounds)
-
-
-def _phases(search: Search) -> None:
-    """An allreduce whose mended schedule is far from the bound of two phases, one after the other: these."""
-    problem, policy = search.problem, search.policy
-    first, second, join = split(problem)
-    dual, recover = invert(first)
-    targets = [lower_bound(p, policy.bounds, policy.packing).steps for p in (dual, second)]
-    if _near(search, sum(targets)):
+    if not isinstance(first, Schedule):
         return
-    halves = [_half(search, p, target) for p, target in zip((dual, second), targets, strict=True)]
-    if halves[0] is not None and halves[1] is not None:
-        search.offer(join(recover(halves[0]), halves[1]), "greedy")
+    for schedule in mended(search.problem, first.transfers, search.target, search.policy.repair):
+        search.offer(schedule, NAME)
+        if search.done or search.out_of_time():
+            return
 
 
-def _half(search: Search, problem: Problem, target: int) -> Schedule | None:
-    """A schedule of one phase."""
-    half = Search(problem, target, search.budget, search.oracle, policy=search.policy)
-    greedy.improve(half, rounds=search.policy.repair.greedy_rounds)
-    return half.best
+def _near(search: Search) -> bool:
+    """Whether the best schedule is as near to the bound as makes a search not worth its time."""
+    policy = search.policy.repair
+    slack = max(policy.near_steps, int(policy.near_share * search.target))
+    return search.best is not None and (search.best.makespan <= search.target + slack or search.out_of_time())
 
 
-STRATEGY = Strategy(NAME, improve, whole=True)
+def _checkpoints(search: Search) -> None:
+    """The best so far in fewer steps, from checkpoint to checkpoint."""
+    from hetesynth.synthesis.smt import cegis
+
+    policy, best = search.policy.repair, search.best
+    deliveries = search.problem.collective.deliveries * search.problem.ranks
+    if best is None or deliveries > policy.checkpoint_work:
+        return
+    for steps in range(search.target + policy.near_steps, best.makespan):
+        schedule = cegis.from_checkpoints(
+            search, steps, policy.checkpoint_rlimit, policy.checkpoint_attempts, share=1.0
+        )
+        if schedule is not None:
+            search.offer(schedule, NAME)
+            return
+
+
+STRATEGY = Strategy(NAME, improve)
+WHOLE = Strategy(NAME, _mend, whole=True)

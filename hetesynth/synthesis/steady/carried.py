@@ -17,7 +17,7 @@ from hetesynth.packing.rounding import Carrier
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class _Delivery:
     """Chunk ``chunk`` over arc ``arc``; ``height``: deliveries on the longest path from here on, itself
     included."""
 
@@ -32,10 +32,10 @@ def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
     """The schedule of ``carriers``, one for each chunk of ``problem``."""
     deliveries = [d for k, carrier in enumerate(carriers) for d in _deliveries(problem, k, carrier)]
     deliveries.sort(key=lambda d: (-d.height, d.order, d.chunk, d.arc))
-    return Schedule.of(EarliestSteps(problem).placed(deliveries))
+    return Schedule.of(_Steps(problem).placed(deliveries))
 
 
-def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> list[Delivery]:
+def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> list[_Delivery]:
     """Of one chunk: additions towards the root, then copies from it."""
     arcs = problem.arcs
     copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
@@ -45,11 +45,11 @@ def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> list[Delivery
     for src, dst, a in reversed(copies):
         heights.append((a, below[dst] + 1))
         below[src] = max(below[src], below[dst] + 1)
-    deliveries = [Delivery(chunk, a, False, height, 0) for a, height in heights]
+    deliveries = [_Delivery(chunk, a, False, height, 0) for a, height in heights]
     depth = {carrier.root: below[carrier.root]}
     for parent, child, a in additions:
         depth[child] = depth[parent] + 1
-        deliveries.append(Delivery(chunk, a, True, depth[child], 0))
+        deliveries.append(_Delivery(chunk, a, True, depth[child], 0))
     return deliveries
 
 
@@ -67,9 +67,8 @@ def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, 
 
 
 @dataclass
-class EarliestSteps:
-    """What every resource carries in every step so far; deliveries are placed in the order in which they are given,
-    senders before receivers."""
+class _Steps:
+    """What every resource carries in every step so far."""
 
     problem: Problem
     ready: dict[tuple[int, int], int] = field(default_factory=dict)  # (chunk, rank) -> step from which it may send
@@ -87,7 +86,7 @@ class EarliestSteps:
         self.exclusive = self.problem.exclusive_reduction
         self.copying = not self.problem.collective.reduces  # also the dual of a reduction
 
-    def placed(self, deliveries: Sequence[Delivery]) -> list[Transfer]:
+    def placed(self, deliveries: Sequence[_Delivery]) -> list[Transfer]:
         """Transfers in the steps that have room."""
         transfers = []
         for delivery in deliveries:
