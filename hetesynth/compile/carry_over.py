@@ -70,14 +70,14 @@ class CarryOver:
         )
 
     def root(self, old: Rank | None) -> Rank | None:
-        """The new number of a root. HetesynthError HS632 where it is lost."""
+        """The new number of a root. HetesynthError HS642 where it is lost."""
         if old is None:
             return None
         new = self.ranks[old]
         if new is None:
             raise HetesynthError(
                 f"the root, {self.before.vertices[old].name}, is lost",
-                code="HS632",
+                code="HS642",
                 help="synthesize anew with another --root",
             )
         return new
@@ -111,7 +111,7 @@ def _path(topology: Topology, link: Link) -> tuple[str, ...]:
 
 
 def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
-    """HetesynthError HS631 where the links of the document are not those of ``topology``."""
+    """HetesynthError HS641 where the links of the document are not those of ``topology``."""
     reason = None
     if document.ranks != topology.ranks:
         reason = f"it has {document.ranks} ranks, the cluster {topology.ranks}"
@@ -126,6 +126,6 @@ def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: st
     if reason is not None:
         raise HetesynthError(
             f"{name} is a schedule of another cluster: {reason}",
-            code="HS631",
+            code="HS641",
             help="give the topology file that the schedule was made for, without the changes",
         )

@@ -21,9 +21,9 @@ NAME = "repair"
 def improve(search: Search) -> None:
     """Offer what is mended; more where it is far from the bound."""
     _mend(search)
-    if not _near(search):
+    if not _near(search, 0):
         greedy.improve(search, rounds=search.policy.repair.greedy_rounds)
-    if not _near(search) and search.problem.max_peers is None:
+    if not _near(search, search.policy.repair.near_steps) and search.problem.max_peers is None:
         _checkpoints(search)
 
 
@@ -38,10 +38,10 @@ def _mend(search: Search) -> None:
             return
 
 
-def _near(search: Search) -> bool:
-    """Whether the best schedule is as near to the bound as makes a search not worth its time."""
-    policy = search.policy.repair
-    slack = max(policy.near_steps, int(policy.near_share * search.target))
+def _near(search: Search, steps: int) -> bool:
+    """Whether the best schedule is as near to the bound as makes a search not worth its time: ``steps`` steps, or
+    more where the bound is many."""
+    slack = max(steps, int(search.policy.repair.near_share * search.target))
     return search.best is not None and (search.best.makespan <= search.target + slack or search.out_of_time())
 
 
