@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
@@ -29,6 +31,7 @@ from hetesynth.cli.terminal import show
 
 @click.command(name="atlas", short_help="Write one schedule for each range of sizes.")
 @click.argument("topology", type=TOPOLOGY)
+@topology_losses
 @sized_problem_options
 @sizes_option("--sizes", "Where schedules are compared", 2)
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
@@ -44,7 +47,7 @@ from hetesynth.cli.terminal import show
 @explain_option
 @json_option
 def command(
-    topology: Path, sizes: str, output: Path, explain: bool, as_json: bool, **options: Any
+    topology: os.PathLike[str], sizes: str, output: Path, explain: bool, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
 from typing import Any
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, json_option, problem_options, request
 from hetesynth.cli.terminal import show
 
 
 @click.command(name="bounds", short_help="Print the lower bounds and how each is proved.")
 @click.argument("topology", type=TOPOLOGY)
+@topology_losses
 @problem_options
 @click.option("--check", is_flag=True, help="Recheck every bound from its witness; exit 1 when one is wrong.")
 @json_option
-def command(topology: Path, check: bool, as_json: bool, **problem: Any) -> int:
+def command(topology: os.PathLike[str], check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
     from hetesynth.cli.render.synth import bounds_report, bounds_summary
     from hetesynth.compile.problem import bounds, recheck_bound

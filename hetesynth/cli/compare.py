@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     Named,
@@ -26,6 +28,7 @@ from hetesynth.cli.terminal import show
 
 @click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
 @click.argument("topology", type=TOPOLOGY)
+@topology_losses
 @sized_problem_options
 @sizes_option("--sizes", "Of the collective's buffer", 4)
 @click.option(
@@ -39,7 +42,7 @@ from hetesynth.cli.terminal import show
 @click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option
 def command(
-    topology: Path, sizes: str, strategies: str, rings: tuple[str, ...], time_budget: float, seed: int,
+    topology: os.PathLike[str], sizes: str, strategies: str, rings: tuple[str, ...], time_budget: float, seed: int,
     plot: Path | None, as_json: bool, **problem: Any,
 ) -> None:  # fmt: skip
     """Predict what strategies take on the cluster in TOPOLOGY: time, bandwidths, percent of the bound.

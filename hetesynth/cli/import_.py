@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hetesynth.chunking import ROUNDINGS
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     Output,
@@ -25,6 +27,7 @@ from hetesynth.cli.terminal import show
 @click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--topo", "topology", type=TOPOLOGY, help="Map the transfers to the links of this cluster.")
+@topology_losses
 @click.option("--chunk-size", metavar="SIZE", help="With --topo: for example 4MB [default: the topology's].")
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
@@ -38,7 +41,7 @@ from hetesynth.cli.terminal import show
 @json_option
 def command(
     file: Path,
-    topology: Path | None,
+    topology: os.PathLike[str] | None,
     root: int | None,
     targets: tuple[str, ...],
     single_root: bool,

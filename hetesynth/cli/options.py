@@ -242,7 +242,7 @@ class _RequestOptions:
     first_candidate: FirstCandidate | Path | None = None
 
 
-def request(topology: Path, **options: Any) -> Request:
+def request(topology: os.PathLike[str], **options: Any) -> Request:
     """The request that ``options``, those of ``_RequestOptions``, state."""
     stated = _RequestOptions(**options)
     targets = targets_of(stated.targets)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     buffer_sizes,
@@ -25,6 +27,7 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("topology", type=TOPOLOGY)
+@topology_losses
 @sizes_option("--size", "Of the collective's buffer", 4)
 @click.option(
     "--calibration", type=click.Choice(CALIBRATION_NAMES), default="spec", show_default=True,
@@ -43,7 +46,7 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 @json_option
 def command(
     file: Path,
-    topology: Path,
+    topology: os.PathLike[str],
     sizes: str,
     page: Path | None,
     trace: Path | None,

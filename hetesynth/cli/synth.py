@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetesynth.cli.cegis_log import logging_to
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     ALL_ROOTS,
     TOPOLOGY,
@@ -51,6 +52,7 @@ COMPILE = DEFAULT.compile
 
 @click.command(name="synth", short_help="Synthesize a schedule and write the program.")
 @click.argument("topology", type=TOPOLOGY)
+@topology_losses
 @every_root_options
 @size_option
 @rings_option
@@ -82,7 +84,7 @@ COMPILE = DEFAULT.compile
 @explain_option
 @json_option
 def command(
-    topology: Path,
+    topology: os.PathLike[str],
     output: Path | None,
     page: Path | None,
     trace: Path | None,

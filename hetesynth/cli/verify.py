@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, json_option, root_option, targets_of, targets_option
 from hetesynth.cli.terminal import show
 
@@ -23,6 +25,7 @@ SHOWN_ALIKE = 3  # findings of one rule
 @click.command(name="verify", short_help="Execute and judge an MSCCL XML file or an MSCCL++ plan.")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
+@topology_losses
 @root_option
 @targets_option("Judge as this runtime would")
 @click.option(
@@ -37,7 +40,7 @@ SHOWN_ALIKE = 3  # findings of one rule
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
 def command(
     program: Path,
-    topology: Path | None,
+    topology: os.PathLike[str] | None,
     root: int | None,
     targets: tuple[str, ...],
     sms: int | None,

@@ -305,6 +305,7 @@ def index(result: Atlas) -> dict[str, Any]:
             for member, v in result.verdicts
         ],
         "cluster": result.topology.name,
+        **({"losses": list(result.topology.notes)} if result.topology.notes else {}),
         "collective": result.request.collective,
         "ranks": result.topology.ranks,
         "root": result.pool.candidates[0].problem.collective.root,

@@ -59,7 +59,7 @@ class ImportRequest:
     ``single_root``, ``policy``: as in compile.request.Request."""
 
     path: Path
-    topology: Path | None = None
+    topology: os.PathLike[str] | None = None
     root: Rank | None = None
     single_root: bool = False
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)

@@ -102,7 +102,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     )
 
 
-def report_of_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> Report:
+def report_of_file(path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions) -> Report:
     """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the largest of ``sizes`` up to 256 MB.
 
     Raises HetesynthError for what cannot be simulated.

@@ -5,6 +5,7 @@ In: a path, a topology, sizes. Out: predictions, once the judge of its kind acce
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,9 @@ class FilePredictions:
     spent: Mapping[str, float]  # seconds to read the files, and to simulate
 
 
-def simulate_file(path: Path, topology: Path, sizes: Sequence[int], options: CostOptions) -> FilePredictions:
+def simulate_file(
+    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions
+) -> FilePredictions:
     """Predict a schedule JSON, an MSCCL XML or an MSCCL++ plan at ``sizes``.
 
     Raises HetesynthError for what cannot be simulated.

@@ -6,6 +6,7 @@ In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class Judged:
 class Question:
     """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has."""
 
-    topology: Path | None = None
+    topology: os.PathLike[str] | None = None
     root: Rank | None = None
     targets: tuple[Target, ...] = ()
     sms: int | None = None

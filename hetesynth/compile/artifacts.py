@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hetesynth.compile.steady_programs import Pipeline
     from hetesynth.compile.time_optimality import TimeOptimality
     from hetesynth.compile.time_verdict import TimeVerdict
+    from hetesynth.files.schedule_json import JsonValue
     from hetesynth.lowering.msccl.throttling import Throttling
     from hetesynth.synthesis.solve import Solution
     from hetesynth.verify.bounds.judge import Recheck
@@ -409,6 +410,8 @@ def _schedule_json(solved: SolvedRequest) -> bytes:
         "recipe": recipe.plain(),
         "topology_sha256": topology_hash(chunking.topology),
     }
+    if chunking.topology.notes:
+        header["losses"] = list(chunking.topology.notes)
     return write_schedule_json(problem, solution.schedule, header)
 
 

@@ -155,4 +155,5 @@ def _header(composition: Composition, bound: PodBound, request: Request) -> dict
         "picoseconds": composition.picoseconds,
         "bound_picoseconds": math.floor(bound.seconds * 10**12),
         "bound_proof": bound.proof,
+        **({"losses": list(notes)} if (notes := composition.task.cluster.notes) else {}),
     }

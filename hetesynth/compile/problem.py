@@ -5,8 +5,8 @@ In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and wha
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
@@ -52,7 +52,7 @@ class ProblemFactory:
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
 
 
-def load_chunking(path: Path, options: ChunkingOptions) -> Chunking:
+def load_chunking(path: os.PathLike[str], options: ChunkingOptions) -> Chunking:
     """Parse and quantize, for a look at the graph."""
     return chunk(load_topology(path), options)
 

@@ -6,6 +6,7 @@ it. Commands of several runs make a request for each: ``--root all`` one a root,
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -48,7 +49,7 @@ class Request:
     ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
     """
 
-    topology: Path
+    topology: os.PathLike[str]
     collective: CollectiveName
     chunks: int = 1
     root: Rank | None = None

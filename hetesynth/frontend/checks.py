@@ -11,7 +11,7 @@ from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.reachability import separate_parts
-from hetesynth.model.topology import Rank, Topology, Vertex, Wire
+from hetesynth.model.topology import NETWORK_KINDS, Rank, Topology, Vertex, Wire
 
 _SHOWN_PARTS = 4
 
@@ -23,7 +23,9 @@ def attached_nics(
     served: set[str] = set(hardware.served)
     for wire in wires:
         src, dst = vertices[wire.src], vertices[wire.dst]
-        served.update(a.name for a, b in ((src, dst), (dst, src)) if b.kind not in ("fabric", "nic"))
+        served.update(
+            a.name for a, b in ((src, dst), (dst, src)) if b.kind != "nic" and b.kind not in NETWORK_KINDS
+        )
     for part in hardware.parts:
         if part.kind == "nic" and not part.disabled and part.name not in served:
             message = f"no GPU uses NIC `{part.name}`"

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetesynth.diagnostics import SourceWarning, render
 from hetesynth.frontend import checks
+from hetesynth.frontend.expansion import expanded
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
+from hetesynth.frontend.hosts import hosts_of, state_host
 from hetesynth.frontend.imports import Program, resolve
+from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
@@ -24,14 +27,17 @@ from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import (
     Change,
     Cluster,
+    ClusterItem,
+    Detach,
     Disable,
     Element,
     Gpus,
     Instance,
     Join,
+    Loss,
     NodeItem,
     NodeType,
-    PodItem,
+    Override,
     PodType,
     Property,
     Shared,
@@ -53,14 +59,14 @@ def topology_of(source: Source) -> Topology:
     findings = Findings()
     for warning in source.warnings:
         warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
-    program = resolve(source, findings)
+    program = expanded(resolve(source, findings), findings)
     return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
 
 
 def pods_of(source: Source) -> PodCluster:
     """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
     findings = Findings()
-    program = resolve(source, findings)
+    program = expanded(resolve(source, findings), findings)
     return _Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS).pods()
 
 
@@ -76,6 +82,11 @@ class _Elaboration:
     instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
     gpus: int = 0
+    losses: Losses = field(init=False)
+    _hosts: dict[str, str] = field(default_factory=dict)  # the instance of each
+
+    def __post_init__(self) -> None:
+        self.losses = Losses(self.hardware, self.findings)
 
     def topology(self) -> Topology:
         """All phases in order; findings are raised where going on would only repeat them."""
@@ -87,7 +98,7 @@ class _Elaboration:
         vertices, wires = self.hardware.graph()
         checks.attached_nics(self.hardware, vertices, wires, self.findings)
         self.findings.raise_any()
-        built = Hardware(self.hardware, vertices, wires, self.groups)
+        built = Hardware(self.hardware, vertices, wires, self.groups, self._notes())
         return pod_cluster(self.program.cluster.name, chunk, built, self.findings)
 
     def _built(self) -> int | None:
@@ -98,6 +109,9 @@ class _Elaboration:
         self._declare(cluster, scope, wiring)
         self._override(cluster, scope, wiring)
         self._lay(cluster, scope, wiring)
+        self.losses.apply()
+        if self.losses.notes:  # a group may have lost all its links
+            self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]
         chunk = self._chunk(cluster)
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
@@ -121,7 +135,7 @@ class _Elaboration:
             groups=groups,
             reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
             chunk_bytes=chunk,
-            notes=_notes(self.hardware.parts),
+            notes=self._notes(),
         )
         checks.connected(topology, cluster.name.span, self.findings)
         self.findings.raise_any()
@@ -146,7 +160,8 @@ class _Elaboration:
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, help_)
             return
-        for name in self._instance_names(item):
+        names = self._instance_names(item)
+        for name, host in zip(names, hosts_of(item, names, self.findings), strict=True):
             full = f"{scope.prefix}{name}"
             what = "node" if isinstance(node, NodeType) else "pod"
             local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
@@ -154,6 +169,7 @@ class _Elaboration:
                 self._declare_node(node, local, full, wiring)
             else:
                 self._declare_pod(node, local, wiring)
+            state_host(item, host, node, local, self._hosts, self.findings)
             for override in item.overrides:
                 _override_instance(override, local, wiring, self.findings)
             if f"{name}.gpu0" in scope.parts or any(
@@ -200,6 +216,8 @@ class _Elaboration:
         for item in pod.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
 
     def _declare_node(self, node: NodeType, scope: Scope, server: str, wiring: Wiring) -> None:
         declarations = [item for item in node.items if isinstance(item, Gpus)]
@@ -234,20 +252,29 @@ class _Elaboration:
         for item in cluster.items:
             if isinstance(item, (Change, Disable)):
                 _override_instance(item, scope, wiring, self.findings)
+            elif isinstance(item, Loss):
+                self.losses.take(item, scope)
 
     def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
         for local, node in self.instances:
             self._lay_items(node.items, local, wiring)
-        self._lay_items([i for i in cluster.items if isinstance(i, (Element, Join, Shared))], scope, wiring)
+        self._lay_items(cluster.items, scope, wiring)
+        wiring.check_joined()
 
-    def _lay_items(self, items: Sequence[NodeItem | PodItem], scope: Scope, wiring: Wiring) -> None:
+    def _lay_items(self, items: Sequence[NodeItem | ClusterItem], scope: Scope, wiring: Wiring) -> None:
         for item in items:
             if isinstance(item, Element):
                 wiring.lay_element(item, scope)
             elif isinstance(item, Join):
                 wiring.lay_join(item, scope)
+            elif isinstance(item, Detach):
+                wiring.detach(item, scope)
             elif isinstance(item, Shared):
                 self.groups.append((item, scope))
+
+    def _notes(self) -> tuple[str, ...]:
+        disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
+        return (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
 
     def _chunk(self, cluster: Cluster) -> int | None:
         sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
@@ -262,20 +289,14 @@ class _Elaboration:
         return int(size) if size is not None else None
 
 
-def _override_instance(
-    item: Change | Disable | Property, scope: Scope, wiring: Wiring, findings: Findings
-) -> None:
+def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: Findings) -> None:
     if isinstance(item, Change):
         wiring.change(item, scope)
     elif isinstance(item, Disable):
         wiring.disable(item, scope)
-    else:
+    elif isinstance(item, Property) and item.name != "host":
         values = measured([item], findings)
         for part in scope.parts.values():
             if part.kind == "gpu":
                 part.model = values.model if values.model is not None else part.model
                 part.reduce = values.reduce if values.reduce is not None else part.reduce
-
-
-def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
-    return tuple(f"{part.name} is disabled" for part in parts if part.disabled)

@@ -25,6 +25,9 @@ class Findings:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def add(self, code: str, span: Span, message: str, help: str = "") -> None:
         """Note one finding; raises at once when there are too many to be worth reading."""
         self._found.setdefault((code, span), Diagnostic(code, span, message, help))

@@ -6,7 +6,7 @@ importing file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetesynth.diagnostics import SourceError, Span
@@ -48,7 +48,8 @@ def resolve(source: Source, findings: Findings) -> Program:
         help_ = "add `cluster NAME { instance a = NODE ... }`"
         findings.add("HS200", Span(source.name, 1, 1), "there is no cluster in this file", help_)
         findings.raise_any()
-    return Program(loader.nodes, clusters[0])
+    findings.sources.update(source.aside)
+    return Program(loader.nodes, replace(clusters[0], items=(*clusters[0].items, *source.losses)))
 
 
 def _identity(name: str) -> str:

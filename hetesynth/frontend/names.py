@@ -1,7 +1,7 @@
 """Names, ranges and globs -> the parts they stand for.
 
 In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
-``*`` matches any run of characters except a dot. Knows nothing of wires.
+``*`` (or ``[*]``) matches any run of characters except a dot. Knows nothing of wires.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hetesynth.frontend.syntax import Word
 from hetesynth.model.topology import VertexKind
 
 MAX_RANGE = 4096
+WORK_OF_A_NAME = 8  # in units of one name tried against a pattern
 
+_ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
 _INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 
@@ -43,6 +45,9 @@ class Part:
     disabled: bool = False
     inlet: str = ""
     outlet: str = ""
+    receive: tuple[Fraction, int] | None = None  # bandwidth and lanes towards the GPUs, where they are others
+    host: str = ""
+    capabilities: tuple[str, ...] = ()
     pod: str = ""  # the instance of the cluster that it belongs to
 
     def __post_init__(self) -> None:
@@ -73,6 +78,7 @@ class Scope:
         parts: dict[str, Part] = {}
         for word in words:
             for pattern in expand(word, self.findings):
+                self.findings.spend(WORK_OF_A_NAME, word.span)
                 for part in self._matching(pattern, word):
                     parts[part.name] = part
         return list(parts.values())
@@ -135,7 +141,7 @@ def expand(word: Word, findings: Findings) -> list[str]:
     """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
     pieces: list[list[str]] = []
     total = 1
-    for position, piece in enumerate(_BRACKET.split(word.text)):
+    for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
         options = [piece] if position % 2 == 0 else _indices(piece, word, findings)
         pieces.append(options)
         total *= len(options)

@@ -47,13 +47,13 @@ def parse(source: Source) -> File:
         else:
             if errors:
                 break
-            return _built(tree, source)
+            return _built(tree, source, text)
     raise SourceError(errors, {source.name: source.text})
 
 
-def _built(tree: Any, source: Source) -> File:
+def _built(tree: Any, source: Source, text: str) -> File:
     try:
-        return build(tree, source.name)
+        return build(tree, source.name, text)
     except VisitError as error:  # a rule without a builder
         raise InternalError(f"cannot build the syntax tree: {error}") from error
 

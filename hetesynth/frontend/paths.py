@@ -1,8 +1,9 @@
 """Wires -> GPU-to-GPU links: for each ordered pair the direct wires, else the shortest paths past other hardware.
 
 In: vertices and wires. Out: ``Link`` values in the order of (source, destination).
-A path never enters a third GPU, and passes a NIC only between its host side and its network side. Paths that
-cross fewer fabrics come first, then those with fewer wires. Knows nothing of the source.
+A path never enters a third GPU, and passes a NIC only between its host side and its network side. Paths that enter
+networks (fabrics, routers) less often come first, then those that cross fewer CPUs, NUMA nodes and PCIe switches,
+then those with fewer wires. Knows nothing of the source.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.model.topology import Link, Vertex, Wire
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, VertexKind, Wire
 
-_FABRIC_COST = 1 << 20  # more than any path has wires, so that fabrics count first
+_FABRIC_COST = 1 << 40  # more than any path through servers costs, so that networks count first
+_HOST_COST = 1 << 20  # more than any path has wires
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency
@@ -96,11 +98,11 @@ class _Graph:
     def _add(self, index: int, wire: Wire) -> None:
         """A wire between forwarding vertices; next to a NIC, its other end says which side it is on."""
         src, dst = self._vertices[wire.src].kind, self._vertices[wire.dst].kind
-        to_network = dst in ("fabric", "nic")
-        from_network = src in ("fabric", "nic")
+        to_network = _is_outside(dst)
+        from_network = _is_outside(src)
         source = wire.src if to_network else self._receiving(wire.src)
         target = self._receiving(wire.dst) if from_network else wire.dst
-        cost = 1 + (_FABRIC_COST if dst == "fabric" and src != "fabric" else 0)
+        cost = 1 + _entry_cost(src, dst)
         self._next.setdefault(source, []).append((index, target, cost))
 
     def paths(self, u: int, v: int) -> list[LinkPath]:
@@ -161,8 +163,7 @@ class _Graph:
 
     def _search(self, start: int) -> _Reached:
         """Dijkstra; ties go to the path found first, in the order of the wires."""
-        enters_fabric = self._kind(start) == "fabric"
-        cost = {start: _FABRIC_COST if enters_fabric else 0}
+        cost = {start: _entry_cost("gpu", self._kind(start))}
         via: dict[int, int] = {}
         done: set[int] = set()
         todo = [(cost[start], start)]
@@ -179,7 +180,7 @@ class _Graph:
                     heapq.heappush(todo, (total, target))
         return _Reached(cost, via)
 
-    def _kind(self, state: int) -> str:
+    def _kind(self, state: int) -> VertexKind:
         return self._vertices[state % len(self._vertices)].kind
 
     def _between(self, start: int, end: int) -> tuple[int, ...]:
@@ -195,8 +196,19 @@ class _Graph:
 
     def _source_state(self, index: int) -> int:
         wire = self._wires[index]
-        to_network = self._vertices[wire.dst].kind in ("fabric", "nic")
+        to_network = _is_outside(self._vertices[wire.dst].kind)
         return wire.src if to_network else self._receiving(wire.src)
+
+
+def _is_outside(kind: VertexKind) -> bool:
+    """Whether a NIC's wire to this leads into the network; another NIC is on the other side of a cable."""
+    return kind == "nic" or kind in NETWORK_KINDS
+
+
+def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
+    if dst in NETWORK_KINDS:
+        return 0 if src in NETWORK_KINDS else _FABRIC_COST
+    return _HOST_COST if dst in HOST_KINDS else 0
 
 
 def _placeless(wire: Wire) -> Wire:

@@ -29,6 +29,7 @@ class Hardware:
     vertices: tuple[Vertex, ...]
     wires: tuple[Wire, ...]
     groups: Sequence[tuple[Shared, Scope]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,7 +58,9 @@ def pod_cluster(name: Word, chunk: int | None, hardware: Hardware, findings: Fin
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += part.ranks
-    return PodCluster(name.text, tuple(types), tuple(pods), hardware.vertices, hardware.wires, chunk)
+    return PodCluster(
+        name.text, tuple(types), tuple(pods), hardware.vertices, hardware.wires, chunk, hardware.notes
+    )
 
 
 def _instances(hardware: Hardware, findings: Findings) -> dict[str, _Instance]:
@@ -91,7 +94,10 @@ def _by_itself(pod: str, instance: _Instance, hardware: Hardware) -> tuple[Topol
     local = {vertex: i for i, vertex in enumerate(instance.vertices)}
     vertices = tuple(
         replace(
-            v, name=v.name.removeprefix(prefix), server="" if v.server == pod else v.server.removeprefix(prefix)
+            v,
+            host="",
+            name=v.name.removeprefix(prefix),
+            server="" if v.server == pod else v.server.removeprefix(prefix),
         )
         for v in (hardware.vertices[i] for i in instance.vertices)
     )

@@ -15,10 +15,17 @@ from hetesynth.frontend.hardware_graph import ZERO, Rate
 from hetesynth.frontend.syntax import Amount, Property, Word
 from hetesynth.frontend.units import MAX_LANES, count, measure
 
+SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
+
+LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a block states; None where it says nothing."""
+    """What a block states; None where it says nothing.
+
+    ``send`` and ``receive`` are stated in place of ``bandwidth`` where directions differ.
+    """
 
     bandwidth: Fraction | None = None
     lanes: int = 1
@@ -26,10 +33,22 @@ class Measured:
     kind: str | None = None
     model: str | None = None
     reduce: Fraction | None = None
+    send: LaneRate | None = None
+    receive: LaneRate | None = None
+    length: Fraction | None = None
 
     def rate(self, kind: str) -> Rate:
         """The rate of a wire with these properties; ``kind`` where none is stated."""
-        return Rate(self.kind or kind, self.bandwidth, self.lanes, self.latency or ZERO)
+        return self._rate(kind, self.send)
+
+    def rate_back(self, kind: str) -> Rate:
+        """The same of the wire in the other direction."""
+        return self._rate(kind, self.receive)
+
+    def _rate(self, kind: str, stated: LaneRate | None) -> Rate:
+        bandwidth, lanes = stated or (self.bandwidth, self.lanes)
+        latency = (self.latency or ZERO) + (self.length or ZERO) * SECONDS_PER_METRE
+        return Rate(self.kind or kind, bandwidth, lanes, latency)
 
 
 def measured(properties: Iterable[Property], findings: Findings) -> Measured:
@@ -44,7 +63,7 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
         else:
             seen[prop.name] = prop
     bandwidth, lanes = _rate(seen.get("bandwidth"), findings)
-    latency, reduce = seen.get("latency"), seen.get("reduce")
+    latency, reduce, length = seen.get("latency"), seen.get("reduce"), seen.get("length")
     return Measured(
         bandwidth=bandwidth,
         lanes=lanes,
@@ -52,6 +71,9 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
         kind=_text(seen.get("kind")),
         model=_text(seen.get("model")),
         reduce=_throughput(reduce.amount, findings) if reduce and reduce.amount else None,
+        send=_direction(seen.get("send"), findings),
+        receive=_direction(seen.get("receive"), findings),
+        length=measure(length.amount, "length", "a length", findings) if length and length.amount else None,
     )
 
 
@@ -66,6 +88,36 @@ def require(
     help_ = f"add for example `{example.get(name, 'members gpu[0-1] <-> nic0')}`"
     findings.add("HS209", span, f"{what} needs `{name}`", help_)
     return None
+
+
+def require_rate(properties: Iterable[Property], what: str, span: Span, findings: Findings) -> None:
+    """Findings where a rate is missing, or stated both for each direction and for both."""
+    stated = {prop.name: prop for prop in properties if prop.name in ("bandwidth", "send", "receive")}
+    if not stated or "bandwidth" in stated:
+        extra = stated.get("send") or stated.get("receive")
+        if extra is not None:
+            message = f"{what} has `bandwidth`, which is of both directions, and `{extra.name}`"
+            findings.add("HS209", extra.span, message, "keep `bandwidth`, or `send` and `receive`")
+        require(stated.values(), "bandwidth", what, span, findings)
+    elif len(stated) == 1:
+        (prop,) = stated.values()
+        other = "receive" if prop.name == "send" else "send"
+        message = f"{what} has `{prop.name}` without `{other}`"
+        findings.add("HS209", prop.span, message, f"add `{other}`, or write `bandwidth` for both directions")
+
+
+def refuse_directions(properties: Iterable[Property], what: str, findings: Findings) -> None:
+    """A finding where ``send`` or ``receive`` stands in something without two directions."""
+    for prop in properties:
+        if prop.name in ("send", "receive"):
+            message = f"{what} has no `{prop.name}`: nothing tells its directions apart"
+            findings.add("HS211", prop.span, message, "write `bandwidth`")
+            return
+
+
+def _direction(prop: Property | None, findings: Findings) -> LaneRate | None:
+    bandwidth, lanes = _rate(prop, findings)
+    return (bandwidth, lanes) if bandwidth is not None else None
 
 
 def _rate(prop: Property | None, findings: Findings) -> tuple[Fraction | None, int]:

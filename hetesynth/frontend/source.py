@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import figure10
+from hetesynth.frontend.overridden import OverriddenFile
+from hetesynth.frontend.syntax import Loss
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
@@ -29,13 +31,16 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 class Source:
     """A text and the name its findings carry (a path, or ``<text>``).
 
-    ``warnings``: what was mended in it; ``written`` is what it was before.
+    ``warnings``: what was mended in it; ``written`` is what it was before. ``losses``: what failed, stated beside
+    it, with the texts that say so in ``aside``.
     """
 
     name: str
     text: str
     written: str = ""
     warnings: tuple[Diagnostic, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    aside: tuple[tuple[str, str], ...] = ()
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -43,7 +48,10 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     if not isinstance(name, str):
         name = os.fsdecode(name)
-    return checked_source(_decoded(_bytes_of(name), name), name)
+    source = checked_source(_decoded(_bytes_of(name), name), name)
+    if isinstance(path, OverriddenFile):
+        return replace(source, losses=path.losses, aside=path.sources)
+    return source
 
 
 def checked_source(text: str, name: str) -> Source:

@@ -11,8 +11,8 @@ from typing import Literal
 
 from hetesynth.diagnostics import Span
 
-ElementKind = Literal["switch", "nic", "bus", "fabric"]
-JoinKind = Literal["link", "attach", "mesh"]
+ElementKind = Literal["switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router"]
+JoinKind = Literal["link", "attach", "mesh", "upi", "wan"]
 EdgeSign = Literal["->", ">->"]
 
 
@@ -26,11 +26,16 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given."""
+    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given.
+
+    ``expression``: what stood between parentheses; ``number`` is empty until ``expansion`` has worked it out, then
+    the exact value, ``25/3``, in the unit.
+    """
 
     number: str
     unit: str
     span: Span
+    expression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A switch, a NIC, a bus or a fabric, with its properties."""
+    """A switch (CPU, NUMA node, PCIe switch, router), a NIC, a bus or a fabric, with its properties."""
 
     kind: ElementKind
     name: Word
@@ -79,7 +84,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """``link A <-> B``, ``attach A -> B`` or ``mesh A`` (``right`` empty)."""
+    """``link A <-> B``, ``upi``, ``wan``, ``attach A -> B`` or ``mesh A`` (``right`` empty)."""
 
     kind: JoinKind
     left: tuple[Word, ...]
@@ -128,32 +133,95 @@ class Disable:
     span: Span
 
 
-Override = Change | Disable | Property
+@dataclass(frozen=True, slots=True)
+class Without:
+    """``without TARGETS``: parts or whole instances that are lost."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """``detach A -> B``: what joins A and B so far is taken away."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    amount: Amount
+    lanes: Amount | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for NAME in VALUES { ... }``; ``values`` is the text up to the brace."""
+
+    name: Word
+    values: Word
+    items: tuple[ClusterItem | NodeItem | Override, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """``n = 8`` behind the name of a type: a parameter and its default, or its value in one instance.
+
+    ``value``: an amount, a variable of where it stands, or None, a parameter without a default.
+    """
+
+    name: Word
+    value: Amount | Word | None
+
+
+Loss = Without | Down | Degrade
+Override = Change | Disable | Property | Element | Join | Shared | Detach | Loop
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """``instance NAME = NODE x COUNT { overrides }``."""
+    """``instance NAME = NODE(arguments) x COUNT { overrides }``."""
 
     name: Word
     node: Word
     count: Amount | None
     overrides: tuple[Override, ...]
     span: Span
+    arguments: tuple[Argument, ...] = ()
 
 
-NodeItem = Property | Gpus | Element | Join | Shared
-PodItem = Instance | Element | Join | Shared | Change | Disable
+NodeItem = Property | Gpus | Element | Join | Shared | Detach | Loop
+PodItem = Instance | Element | Join | Shared | Change | Disable | Loss | Detach | Loop
 ClusterItem = Property | PodItem
 
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """``node NAME { ... }``."""
+    """``node NAME(parameters) { ... }``."""
 
     name: Word
     items: tuple[NodeItem, ...]
     span: Span
+    parameters: tuple[Argument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +231,7 @@ class PodType:
     name: Word
     items: tuple[PodItem, ...]
     span: Span
+    parameters: tuple[Argument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,14 @@ from hetesynth.frontend.source import Source
 
 _SHOWN = {
     "WORD": "a name",
+    "PARTS": "a name",
+    "LOOP": "what to go through, like `0-3` or `a, b`",
+    "PIECE": "an expression",
+    "TIMES": "lanes like `x 2`",
     "STRING": 'a text in quotes, like "H20"',
     "NUMBER": "a number",
     "QUANTITY": "a number with its unit",
+    "PERCENT": "a share like `50 %`",
     "LANES": "lanes like `x 2`",
     "ONE_WAY": "`->`",
     "BOTH_WAYS": "`<->`",
@@ -91,7 +96,7 @@ def _accepted(error: UnexpectedInput) -> list[str]:
 
 
 def _expected_help(expected: list[str]) -> str:
-    words = [_SHOWN[name] for name in expected if name in _SHOWN]
+    words = list(dict.fromkeys(_SHOWN[name] for name in expected if name in _SHOWN))
     words += [f"`{name.lower()}`" for name in expected if name not in _SHOWN and name != "_SEMI"]
     if "a number with its unit" in words and "a number" in words:
         words.remove("a number")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from lark import Token, Transformer, Tree, v_args
+from lark import Discard, Token, Transformer, Tree, v_args
 from lark.tree import Meta
 
 from hetesynth.diagnostics import Span
@@ -20,9 +20,9 @@ Words = tuple[Word, ...]
 _Parsed = list[Any]
 
 
-def build(tree: Any, file_name: str) -> syntax.File:
-    """The syntax tree of one file."""
-    return syntax.File(file_name, tuple(_TreeBuilder(file_name).transform(cast("Tree[Token]", tree))))
+def build(tree: Any, file_name: str, text: str) -> syntax.File:
+    """The syntax tree of one file, whose text is ``text``."""
+    return syntax.File(file_name, tuple(_TreeBuilder(file_name, text).transform(cast("Tree[Token]", tree))))
 
 
 def _words(children: _Parsed) -> list[Words]:
@@ -37,6 +37,15 @@ def _properties(children: _Parsed) -> tuple[Property, ...]:
     return tuple(child for child in children if isinstance(child, Property))
 
 
+def _parameters(children: _Parsed) -> tuple[syntax.Argument, ...]:
+    return next((child for child in children if isinstance(child, tuple)), ())
+
+
+def _items(children: _Parsed) -> tuple[Any, ...]:
+    """What stands between the braces of a type."""
+    return tuple(child for child in children[1:] if not isinstance(child, tuple))
+
+
 def _both_ways(children: _Parsed) -> bool:
     return any(isinstance(child, Token) and child.type == "BOTH_WAYS" for child in children)
 
@@ -46,6 +55,7 @@ class _Statements(Transformer[Token, Any]):
     """Rules of the block form."""
 
     _file: str
+    _text: str
 
     def _span(self, meta: Meta, word: str) -> Span:
         return Span(self._file, meta.line, meta.column, len(word))
@@ -77,6 +87,28 @@ class _Statements(Transformer[Token, Any]):
     def model(self, meta: Meta, children: _Parsed) -> Property:
         return Property("model", self._span(meta, "model"), words=tuple(children))
 
+    def send(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "send", children)
+
+    def receive(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "receive", children)
+
+    def length(self, meta: Meta, children: _Parsed) -> Property:
+        return self._rate(meta, "length", children)
+
+    def host(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("host", self._span(meta, "host"), words=tuple(children))
+
+    def multicast(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("multicast", self._span(meta, "multicast"))
+
+    def reduction(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("reduction", self._span(meta, "reduction"))
+
+    def port(self, meta: Meta, children: _Parsed) -> Property:
+        lanes = children[2] if len(children) > 2 else None
+        return Property("port", self._span(meta, "port"), amount=children[1], lanes=lanes, words=children[0])
+
     def ports(self, meta: Meta, children: _Parsed) -> Property:
         return Property("ports", self._span(meta, "ports"), words=children[0])
 
@@ -96,6 +128,18 @@ class _Statements(Transformer[Token, Any]):
     def switch(self, meta: Meta, children: _Parsed) -> syntax.Element:
         return self._element("switch", meta, children)
 
+    def cpu(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("cpu", meta, children)
+
+    def numa(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("numa", meta, children)
+
+    def pcie(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("pcie", meta, children)
+
+    def router(self, meta: Meta, children: _Parsed) -> syntax.Element:
+        return self._element("router", meta, children)
+
     def nic(self, meta: Meta, children: _Parsed) -> syntax.Element:
         return self._element("nic", meta, children)
 
@@ -108,11 +152,21 @@ class _Statements(Transformer[Token, Any]):
     def _join(self, kind: syntax.JoinKind, meta: Meta, children: _Parsed) -> syntax.Join:
         sides = _words(children)
         right = sides[1] if len(sides) > 1 else ()
-        both = kind != "link" or _both_ways(children)
+        both = kind in ("attach", "mesh") or _both_ways(children)
         return syntax.Join(kind, sides[0], right, both, _properties(children), self._span(meta, kind))
 
     def link(self, meta: Meta, children: _Parsed) -> syntax.Join:
         return self._join("link", meta, children)
+
+    def upi(self, meta: Meta, children: _Parsed) -> syntax.Join:
+        return self._join("upi", meta, children)
+
+    def wan(self, meta: Meta, children: _Parsed) -> syntax.Join:
+        return self._join("wan", meta, children)
+
+    def detach(self, meta: Meta, children: _Parsed) -> syntax.Detach:
+        left, right = _words(children)
+        return syntax.Detach(left, right, self._span(meta, "detach"))
 
     def attach(self, meta: Meta, children: _Parsed) -> syntax.Join:
         return self._join("attach", meta, children)
@@ -139,17 +193,47 @@ class _Statements(Transformer[Token, Any]):
     def disable(self, meta: Meta, children: _Parsed) -> syntax.Disable:
         return syntax.Disable(children[0], self._span(meta, "disable"))
 
+    def without(self, meta: Meta, children: _Parsed) -> syntax.Without:
+        return syntax.Without(children[0], self._span(meta, "without"))
+
+    def down(self, meta: Meta, children: _Parsed) -> syntax.Down:
+        left, right = _words(children)
+        return syntax.Down(left, right, _both_ways(children), self._span(meta, "down"))
+
+    def degrade(self, meta: Meta, children: _Parsed) -> syntax.Degrade:
+        sides, amounts = _words(children), _amounts(children)
+        right = sides[1] if len(sides) > 1 else ()
+        lanes = amounts[1] if len(amounts) > 1 else None
+        span = self._span(meta, "degrade")
+        return syntax.Degrade(sides[0], right, _both_ways(children), amounts[0], lanes, span)
+
     def instance(self, meta: Meta, children: _Parsed) -> syntax.Instance:
         counts = _amounts(children)
-        overrides = tuple(c for c in children if isinstance(c, (syntax.Change, syntax.Disable, Property)))
+        overrides = tuple(c for c in children[2:] if not isinstance(c, (Amount, tuple)))
         span = self._span(meta, "instance")
-        return syntax.Instance(children[0], children[1], counts[0] if counts else None, overrides, span)
+        count = counts[0] if counts else None
+        return syntax.Instance(children[0], children[1], count, overrides, span, _parameters(children))
+
+    def loop(self, meta: Meta, children: _Parsed) -> syntax.Loop:
+        return syntax.Loop(children[0], children[1], tuple(children[2:]), self._span(meta, "for"))
+
+    def argument(self, meta: Meta, children: _Parsed) -> syntax.Argument:
+        return syntax.Argument(children[0], children[1] if len(children) > 1 else None)
+
+    def parameter(self, meta: Meta, children: _Parsed) -> syntax.Argument:
+        return self.argument(meta, children)
+
+    def arguments(self, meta: Meta, children: _Parsed) -> tuple[syntax.Argument, ...]:
+        return tuple(children)
+
+    def parameters(self, meta: Meta, children: _Parsed) -> tuple[syntax.Argument, ...]:
+        return tuple(children)
 
     def node(self, meta: Meta, children: _Parsed) -> syntax.NodeType:
-        return syntax.NodeType(children[0], tuple(children[1:]), self._span(meta, "node"))
+        return syntax.NodeType(children[0], _items(children), self._span(meta, "node"), _parameters(children))
 
     def pod(self, meta: Meta, children: _Parsed) -> syntax.PodType:
-        return syntax.PodType(children[0], tuple(children[1:]), self._span(meta, "pod"))
+        return syntax.PodType(children[0], _items(children), self._span(meta, "pod"), _parameters(children))
 
     def cluster(self, meta: Meta, children: _Parsed) -> syntax.Cluster:
         return syntax.Cluster(children[0], tuple(children[1:]), self._span(meta, "cluster"))
@@ -162,9 +246,10 @@ class _Statements(Transformer[Token, Any]):
 class _TreeBuilder(_Statements):
     """The paper form, the tokens, and ``import``."""
 
-    def __init__(self, file_name: str) -> None:
+    def __init__(self, file_name: str, text: str) -> None:
         super().__init__(visit_tokens=True)
         self._file = file_name
+        self._text = text
 
     def import_(self, meta: Meta, children: _Parsed) -> syntax.Import:
         target = children[0]
@@ -172,6 +257,10 @@ class _TreeBuilder(_Statements):
 
     def define(self, meta: Meta, children: _Parsed) -> syntax.Define:
         return syntax.Define(children[0], children[1], self._span(meta, "define"))
+
+    def computed(self, meta: Meta, children: _Parsed) -> Amount:
+        text = self._text[meta.start_pos + 1 : meta.end_pos - 1]
+        return Amount("", "", self._span(meta, f"({text})".split("\n")[0]), text or " ")
 
     def amount(self, meta: Meta, children: _Parsed) -> Amount:
         return cast(Amount, children[0])
@@ -204,6 +293,13 @@ class _TreeBuilder(_Statements):
     def WORD(self, token: Token) -> Word:
         return Word(str(token), self._of(token))
 
+    def PARTS(self, token: Token) -> Word:
+        return self.WORD(token)
+
+    def LOOP(self, token: Token) -> Word:
+        text = token.rstrip()
+        return Word(text, Span(self._file, token.line or 1, token.column or 1, len(text)))
+
     def STRING(self, token: Token) -> Word:
         return Word(str(token)[1:-1], self._of(token))
 
@@ -215,5 +311,11 @@ class _TreeBuilder(_Statements):
         number, unit = match.groups() if match else (str(token), "")
         return Amount(number, unit, self._of(token))
 
+    def PERCENT(self, token: Token) -> Amount:
+        return Amount(str(token)[:-1].strip(), "%", self._of(token))
+
     def LANES(self, token: Token) -> Amount:
         return Amount(str(token)[1:].strip(), "", self._of(token))
+
+    def TIMES(self, token: Token) -> Any:
+        return Discard

@@ -12,7 +12,7 @@ from typing import Literal
 from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.syntax import Amount
 
-Dimension = Literal["bandwidth", "time", "size", "count"]
+Dimension = Literal["bandwidth", "time", "size", "count", "length"]
 
 MAX_DIGITS = 18
 MAX_LANES = 1024
@@ -29,6 +29,8 @@ def _table() -> dict[str, tuple[Dimension, Fraction]]:
         "\u00b5s": ("time", Fraction(1, 10**6)),
         "\u03bcs": ("time", Fraction(1, 10**6)),
         "ns": ("time", Fraction(1, 10**9)),
+        "km": ("length", Fraction(10**3)),
+        "m": ("length", Fraction(1)),
     }
     for prefix, factor in (_DECIMAL | _BINARY).items():
         table[f"{prefix}B"] = ("size", Fraction(factor))
@@ -40,8 +42,20 @@ def _table() -> dict[str, tuple[Dimension, Fraction]]:
 
 
 UNITS = _table()
-_EXAMPLES = {"bandwidth": "25 GB/s or 400 Gbps", "time": "0.7 us", "size": "16 MB", "count": "8"}
-_ARTICLES = {"bandwidth": "a bandwidth", "time": "a time", "size": "a size", "count": "a plain number"}
+_EXAMPLES = {
+    "bandwidth": "25 GB/s or 400 Gbps",
+    "time": "0.7 us",
+    "size": "16 MB",
+    "count": "8",
+    "length": "50 km",
+}
+_ARTICLES = {
+    "bandwidth": "a bandwidth",
+    "time": "a time",
+    "size": "a size",
+    "count": "a plain number",
+    "length": "a length",
+}
 
 
 def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> Fraction | None:
@@ -52,7 +66,7 @@ def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings)
     number = _number(amount, findings)
     if number is None or not _unit_fits(amount, dimension, what, findings):
         return None
-    if number < 0 or (number == 0 and dimension != "time"):
+    if number < 0 or (number == 0 and dimension not in ("time", "length")):
         wrong = "zero" if number == 0 else "negative"
         help_ = (
             "remove the link or `disable` the hardware if it is out of order" if dimension == "bandwidth" else ""
@@ -68,17 +82,29 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
     if number is None:
         return None
     if amount.unit or number.denominator != 1:
-        findings.add("HS206", amount.span, f"{what} must be a whole number without a unit")
+        shown = f"; it is {amount.number} {amount.unit}".rstrip()[:40] if amount.expression else ""
+        findings.add("HS206", amount.span, f"{what} must be a whole number without a unit{shown}")
         return None
     if not least <= number <= most:
         help_ = f"give a number from {least} to {most}"
-        findings.add("HS208", amount.span, f"{what} is out of range", help_)
+        shown = f" with {amount.number}"[:40] if amount.expression else ""
+        findings.add("HS208", amount.span, f"{what} is out of range{shown}", help_)
         return None
     return int(number)
 
 
+def share(amount: Amount, findings: Findings) -> Fraction | None:
+    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
+    number = _number(amount, findings)
+    if number is None or 0 < number <= 100:
+        return None if number is None else number / 100
+    help_ = "what is lost altogether is `down` or `without`"
+    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    return None
+
+
 def _number(amount: Amount, findings: Findings) -> Fraction | None:
-    if len(amount.number) > MAX_DIGITS:
+    if len(amount.number) > MAX_DIGITS and not amount.expression:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
         return None
     return Fraction(amount.number)
@@ -96,7 +122,8 @@ def _unit_fits(amount: Amount, dimension: Dimension, what: str, findings: Findin
         return False
     measures = UNITS[amount.unit][0]
     if measures != dimension:
-        message = f"{what} cannot be given in {amount.unit}, {_ARTICLES[measures]}"
+        unit = amount.unit if not amount.expression else f"{amount.unit} (as this expression is)"
+        message = f"{what} cannot be given in {unit}, {_ARTICLES[measures]}"
         findings.add("HS206", amount.span, message, f"write it like {example}")
         return False
     return True

@@ -7,19 +7,31 @@ and every override applied, before the first wire is laid, so that wires see the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetesynth.diagnostics import Span
+from hetesynth.errors import InternalError
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.hardware_graph import HardwareGraph, Rate
 from hetesynth.frontend.names import Part, Scope, declared
-from hetesynth.frontend.properties import Measured, measured, require
-from hetesynth.frontend.syntax import Change, Disable, Element, Join, Property, Word
+from hetesynth.frontend.properties import Measured, lanes_of, measured, refuse_directions, require, require_rate
+from hetesynth.frontend.syntax import Change, Detach, Disable, Element, Join, Property, Word
+from hetesynth.frontend.units import measure
+from hetesynth.model.topology import NETWORK_KINDS
 
 MAX_WIRES = 1_000_000
 
-_KINDS = {"switch": "switch", "nic": "net", "bus": "bus", "fabric": "net"}
-_WHAT = {"switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric"}
+_KINDS = {
+    "switch": "switch", "nic": "net", "bus": "bus", "fabric": "net",
+    "cpu": "cpu", "numa": "numa", "pcie": "pcie", "router": "net",
+}  # fmt: skip
+_WHAT = {
+    "switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric",
+    "cpu": "a CPU", "numa": "a NUMA node", "pcie": "a PCIe switch", "router": "a router",
+}  # fmt: skip
+_JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
+_CAPABILITIES = ("multicast", "reduction")
+_PLACES = ("ports", "port", "members", "join")
 
 
 @dataclass(slots=True)
@@ -29,26 +41,36 @@ class Wiring:
     hardware: HardwareGraph
     findings: Findings
     _fabric_of: dict[str, str] = field(default_factory=dict)
+    _portless: list[tuple[Part, Element]] = field(default_factory=list)
+    _lonely: list[tuple[Part, Part, Span]] = field(default_factory=list)  # a fabric, its one NIC
+    _linked: set[str] = field(default_factory=set)  # by a link, or as a port
 
     # --- parts
 
     def declare(self, element: Element, scope: Scope, server: str) -> None:
         """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
         what = _WHAT[element.kind]
-        values = measured(
-            [p for p in element.properties if p.name not in ("ports", "members", "join")], self.findings
-        )
-        if element.kind != "fabric" and not any(p.name == "bandwidth" for p in element.properties):
-            title = f"{element.kind} `{element.name.text}`"
-            require(element.properties, "bandwidth", title, element.span, self.findings)
+        values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
+        self._check_rates(element)
         for local in declared(element.name, what, self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
             part.link_kind = values.kind or _KINDS[element.kind]
-            part.bandwidth, part.lanes = values.bandwidth, values.lanes
+            part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
+            part.receive = values.receive
             part.latency = values.latency or part.latency
+            part.capabilities = tuple(c for c in _CAPABILITIES if _has(element, c))
             self._split(part, element)
             scope.declare(local, part, element.name.span)
             self.hardware.add(part)
+
+    def _check_rates(self, element: Element) -> None:
+        title = f"{element.kind} `{element.name.text}`"
+        members = next((p for p in element.properties if p.name == "members"), None)
+        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not _two_sided(members)):
+            refuse_directions(element.properties, f"a {element.kind}", self.findings)
+        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
+        if needed and element.kind != "fabric":
+            require_rate(element.properties, title, element.span, self.findings)
 
     def _split(self, part: Part, element: Element) -> None:
         """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
@@ -83,14 +105,30 @@ class Wiring:
         part.reduce = values.reduce if values.reduce is not None else part.reduce
 
     def _change_part(self, part: Part, change: Change, values: Measured) -> None:
+        if values.send or values.receive:
+            self._change_directions(part, change, values)
+        elif part.bandwidth is None and part.kind != "fabric" and values.bandwidth is not None:
+            message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
+            self.findings.add("HS211", change.span, message, "state the rates where the switch is declared")
+            return
         if values.bandwidth is not None:
             if part.kind == "fabric" and part.bandwidth is None:
                 message = f"fabric `{part.name}` has no core bandwidth to change"
                 self.findings.add("HS211", change.span, message, "state `bandwidth` where the fabric is declared")
                 return
-            part.bandwidth, part.lanes = values.bandwidth, values.lanes
+            part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
         part.latency = values.latency if values.latency is not None else part.latency
         part.link_kind = values.kind or part.link_kind
+
+    def _change_directions(self, part: Part, change: Change, values: Measured) -> None:
+        if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
+            message = f"`{part.name}` cannot be given `send` and `receive` here"
+            help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
+            self.findings.add("HS211", change.span, message, help_)
+            return
+        back = part.receive or (part.bandwidth, part.lanes)
+        part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
+        part.receive = values.receive or back
 
     def disable(self, disable: Disable, scope: Scope) -> None:
         """Take the named parts out of the cluster."""
@@ -102,7 +140,7 @@ class Wiring:
     def lay_element(self, element: Element, scope: Scope) -> None:
         """The wires of a switch's ports, a bus's members or a fabric's NICs."""
         parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
-        if element.kind == "switch" and not _has(element, "members"):
+        if element.kind not in ("nic", "bus", "fabric") and not _has(element, "members"):
             self._lay_switch(element, parts, scope)
         elif element.kind == "fabric" and not _has(element, "members"):
             self._lay_fabric(element, parts, scope)
@@ -110,13 +148,43 @@ class Wiring:
             self._lay_bus(element, parts, scope)
 
     def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
-        ports = require(element.properties, "ports", f"switch `{element.name.text}`", element.span, self.findings)
-        if ports is None:
-            return
+        ports = [p for p in element.properties if p.name in ("ports", "port")]
+        if not ports:
+            self._portless += [(part, element) for part in parts]
         for part in parts:
-            rate = Rate(part.link_kind, part.bandwidth, part.lanes)
-            for other in self._others(part, ports.words, ports.span, scope):
-                self.hardware.connect(other, part, rate, rate)
+            for prop in ports:
+                there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
+                for other in self._others(part, prop.words, prop.span, scope):
+                    self._linked.add(other.name)
+                    self.hardware.connect(other, part, there, back)
+
+    def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
+        """The rates of a port that states its own."""
+        if port.amount is None:
+            raise InternalError("a port without a rate")
+        bandwidth = measure(port.amount, "bandwidth", "a bandwidth", self.findings)
+        rate = Rate(part.link_kind, bandwidth, lanes_of(port.lanes, self.findings))
+        return rate, rate
+
+    def check_joined(self) -> None:
+        """A switch without ports is joined by links, and has no rate that would be that of ports."""
+        for part, element in self._portless:
+            rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
+            if rated or part.name not in self._linked:
+                title = f"{element.kind} `{element.name.text}`"
+                require(element.properties, "ports", title, element.span, self.findings)
+        for fabric, nic, span in self._lonely:
+            if fabric.name not in self._linked:
+                message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
+                self.findings.add("HS214", span, message, "join the NICs of every server: join *.nic*")
+
+    def detach(self, detach: Detach, scope: Scope) -> None:
+        """Take away what joins the named parts so far."""
+        pairs = self._paired(scope.resolve(detach.left), scope.resolve(detach.right), detach.span)
+        self.findings.spend(self.hardware.size + len(pairs), detach.span)
+        for a, b in self.hardware.disconnect(pairs):
+            message = f"nothing joins `{a.name}` and `{b.name}` here"
+            self.findings.add("HS202", detach.span, message, "name parts that the node type joins")
 
     def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
@@ -127,13 +195,9 @@ class Wiring:
             joined = self._others(part, join.words, join.span, scope)
             nics = [other for other in joined if self._joins_fabric(other, part, join.words[0].span)]
             if len(joined) == 1 and len(nics) == 1:
-                message = f"fabric `{part.name}` joins one NIC only, `{nics[0].name}`"
-                self.findings.add(
-                    "HS214", join.words[0].span, message, "join the NICs of every server: join *.nic*"
-                )
+                self._lonely.append((part, nics[0], join.words[0].span))
             for nic in nics:
-                rate = Rate(nic.link_kind, nic.bandwidth, nic.lanes)
-                self.hardware.connect(nic, part, rate, rate)
+                self.hardware.connect(nic, part, *_rates(nic))
 
     def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
         if part.kind != "nic":
@@ -160,7 +224,7 @@ class Wiring:
                 self._lay_side(part, part.inlet, part.outlet, near)
                 continue
             self._pipe(part, f"{part.name}.fwd.in", f"{part.name}.fwd.out")
-            self._pipe(part, f"{part.name}.rev.in", f"{part.name}.rev.out")
+            self._pipe(part, f"{part.name}.rev.in", f"{part.name}.rev.out", back=True)
             self._lay_side(part, f"{part.name}.fwd.in", f"{part.name}.rev.out", near)
             self._lay_side(part, f"{part.name}.rev.in", f"{part.name}.fwd.out", far)
 
@@ -171,10 +235,10 @@ class Wiring:
                 "HS218", members.span, f"`{both[0]}` is on both sides of the bus", "keep it on one side"
             )
 
-    def _pipe(self, part: Part, entry: str, exit_: str) -> None:
+    def _pipe(self, part: Part, entry: str, exit_: str, *, back: bool = False) -> None:
         """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
         if entry != exit_ and not part.disabled:
-            self.hardware.wire(entry, exit_, Rate(part.link_kind, part.bandwidth, part.lanes, part.latency))
+            self.hardware.wire(entry, exit_, replace(_rates(part)[back], latency=part.latency))
 
     def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
         """Wires that never limit, between one side of a bus and its members."""
@@ -203,15 +267,19 @@ class Wiring:
     # --- links
 
     def lay_join(self, join: Join, scope: Scope) -> None:
-        """The wires of ``link``, ``attach`` or ``mesh``."""
-        if join.kind != "attach":
-            require(join.properties, "bandwidth", f"a {join.kind}", join.span, self.findings)
-        rate = measured(join.properties, self.findings).rate("direct" if join.kind != "attach" else "attach")
+        """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
+        if join.kind != "attach" or any(p.name in ("send", "receive") for p in join.properties):
+            require_rate(join.properties, f"a {join.kind}", join.span, self.findings)
+        if join.kind == "mesh" or not join.both_ways:
+            refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
+        values = measured(join.properties, self.findings)
+        kind = _JOIN_KINDS[join.kind]
+        there, back = values.rate(kind), values.rate_back(kind) if join.both_ways else None
         left = scope.resolve(join.left)
         pairs = (
             [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
             if join.kind == "mesh"
-            else self._paired(left, scope.resolve(join.right), join)
+            else self._paired(left, scope.resolve(join.right), join.span)
         )
         if join.kind == "mesh" and len(left) == 1:
             self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
@@ -222,15 +290,16 @@ class Wiring:
             self.findings.raise_any()
         for a, b in pairs:
             if self._may_join(a, b, join):
-                self.hardware.connect(a, b, rate, rate if join.both_ways else None)
+                self._linked.update((a.name, b.name))
+                self.hardware.connect(a, b, there, back)
 
-    def _paired(self, left: list[Part], right: list[Part], join: Join) -> list[tuple[Part, Part]]:
+    def _paired(self, left: list[Part], right: list[Part], span: Span) -> list[tuple[Part, Part]]:
         """i-th with i-th, or one with every one."""
         if not left or not right:
             return []
         if len(left) != len(right) and 1 not in (len(left), len(right)):
             message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
-            self.findings.add("HS212", join.span, message, "name as many on both sides, or one on either side")
+            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
             return []
         width = max(len(left), len(right))
         return [(left[i % len(left)], right[i % len(right)]) for i in range(width)]
@@ -250,7 +319,7 @@ class Wiring:
         return bus is None
 
     def _may_attach(self, a: Part, b: Part, join: Join) -> bool:
-        if b.kind != "nic" or a.kind in ("nic", "fabric"):
+        if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
             message = f"cannot attach `{a.name}` to `{b.name}`"
             self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
             return False
@@ -259,6 +328,12 @@ class Wiring:
             self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
             return False
         return True
+
+
+def _rates(part: Part) -> tuple[Rate, Rate]:
+    """The rates away from the GPUs and back."""
+    there = Rate(part.link_kind, part.bandwidth, part.lanes)
+    return there, Rate(part.link_kind, *part.receive) if part.receive else there
 
 
 def _two_sided(members: Property) -> bool:

@@ -37,6 +37,7 @@ class PodCluster:
     vertices: tuple[Vertex, ...]
     wires: tuple[Wire, ...]
     chunk_bytes: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.pods:

@@ -12,17 +12,29 @@ from fractions import Fraction
 from typing import Literal
 
 Rank = int
-VertexKind = Literal["gpu", "switch", "nic", "bus", "fabric"]
+VertexKind = Literal["gpu", "switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router"]
+
+NETWORK_KINDS: frozenset[VertexKind] = frozenset({"fabric", "router"})
+"""What stands between servers, whatever joins it."""
+
+HOST_KINDS: frozenset[VertexKind] = frozenset({"cpu", "numa", "pcie"})
+"""What data crosses inside a server where GPUs and NICs are not joined more directly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A GPU, or a piece of hardware that forwards without storing: switch, NIC, bus, fabric."""
+    """A GPU, or a piece of hardware that forwards without storing: switch, NIC, bus, fabric, CPU, router.
+
+    ``host``: the name of the machine it is in, where it is stated; ``capabilities``: what a switch can do
+    besides forwarding, ``multicast`` and ``reduction``.
+    """
 
     name: str
     kind: VertexKind
     server: str = ""
     model: str = ""
+    host: str = ""
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

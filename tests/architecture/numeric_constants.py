@@ -20,10 +20,14 @@ ALLOWED = {
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
+        hetesynth/frontend/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
+        hetesynth/frontend/expressions.py: MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/frontend/findings.py: MAX_WORK
+        hetesynth/frontend/hosts.py: MAX_HOST_NAME
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
-        hetesynth/frontend/names.py: MAX_RANGE
+        hetesynth/frontend/names.py: MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
+        hetesynth/frontend/overridden.py: MAX_LOSSES MAX_VALUE
         hetesynth/frontend/paper.py: MAX_NODES MAX_NAME
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
         hetesynth/frontend/paper_network.py: _WORK_OF_A_PIPE
@@ -137,7 +141,7 @@ ALLOWED = {
         hetesynth/packing/master.py: PRIMAL_SIMPLEX
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
-        hetesynth/frontend/paths.py: _FABRIC_COST
+        hetesynth/frontend/paths.py: _FABRIC_COST _HOST_COST
         hetesynth/synthesis/pods/gates.py: _FABRIC_COST
         hetesynth/lifting/dataflow.py: OWN
         hetesynth/lowering/msccl/lower.py: BOUNDLESS

@@ -270,7 +270,7 @@ def test_two_tiers_of_fabric() -> None:
     assert sum(trunk[0] in k.wires for k in topology.links) == 64
 
 
-@pytest.mark.parametrize("unit", sorted(UNITS))
+@pytest.mark.parametrize("unit", sorted(unit for unit in UNITS if UNITS[unit][0] != "length"))
 def test_every_unit_is_exact(unit: str) -> None:
     dimension, factor = UNITS[unit]
     rate, time, size = (

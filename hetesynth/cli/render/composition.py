@@ -64,6 +64,7 @@ def composition_lines(files: ComposedFiles) -> list[str]:
         f"(proved: {microseconds(float(done.bound.seconds))})",
         f"  {task.collective} on {task.cluster.name}: {counted(task.cluster.ranks, 'GPU')} in "
         f"{counted(len(task.cluster.pods), 'pod')} of {types}",
+        *(f"  note: {note}" for note in task.cluster.notes),
         f"  between pods: {'; then '.join(done.composition.ways)}",
         f"  limit: {done.bound.proof}",
         f"  checked: {counted(done.deliveries, 'delivery').replace('deliverys', 'deliveries')}, "

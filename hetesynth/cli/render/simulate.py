@@ -24,6 +24,7 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "file": str(simulation.path),
         "kind": simulation.kind,
         "cluster": simulation.topology.name,
+        "losses": list(simulation.topology.notes),
         "collective": simulation.predictions[0].collective,
         "ranks": simulation.topology.ranks,
         "calibration": simulation.options.calibration,

@@ -44,6 +44,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "seconds": round(synthesis.timer.total, 3),
         "outputs": [str(path) for path in paths],
         "cluster": synthesis.topology.name,
+        "losses": list(synthesis.topology.notes),
         "root": synthesis.problem.collective.root,
         "seed": synthesis.budget.seed,
         "gap": certificate.gap,
@@ -146,6 +147,7 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         _verdict(synthesis),
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
         + (f", root {root}" if root is not None else ""),
+        *(f"  note: {note}" for note in topology.notes),
         *(f"  {line}" for line in written_lines(synthesis)),
         f"  steps        {certificate.steps}  ({len(solution.schedule.transfers)} transfers, "
         f"{counted(hops(solution.schedule, topology.links), 'hop')} at most, "
