@@ -250,7 +250,10 @@ class ProgramRanking:
             return Ranked(candidate)
         schedule, costs = candidate.solution.schedule, self._costs
         listed = throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs)
-        return next((Ranked(candidate, throttling) for throttling in listed if throttling.after == after), Ranked(candidate))
+        return next(
+            (Ranked(candidate, throttling) for throttling in listed if throttling.after == after),
+            Ranked(candidate),
+        )
 
     def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
         """What the program takes, with fused receives or without, or the plan, in steady state or not; None where

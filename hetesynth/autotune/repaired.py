@@ -85,7 +85,7 @@ class Repair:
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
         spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
-        if ranked.steady is not None and target is not None and target.format == "msccl-xml":
+        if target is not None and target.format == "msccl-xml":
             spec = replace(spec, seconds=ranked.seconds)
         choice = replace(choice, pipelined=pipelined is not None, trees=trees)
         optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)

@@ -27,6 +27,7 @@ from hetesynth.errors import HetesynthError, InternalError
 
 COMMANDS = {
     "synth": "synth",
+    "repair": "repair",
     "verify": "verify",
     "install-hint": "install_hint",
     "run": "run",

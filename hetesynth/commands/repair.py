@@ -7,7 +7,7 @@ what each rank sends and receives now that it did not before. Nothing is written
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import Synthesis, demand_callable, finished
 from hetesynth.compile.carry_over import CarryOver, demand_same_cluster
 from hetesynth.compile.compilation import compilation
+from hetesynth.compile.formats import suffixes
 from hetesynth.compile.recipe import Recipe, recipe_in, topology_hash
 from hetesynth.compile.request import Request
 from hetesynth.compile.schedule_difference import ScheduleDifference, schedule_difference
@@ -82,6 +83,8 @@ def repaired(
         demand_addressable(request, work.size)
     solved = work.solved()
     synthesis = finished(solved)
+    if synthesis.programs and synthesis.program_seconds is None:
+        synthesis = replace(synthesis, program_seconds=solved.programs.seconds)
     if work.size is not None:
         demand_carried(synthesis, work.size)
     difference = schedule_difference(changes, document, solved.problem, solved.solution.schedule)
@@ -98,6 +101,15 @@ def _request(asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, c
         max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
         runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
     )  # fmt: skip
+
+
+def suffixes_of(asked: RepairRequest) -> list[str]:
+    """Of the files that a repair writes."""
+    document = read_document(asked.schedule)
+    recipe = recipe_in(document, str(asked.schedule))
+    targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    schedule_only = asked.schedule_only or not recipe.programs
+    return [*suffixes(Request(asked.after, document.collective, schedule_only=schedule_only, targets=targets))]
 
 
 def read_document(path: Path) -> ScheduleDocument:

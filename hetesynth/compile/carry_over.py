@@ -44,7 +44,9 @@ class CarryOver:
         for link in self.before.links:
             path, src, dst = _path(self.before, link), self.ranks[link.src], self.ranks[link.dst]
             key: object = path if path in exact else (src, dst)
-            fitting = exact.get(path) or (between.get((src, dst), []) if src is not None and dst is not None else [])
+            fitting = exact.get(path) or (
+                between.get((src, dst), []) if src is not None and dst is not None else []
+            )
             mapped.append(fitting[turn[key] % len(fitting)] if fitting else None)
             turn[key] += 1
         return tuple(mapped)

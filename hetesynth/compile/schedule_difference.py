@@ -47,7 +47,13 @@ class ScheduleDifference:
 
         def rows(entries: tuple[Changed, ...]) -> list[dict[str, Any]]:
             return [
-                {"step": e.step, "chunk": e.chunk, "block": list(chunks[e.chunk].block), "peer": e.peer, "adds": e.reduce}
+                {
+                    "step": e.step,
+                    "chunk": e.chunk,
+                    "block": list(chunks[e.chunk].block),
+                    "peer": e.peer,
+                    "adds": e.reduce,
+                }
                 for e in entries
             ]
 

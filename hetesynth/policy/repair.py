@@ -32,7 +32,9 @@ class RepairPolicy(Record):
         6, "times", "A mended schedule is pushed late and early again, as long as it gets shorter. Not measured."
     )
     near_share: float = threshold(
-        0.02, "share of the bound", "A mended schedule so near to the bound is taken; else greedy rounds follow. Not measured."
+        0.02,
+        "share of the bound",
+        "A mended schedule so near to the bound is taken; else greedy rounds follow. Not measured.",
     )
     near_steps: int = threshold(
         1, "steps", "A schedule so near to the bound is not repaired from checkpoints. Not measured."
@@ -43,9 +45,7 @@ class RepairPolicy(Record):
     checkpoint_work: int = threshold(
         400_000, "ranks", "Deliveries times ranks up to which steps are filled from checkpoints. Not measured."
     )
-    checkpoint_attempts: int = threshold(
-        1, "attempts", "Of one number of steps from checkpoints. Not measured."
-    )
+    checkpoint_attempts: int = threshold(1, "attempts", "Of one number of steps from checkpoints. Not measured.")
     checkpoint_rlimit: int = threshold(
         2_000_000, "solver resource units", "Of one number of steps from checkpoints. Not measured."
     )

@@ -108,7 +108,7 @@ def _root(problem: Problem, chunk: int, sums: dict[int, Transfer]) -> int:
 
 @dataclass
 class Loads:
-    """What trees put on every resource, and what links cost at that load. ``limit``: steps that it is to fit in."""
+    """What trees put on every resource, and what links cost at that load. ``limit``: steps to fit it in."""
 
     tables: CopyProblem
     limit: int

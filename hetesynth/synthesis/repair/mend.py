@@ -57,8 +57,8 @@ def _by_chunk(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _tasks(problem: Problem, trees: Sequence[Tree]) -> list[Task]:
-    """The deliveries of one chunk, senders before receivers. ``start``: that of the old schedule, or the first step
-    in which it could go."""
+    """The deliveries of one chunk, senders before receivers. ``start``: that of the old schedule, or the first
+    step in which it could go."""
     tasks: list[Task] = []
     ready: dict[int, int] = {}
     for tree in trees:

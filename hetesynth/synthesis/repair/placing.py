@@ -47,8 +47,8 @@ class Tasks:
         self.sharing = [self._sharing(task) for task in self.tasks]
 
     def _sharing(self, task: Task) -> tuple[int, int] | None:
-        """Deliveries that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or, of
-        the reversed problem, copies of a chunk from one."""
+        """Deliveries that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or,
+        of the reversed problem, copies of a chunk from one."""
         problem = self.tables.problem
         if not problem.exclusive_reduction or (problem.collective.reduces and not task.reduce):
             return None
@@ -63,7 +63,7 @@ class Tasks:
         return height
 
     def early(self, urgency: Sequence[float]) -> list[int]:
-        """The step of each, as early as possible, the least ``urgency`` first of those whose senders are placed."""
+        """The step of each, as early as possible, of those whose senders are placed the least ``urgency`` first."""
         return self._placed(urgency, self.before, self.behind)
 
     def late(self, begin: Sequence[float]) -> list[int]:
