@@ -1,9 +1,9 @@
 """A schedule after a change of the cluster, with a program like the one it had.
 
 In: a run for the changed cluster, the old document with its recipe, what was carried over of it. Out: a solved
-request. What won before is made again with what it won by: trees for the changed cluster, those of the old schedule
-mended or a new packing of as many; rings; or the mended schedule step by step. Nothing else is tried, which is
-where the time of a fresh choice goes.
+request. What won before is made again with what it won by: trees for the changed cluster, those of the old
+schedule mended or a new packing of as many; rings; or the mended schedule step by step. Nothing else is tried on
+large clusters, which is where the time of a fresh choice goes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Repair:
             case Infeasible(reason=reason):
                 raise no_schedule(reason)
             case GaveUp(reason=reason):
-                raise HetesynthError(reason, code="HS602", exit_code=3, help="synthesize anew")
+                raise HetesynthError(reason, code="HS644", exit_code=3, help="use `hetesynth synth` instead")
         self.run.timer.phases["bound"] = outcome.bound_seconds
         self.run.timer.phases["search"] -= outcome.bound_seconds
         programs = ProgramSpec(self.run.request.targets)

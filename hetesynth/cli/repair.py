@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,7 +33,7 @@ from hetesynth.model.problem import Budget
 @topology_losses
 @click.option(
     "--to", "changed", type=TOPOLOGY, metavar="FILE.dsl",
-    help="The topology as it is now, in place of --without and --degrade; GPUs are the same where their names are.",
+    help="The topology as it is now, in place of --without and --degrade; GPUs go by their names.",
 )  # fmt: skip
 @search_options("After it, the best verified schedule so far is written:", "bytes")
 @targets_option("Runtime to write for [default: those of the schedule]")
@@ -47,14 +48,9 @@ def command(
     schedule: Path,
     topology: os.PathLike[str],
     changed: Path | None,
-    effort: float,
-    time_budget: float | None,
-    seed: int,
-    targets: tuple[str, ...],
-    single_root: bool,
     output: Path | None,
-    schedule_only: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Repair SCHEDULE, a schedule JSON of the cluster in TOPOLOGY, for what is left of that cluster.
 
@@ -67,14 +63,15 @@ def command(
     from hetesynth.commands.repair import RepairRequest, repair, suffixes_of
     from hetesynth.compile.artifacts import write
 
+    budget = Budget(options["time_budget"], options["seed"], effort=options["effort"])
     asked = RepairRequest(
-        schedule=schedule, before=_before(topology, changed), after=changed or topology,
-        budget=Budget(time_budget, seed, effort=effort), targets=targets_of(targets) if targets else (),
-        schedule_only=schedule_only, single_root=single_root,
+        schedule=schedule, before=_before(topology, changed), after=changed or topology, budget=budget,
+        targets=targets_of(options["targets"]) if options["targets"] else (),
+        schedule_only=options["schedule_only"], single_root=options["single_root"],
     )  # fmt: skip
     check_folder(output)
     named = named_stem(output, suffixes_of(asked))
-    with watching(quiet=as_json, budget=time_budget) as progress:
+    with watching(quiet=as_json, budget=budget.seconds) as progress:
         repaired = repair(asked, progress)
     stem = named or (output or Path()) / _name(repaired.synthesis.topology.name, repaired.document.collective)
     paths = write(repaired.synthesis, stem)

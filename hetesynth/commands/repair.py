@@ -17,7 +17,7 @@ from hetesynth.compile.artifacts import Synthesis, demand_callable, finished
 from hetesynth.compile.carry_over import CarryOver, demand_same_cluster
 from hetesynth.compile.compilation import compilation
 from hetesynth.compile.formats import suffixes
-from hetesynth.compile.recipe import Recipe, recipe_in, topology_hash
+from hetesynth.compile.recipe import Recipe, recipe_in
 from hetesynth.compile.request import Request
 from hetesynth.compile.schedule_difference import ScheduleDifference, schedule_difference
 from hetesynth.errors import HetesynthError
@@ -26,7 +26,6 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, target
-from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.synthesis.search import Progress, no_progress
 
@@ -66,7 +65,7 @@ def repair(asked: RepairRequest, progress: Progress = no_progress) -> Repaired:
     document = read_document(asked.schedule)
     recipe = recipe_in(document, str(asked.schedule))
     before = load_topology(asked.before)
-    _demand_same(document, before, str(asked.schedule))
+    demand_same_cluster(document, before, str(asked.schedule))
     return repaired(asked, document, recipe, CarryOver(before, load_topology(asked.after)), progress)
 
 
@@ -131,19 +130,7 @@ def read_document(path: Path) -> ScheduleDocument:
 
 def _refuse_composition(path: Path) -> NoReturn:
     raise HetesynthError(
-        f"{path} is a composition of pods, not a schedule: what is inside a pod was solved once for all of its type",
+        f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
         code="HS643",
         help="synthesize the changed cluster anew, with --strategy composition or without",
     )
-
-
-def _demand_same(document: ScheduleDocument, before: Topology, name: str) -> None:
-    """HetesynthError HS641 where the document is of another cluster than ``before``."""
-    demand_same_cluster(document, before, name)
-    stated = document.header.get("topology_sha256")
-    if isinstance(stated, str) and stated != topology_hash(before):
-        raise HetesynthError(
-            f"{name} is a schedule of another cluster: GPUs, wires or rates differ (topology_sha256)",
-            code="HS641",
-            help="give the topology file that the schedule was made for, without the changes",
-        )

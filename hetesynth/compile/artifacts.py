@@ -389,7 +389,7 @@ def _demand_clean(violations: list[Violation], what: str) -> None:
 
 def _schedule_json(solved: SolvedRequest) -> bytes:
     from hetesynth.compile.recipe import recipe_of, topology_hash
-    from hetesynth.files.schedule_json import JsonValue, write_schedule_json
+    from hetesynth.files.schedule_json import write_schedule_json
 
     problem, solution, chunking = solved.problem, solved.solution, solved.chunking
     choice = solved.choice

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
+from hetesynth.compile.recipe import topology_hash
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.collective import Collective
@@ -113,8 +114,8 @@ def _path(topology: Topology, link: Link) -> tuple[str, ...]:
 
 
 def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
-    """HetesynthError HS641 where the links of the document are not those of ``topology``."""
-    reason = None
+    """HetesynthError HS641 where the links of the document, or the hash in it, are not those of ``topology``."""
+    reason, stated = None, document.header.get("topology_sha256")
     if document.ranks != topology.ranks:
         reason = f"it has {document.ranks} ranks, the cluster {topology.ranks}"
     for index, src, dst in document.links:
@@ -125,6 +126,8 @@ def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: st
         elif (topology.links[index].src, topology.links[index].dst) != (src, dst):
             link = topology.links[index]
             reason = f"its link {index} joins ranks {src} and {dst}, in the cluster {link.src} and {link.dst}"
+    if reason is None and isinstance(stated, str) and stated != topology_hash(topology):
+        reason = "GPUs, wires or rates differ (topology_sha256)"
     if reason is not None:
         raise HetesynthError(
             f"{name} is a schedule of another cluster: {reason}",

@@ -14,7 +14,7 @@ class RepairPolicy(Record):
     sharpness: float = threshold(
         8.0,
         "exponent",
-        "How steeply a resource becomes dearer with the share of the bound's steps that it is loaded. Not measured.",
+        "How steeply a resource becomes dearer with its load's share of the bound's steps. Not measured.",
     )
     overload: float = threshold(
         4.0, "share of the bound's steps", "A resource loaded more is as dear as one with this load. Not measured."
@@ -52,6 +52,6 @@ class RepairPolicy(Record):
     explored_transfers: int = threshold(
         1_500,
         "transfers of one chunk per rank",
-        "Up to here other numbers of trees are tried as well where those of the old program are not near the limit: "
+        "Up to here other numbers of trees are tried where those of the old program are not near the limit: "
         "on 12 V100 an allreduce that loses a GPU takes 638 us along as many trees, 564 us along others.",
     )

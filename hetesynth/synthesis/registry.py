@@ -96,7 +96,8 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.auto:CEGIS", candidate=False, cost=6e-4,
     ),
     StrategyRow(
-        "repair", "what a schedule of the cluster before a change still has, mended", "Aspnes et al. 1997; Kolisch 1996",
+        "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
+        "Aspnes et al. 1997; Kolisch 1996",
         "hetesynth.synthesis.repair.strategy:STRATEGY", candidate=False, cost=2e-4,
     ),
     StrategyRow(

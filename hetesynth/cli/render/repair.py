@@ -69,10 +69,9 @@ def _result(repaired: Repaired) -> Iterator[str]:
         near = f": {100 * limit / program:.0f} % of the limit (proved)" if limit is not None else ""
         yield f"program {microseconds(program)} for {size_text(optimality.size)}{near}"
     certificate = synthesis.solution.certificate
-    yield (
-        f"{synthesis.topology.name}: {repaired.document.collective} repaired, {counted(synthesis.topology.ranks, 'rank')}, "
-        f"strategy {synthesis.strategy}"
-    )
+    ranks = counted(synthesis.topology.ranks, "rank")
+    what = f"{repaired.document.collective} repaired"
+    yield f"{synthesis.topology.name}: {what}, {ranks}, strategy {synthesis.strategy}"
     within = synthesis.solution.within
     phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"
     yield f"  steps        {certificate.steps}  (before: {repaired.document.schedule.makespan})"

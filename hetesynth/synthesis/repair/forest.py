@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Tree:
-    """Of chunk ``chunk``, from ``roots`` to ``needs``; ``inward``: towards the root, as additions go. ``arc[v]``: the
+    """Of chunk ``chunk``, from ``roots`` to ``needs``; ``inward``: towards the root, as sums go. ``arc[v]``: the
     link that joins rank v; ``start[v]``: the step in which the old schedule used it."""
 
     chunk: int
