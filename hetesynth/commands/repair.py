@@ -20,7 +20,7 @@ from hetesynth.compile.formats import suffixes
 from hetesynth.compile.recipe import Recipe, recipe_in
 from hetesynth.compile.request import Request
 from hetesynth.compile.schedule_difference import ScheduleDifference, schedule_difference
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
@@ -34,12 +34,12 @@ COMPOSITION = "hetesynth-composition"
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """What is asked for: the old schedule, the cluster that it was made for and the changed one.
+    """What is asked for: the old schedule (None: it is at hand), the cluster it was made for, the changed one.
 
     ``targets``: empty: those of the old schedule. ``schedule_only``: no programs, as where the old one had none.
     """
 
-    schedule: Path
+    schedule: Path | None
     before: os.PathLike[str]
     after: os.PathLike[str]
     budget: Budget
@@ -62,8 +62,7 @@ class Repaired:
 
 def repair(asked: RepairRequest, progress: Progress = no_progress) -> Repaired:
     """Repair the schedule. Raises HetesynthError where files do not fit together or there is no schedule."""
-    document = read_document(asked.schedule)
-    recipe = recipe_in(document, str(asked.schedule))
+    document, recipe = _read(asked)
     before = load_topology(asked.before)
     demand_same_cluster(document, before, str(asked.schedule))
     return repaired(asked, document, recipe, CarryOver(before, load_topology(asked.after)), progress)
@@ -104,11 +103,18 @@ def _request(asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, c
 
 def suffixes_of(asked: RepairRequest) -> list[str]:
     """Of the files that a repair writes."""
-    document = read_document(asked.schedule)
-    recipe = recipe_in(document, str(asked.schedule))
+    document, recipe = _read(asked)
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
     schedule_only = asked.schedule_only or not recipe.programs
     return [*suffixes(Request(asked.after, document.collective, schedule_only=schedule_only, targets=targets))]
+
+
+def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
+    """The old schedule and how it was made."""
+    if asked.schedule is None:
+        raise InternalError("a repair of no schedule file")
+    document = read_document(asked.schedule)
+    return document, recipe_in(document, str(asked.schedule))
 
 
 def read_document(path: Path) -> ScheduleDocument:

@@ -18,6 +18,7 @@ ALLOWED = {
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
+        hetesynth/compile/recipe.py: MOST
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/frontend/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
         hetesynth/frontend/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
@@ -107,6 +108,7 @@ ALLOWED = {
         hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
+        hetesynth/cli/render/repair.py: SHOWN
         hetesynth/cli/render/topo.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE

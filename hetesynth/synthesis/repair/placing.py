@@ -63,7 +63,7 @@ class Tasks:
         return height
 
     def early(self, urgency: Sequence[float]) -> list[int]:
-        """The step of each, as early as possible, of those whose senders are placed the least ``urgency`` first."""
+        """The step of each, as early as possible, the least ``urgency`` first of those that can go."""
         return self._placed(urgency, self.before, self.behind)
 
     def late(self, begin: Sequence[float]) -> list[int]:
