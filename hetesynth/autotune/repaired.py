@@ -28,7 +28,7 @@ from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.recipe import Recipe
 from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import Bounds, bounds_of, implied_size
+from hetesynth.compile.time_optimality import Bounds, TimeOptimality, bounds_of, implied_size
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
@@ -99,9 +99,12 @@ class Repair:
     def _by_steps(self, target: Target | None) -> SolvedRequest:
         """The schedule of the fewest steps, with a program lowered like the one before."""
         solved = self._mended(chunk(self.changes.after, self.recipe.chunking))
-        if target is None or self.recipe.way == "steps":
-            return solved
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+        if target is None:  # bounds in seconds take longer than all else
+            name, ranks = solved.problem.collective.name, solved.problem.ranks
+            return replace(solved, time_optimality=TimeOptimality(size, name, ranks, None, None))
+        if self.recipe.way == "steps":
+            return solved
         ranked = self._timed(solved, target, size)
         return replace(
             solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
