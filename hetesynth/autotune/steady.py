@@ -96,7 +96,7 @@ class SteadyCandidates:
             for plan in sorted(plans, key=lambda plan: (plan.shared, plan.seconds)):
                 reason = NEAR if self.near_bound else self._ended(plan)
                 if reason is None:
-                    self._try(plan)
+                    self.try_plan(plan)
                 else:
                     self.decisions.note(self._name(plan), "skipped", reason)
 
@@ -159,9 +159,9 @@ class SteadyCandidates:
         promising = sorted(self._packings(), key=promise)
         early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
         for entry in islice(early, policy.steady_packings):
-            solved = cache(partial(self._solved, entry.problem, along(entry.packing)))
+            solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
-            yield from self._arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
+            yield from self.arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
 
     def _packings(self) -> list[Packed]:
         """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
@@ -180,7 +180,7 @@ class SteadyCandidates:
                 self.decisions.note(NAME, "refused", reason)
                 break
             packing = whole_packing(
-                packed, self.specs.rates(chunks), policy, self._last_packing, trees, self._connections(trees)
+                packed, self.specs.rates(chunks), policy, self._last_packing, trees, self.connections(trees)
             )  # fmt: skip
             entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
@@ -217,7 +217,7 @@ class SteadyCandidates:
         ahead = self._from_packings(fewest) * self.deadline.pace()
         return replace(self.deadline, at=self.deadline.at - ahead)
 
-    def _connections(self, trees: int) -> int | None:
+    def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
         most, ranks = self.target.thread_blocks - 1, self.factory.topology.ranks
         ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
@@ -283,7 +283,7 @@ class SteadyCandidates:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
         problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
         _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
-        solved = cache(partial(self._solved, problem, strategy if few is None else limited(strategy, few)))
+        solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
         try:
             solution = solved()
         except HetesynthError as error:
@@ -292,15 +292,15 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             return []
         schedule = solution.schedule
-        plan = partial(Plan, self._of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
-        return list(self._arranged(plan, problem, schedule, partial(self._arrangements, problem, schedule)))
+        plan = partial(Plan, self.of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
+        return list(self.arranged(plan, problem, schedule, partial(self._arrangements, problem, schedule)))
 
-    def _of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
+    def of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
         """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
         traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
         return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
-    def _arranged(
+    def arranged(
         self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule,
         possible: Callable[[], list[Arrangement]],
     ) -> Iterator[Plan]:  # fmt: skip
@@ -335,12 +335,12 @@ class SteadyCandidates:
     def _costs(self) -> Costs:
         return CostOptions.of(self.factory.request).costs(self.factory.topology)
 
-    def _solved(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
+    def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
         """What ``strategy`` finds, verified."""
         request = self.factory.request
         return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
 
-    def _try(self, plan: Plan) -> None:
+    def try_plan(self, plan: Plan) -> None:
         """Lower the packing and keep its program, if it is the quickest of its packing."""
         solution = plan.solved()
         if not isinstance(solution, Solution):
@@ -391,7 +391,7 @@ class SteadyCandidates:
         predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
         slowest = max(float(link.latency) for link in topology.links)
         latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.seconds_per_byte)
+        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
         return Candidate(
             plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
             predictor, pipelined.seconds(self.specs.size), pipelined,

@@ -47,10 +47,11 @@ LATE = "its files would be ready after the time budget"
 @dataclass(frozen=True, slots=True)
 class Pipelined:
     """What trees take in steady state: ``latency`` seconds, the start of a program included, and ``per_byte`` for
-    each byte of the buffer."""
+    each byte of the buffer. ``trees``: how many, in all or of each root; None where it is not trees that count."""
 
     latency: float
     per_byte: float
+    trees: int | None = None
 
     def seconds(self, size: int) -> float:
         """For ``size`` bytes."""

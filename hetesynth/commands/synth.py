@@ -228,7 +228,8 @@ def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) 
     targets = run.request.targets
     timed = isinstance(entry.steady, SteadyState | Rings) and targets[0].format == "msccl-xml"
     spec = ProgramSpec(targets, entry.throttling, steady=entry.steady, seconds=entry.seconds if timed else None)
-    choice = replace(choice, pipelined=entry.candidate.pipelined is not None)
+    pipelined = entry.candidate.pipelined
+    choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)
 
 

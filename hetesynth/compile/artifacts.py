@@ -53,7 +53,8 @@ UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a p
 class Choice:
     """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
     target: its label, its seconds, and why. ``pipelined``: its seconds are of its trees in steady state, what they
-    need of the fullest resource and the latency of the longest, not of the schedule step by step."""
+    need of the fullest resource and the latency of the longest, not of the schedule step by step. ``trees``: how
+    many these are, in all or of each root."""
 
     label: str
     tried: int
@@ -61,6 +62,7 @@ class Choice:
     unfit: tuple[tuple[str, float, str], ...] = ()
     ending: Ending = "tried"
     pipelined: bool = False
+    trees: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     programs = {} if bare else _programs(solved, optimality.size)
     files = {suffix: program.data for suffix, program in programs.items()}
     with timer.phase("lower"):
-        files[SCHEDULE_SUFFIX] = _schedule_json(problem, solution, solved.chunking)
+        files[SCHEDULE_SUFFIX] = _schedule_json(solved)
     with timer.phase("predict"):
         program_seconds = _program_seconds(solved, programs, optimality.size)
     cut_short, ending, decided_by_clock = _ended(solved)
@@ -394,9 +396,16 @@ def _demand_clean(violations: list[Violation], what: str) -> None:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")
 
 
-def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> bytes:
+def _schedule_json(solved: SolvedRequest) -> bytes:
+    from hetesynth.compile.recipe import recipe_of, topology_hash
     from hetesynth.files.schedule_json import write_schedule_json
 
+    problem, solution, chunking = solved.problem, solved.solution, solved.chunking
+    choice = solved.choice
+    recipe = recipe_of(
+        solved.compilation.request, solved.programs.steady, solved.programs.throttling,
+        by_time=choice is not None, trees=None if choice is None else choice.trees,
+    )  # fmt: skip
     header: dict[str, JsonValue] = {
         "cluster": chunking.topology.name,
         "ranks": [dict(place) for place in places_document(chunking.topology)],
@@ -408,6 +417,8 @@ def _schedule_json(problem: Problem, solution: Solution, chunking: Chunking) -> 
         "bound_method": solution.bound.method,
         "bound_proof": solution.bound.proof,
         "proven_optimal": solution.certificate.proven_optimal,
+        "recipe": recipe.plain(),
+        "topology_sha256": topology_hash(chunking.topology),
     }
     if chunking.topology.notes:
         header["losses"] = list(chunking.topology.notes)

@@ -17,7 +17,7 @@ from hetesynth.synthesis.search import Candidate
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import ScheduleDocument
 
-STRATEGY = "cegis"  # the only one that begins with a candidate
+STRATEGY = "cegis"  # beside it only a repair begins with a candidate
 
 
 def demand_first_candidate(request: Request) -> None:

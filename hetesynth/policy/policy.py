@@ -17,6 +17,7 @@ from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.policy.pods import PodsPolicy
+from hetesynth.policy.repair import RepairPolicy
 from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.steps import StepsPolicy
@@ -36,6 +37,7 @@ class Policy(Record):
     greedy: GreedyPolicy = field(default_factory=GreedyPolicy)
     smt: SmtPolicy = field(default_factory=SmtPolicy)
     trees: TreesPolicy = field(default_factory=TreesPolicy)
+    repair: RepairPolicy = field(default_factory=RepairPolicy)
     pods: PodsPolicy = field(default_factory=PodsPolicy)
     timed: TimedPolicy = field(default_factory=TimedPolicy)
     baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)

@@ -96,6 +96,11 @@ ROWS: tuple[StrategyRow, ...] = (
         "hetesynth.synthesis.auto:CEGIS", candidate=False, cost=6e-4,
     ),
     StrategyRow(
+        "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
+        "Aspnes et al. 1997; Kolisch 1996",
+        "hetesynth.synthesis.repair.strategy:STRATEGY", candidate=False, cost=2e-4,
+    ),
+    StrategyRow(
         "lns", "large-neighbourhood search: Z3 on the part of a schedule around a bottleneck", "HeteCCL 5.2",
         "hetesynth.synthesis.auto:LNS", candidate=False, cost=6e-4,
     ),

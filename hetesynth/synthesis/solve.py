@@ -72,6 +72,15 @@ def _of_the_dual(bound: LowerBound) -> LowerBound:
     return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
 
 
+def _part(whole: Candidate, *, reduce: bool) -> Candidate:
+    """Of a schedule of an allreduce its additions or its copies, which begin with the first of them."""
+    if not isinstance(whole, Schedule):
+        return whole
+    part = [t for t in whole.transfers if t.reduce == reduce]
+    first = min((t.start for t in part), default=0)
+    return Schedule.of(replace(t, start=t.start - first, end=t.end - first) for t in part)
+
+
 @dataclass(frozen=True, slots=True)
 class Solver:
     """Everything a search needs besides the problem."""
@@ -101,6 +110,8 @@ class Solver:
         first, second, join = split(problem)
         started = now()
         half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
+        whole = self.first_candidate
+        half = replace(half, first_candidate=_part(whole, reduce=True))
         scatter = half.solve(first)
         if not isinstance(scatter, Solution):
             return scatter
@@ -108,7 +119,8 @@ class Solver:
         gather: Solution | Infeasible | GaveUp | None = None
         if not interrupted:
             try:
-                gather = self._phase("allgather", self.budget.left_after(now() - started)).solve(second)
+                later = self._phase("allgather", self.budget.left_after(now() - started))
+                gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
             except KeyboardInterrupt:
                 if abandoned():
                     raise

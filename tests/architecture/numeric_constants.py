@@ -19,6 +19,7 @@ ALLOWED = {
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
+        hetesynth/compile/recipe.py: MOST
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/fitting/lines.py: MAX_FILE_BYTES MAX_LINE
         hetesynth/fitting/measurements.py: MAX_POINTS MAX_BYTES MAX_SECONDS
@@ -164,6 +165,7 @@ ALLOWED = {
         hetesynth/cli/render/calibration.py: _MOST_POINTS
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
+        hetesynth/cli/render/repair.py: SHOWN
         hetesynth/cli/render/topo.py: SHOWN_NAMES
         hetesynth/cli/render/rank_order.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE

@@ -1,0 +1,57 @@
+"""Repair of a schedule after a change of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetesynth.policy.threshold import Record, threshold
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RepairPolicy(Record):
+    """Repair of a schedule after a change of the cluster."""
+
+    sharpness: float = threshold(
+        8.0,
+        "exponent",
+        "How steeply a resource becomes dearer with its load's share of the bound's steps. Not measured.",
+    )
+    overload: float = threshold(
+        4.0, "share of the bound's steps", "A resource loaded more is as dear as one with this load. Not measured."
+    )
+    joined_at_once: int = threshold(
+        8, "ranks", "Joined to a tree before costs of links are worked out anew. Not measured."
+    )
+    relief_passes: int = threshold(
+        4, "passes", "Over the deliveries that cross overfull resources, at most. Not measured."
+    )
+    cheaper: float = threshold(
+        0.05, "share of a cost", "A delivery moves to another link that is cheaper by this. Not measured."
+    )
+    justifications: int = threshold(
+        6, "times", "A mended schedule is pushed late and early again, as long as it gets shorter. Not measured."
+    )
+    near_share: float = threshold(
+        0.02,
+        "share of the bound",
+        "A mended schedule so near to the bound is taken; else greedy rounds follow. Not measured.",
+    )
+    near_steps: int = threshold(
+        1, "steps", "A schedule so near to the bound is not repaired from checkpoints. Not measured."
+    )
+    greedy_rounds: int = threshold(
+        4, "rounds", "Of greedy, where the mended schedule is not near the bound. Not measured."
+    )
+    checkpoint_work: int = threshold(
+        400_000, "ranks", "Deliveries times ranks up to which steps are filled from checkpoints. Not measured."
+    )
+    checkpoint_attempts: int = threshold(1, "attempts", "Of one number of steps from checkpoints. Not measured.")
+    checkpoint_rlimit: int = threshold(
+        2_000_000, "solver resource units", "Of one number of steps from checkpoints. Not measured."
+    )
+    explored_transfers: int = threshold(
+        1_500,
+        "transfers of one chunk per rank",
+        "Up to here other numbers of trees are tried where those of the old program are not near the limit: "
+        "on 12 V100 an allreduce that loses a GPU takes 638 us along as many trees, 564 us along others.",
+    )

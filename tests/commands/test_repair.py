@@ -1,0 +1,348 @@
+"""Repairs: what comes of an old schedule on a changed cluster passes the judges and is near a fresh run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.random_sources import random_source
+
+from hetesynth.cli.main import run
+from hetesynth.collectives.library import collective
+from hetesynth.commands.n_minus_one import index, n_minus_one, single_losses
+from hetesynth.commands.repair import Repaired, RepairRequest, repair
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.artifacts import Synthesis, write
+from hetesynth.compile.isomorphism import isomorphism
+from hetesynth.compile.recipe import recipe_in
+from hetesynth.compile.request import Request
+from hetesynth.diagnostics import SourceError
+from hetesynth.errors import HetesynthError
+from hetesynth.files.schedule_json import read_schedule_json
+from hetesynth.frontend import load_topology
+from hetesynth.frontend.overridden import overridden
+from hetesynth.model.collective import COLLECTIVE_NAMES
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.synthesis.repair.mend import mended
+from hetesynth.verify.schedule.judge import schedule_violations
+
+BUDGET = Budget(effort=1.0)
+SERVERS = """import v100
+cluster two {
+  instance a = v100x4
+  instance b = v100x8
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Path:
+    path = tmp_path / "topo.dsl"
+    path.write_text(SERVERS)
+    return path
+
+
+def made(topology: Path, name: str, **options: object) -> Synthesis:
+    options = {"schedule_only": True, "budget": BUDGET, **options}
+    return synthesize(Request(topology, name, **options))  # type: ignore[arg-type]
+
+
+def written(synthesis: Synthesis, folder: Path) -> Path:
+    write(synthesis, folder / "old")
+    return folder / "old.schedule.json"
+
+
+def after(schedule: Path, topology: Path, without: str = "", degrade: str = "") -> Repaired:
+    losses = overridden(topology, [without] if without else [], [degrade] if degrade else [])
+    return repair(RepairRequest(schedule, topology, losses, BUDGET))
+
+
+# -- schedules
+
+
+QUICK = {("allgather", "b.gpu3"), ("allreduce", "b.nic1"), ("reducescatter", "b.gpu0<->b.gpu1"), ("allgather", "")}
+LOSSES = [("b.gpu3", ""), ("b.nic1", ""), ("b.gpu0<->b.gpu1", ""), ("", "a.nic2=18Gbps")]
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "degrade"),
+    [
+        pytest.param(name, *loss, marks=() if (name, loss[0]) in QUICK else pytest.mark.slow)
+        for name in COLLECTIVE_NAMES
+        for loss in LOSSES
+    ],
+)
+def test_one_step_from_a_fresh_schedule(
+    name: str, without: str, degrade: str, topology: Path, tmp_path: Path
+) -> None:
+    old = written(made(topology, name), tmp_path)
+    repaired = after(old, topology, without, degrade)
+    losses = overridden(topology, [without] if without else [], [degrade] if degrade else [])
+    fresh = made(losses, name)  # type: ignore[arg-type]
+    steps = repaired.synthesis.solution.schedule.makespan
+    assert not schedule_violations(repaired.synthesis.problem, repaired.synthesis.solution.schedule)
+    assert steps <= fresh.solution.schedule.makespan + 1
+    assert steps >= repaired.synthesis.solution.bound.steps
+
+
+def test_what_still_holds_stays(topology: Path, tmp_path: Path) -> None:
+    old = made(topology, "allgather")
+    repaired = after(written(old, tmp_path), topology, "a.gpu0<->a.gpu1")
+    difference = repaired.difference
+    assert difference.same + difference.moved >= 0.8 * len(old.solution.schedule.transfers)
+    number = sum(map(len, difference.sends))
+    assert number == sum(map(len, difference.receives)) == difference.new
+    total = difference.same + difference.moved + difference.new
+    assert total == len(repaired.synthesis.solution.schedule.transfers)
+
+
+def test_ranks_are_renumbered_by_name(topology: Path, tmp_path: Path) -> None:
+    repaired = after(written(made(topology, "allgather"), tmp_path), topology, "a.gpu1")
+    assert repaired.changes.ranks == (0, None, *range(1, 11))
+    assert repaired.changes.lost_gpus == ("a.gpu1",)
+    rows = repaired.difference.plain(repaired.changes, repaired.synthesis.problem)
+    assert [row["old_rank"] for row in rows] == [0, *range(2, 12)]
+
+
+def test_the_same_twice(topology: Path, tmp_path: Path) -> None:
+    old = written(made(topology, "allreduce"), tmp_path)
+    first, second = (after(old, topology, "b.gpu3").synthesis.files for _ in range(2))
+    assert first == second
+
+
+@given(
+    seed=st.integers(0, 400),
+    number=st.integers(0, 10**6),
+    name=st.sampled_from(["allgather", "allreduce", "alltoall"]),
+)
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
+def test_random_clusters_and_losses(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, number: int, name: str
+) -> None:
+    folder = tmp_path_factory.mktemp("random")
+    topology = folder / "topo.dsl"
+    topology.write_text(random_source(seed, 8, 16))
+    losses = [loss for _, loss in single_losses(load_topology(topology))]
+    old = written(made(topology, name), folder)
+    try:
+        repaired = after(old, topology, losses[number % len(losses)])
+    except (HetesynthError, SourceError) as error:
+        with pytest.raises(type(error)):
+            made(overridden(topology, [losses[number % len(losses)]]), name)  # type: ignore[arg-type]
+        return
+    problem, schedule = repaired.synthesis.problem, repaired.synthesis.solution.schedule
+    assert not schedule_violations(problem, schedule)
+    assert problem.ranks == load_topology(overridden(topology, [losses[number % len(losses)]])).ranks
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_any_transfers_are_mended(data: st.DataObject) -> None:
+    """Circles, chunks that come from nowhere, links twice: what is offered keeps every law."""
+    problem = _problem()
+    transfer = st.builds(
+        lambda start, chunk, link, reduce: Transfer(start, start + 1, chunk, link, reduce),
+        st.integers(0, 5),
+        st.integers(0, len(problem.collective.chunks) - 1),
+        st.integers(0, len(problem.arcs) - 1),
+        st.booleans(),
+    )
+    transfers = data.draw(st.lists(transfer, max_size=40))
+    name = data.draw(st.sampled_from(["allgather", "allreduce", "alltoall", "broadcast"]))
+    root = 0 if name == "broadcast" else None
+    asked = replace(
+        problem, collective=collective(name, problem.ranks, 1, root), exclusive_reduction=name == "allreduce"
+    )
+    from hetesynth.policy import DEFAULT
+
+    schedules = list(mended(asked, transfers, 3, DEFAULT.repair))
+    assert schedules
+    assert all(not schedule_violations(asked, schedule) for schedule in schedules)
+    assert [s.makespan for s in schedules] == sorted((s.makespan for s in schedules), reverse=True)
+
+
+def _problem() -> Problem:
+    from hetesynth.chunking import chunk
+    from hetesynth.frontend import parse_topology
+
+    topology = parse_topology(SERVERS.replace("v100x8", "v100x4"))
+    return chunk(topology).problem(collective("allgather", topology.ranks))
+
+
+def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
+    """In the order of the old starts nothing that still holds comes later."""
+    from hetesynth.policy import DEFAULT
+    from hetesynth.synthesis.greedy import greedy
+    from hetesynth.synthesis.search import Search
+
+    problem = _problem()
+    search = Search(problem, 1, BUDGET, schedule_violations)
+    greedy.one_round(search)
+    assert search.best is not None
+    first = next(iter(mended(problem, search.best.transfers, search.best.makespan, DEFAULT.repair)))
+    assert first.makespan <= search.best.makespan
+
+
+# -- programs
+
+
+@pytest.mark.parametrize("name", ["allgather", pytest.param("allreduce", marks=pytest.mark.slow)])
+def test_programs_are_made_like_the_old_winner(name: str, topology: Path, tmp_path: Path) -> None:
+    old = made(topology, name, schedule_only=False, objective="time")
+    document = read_schedule_json(written(old, tmp_path).read_bytes())
+    assert recipe_in(document, "it").way == "trees"
+    repaired = after(tmp_path / "old.schedule.json", topology, "b.gpu3").synthesis
+    assert set(repaired.files) == set(old.files)
+    assert repaired.program_seconds is not None and repaired.time_optimality.bound_seconds is not None
+    assert repaired.time_optimality.bound_seconds <= repaired.program_seconds
+    assert "steady" in repaired.strategy
+
+
+# -- refusals
+
+
+def refusal(*arguments: object) -> tuple[int, str]:
+    import contextlib
+    import io
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = run([str(a) for a in arguments])
+    return code, said.getvalue()
+
+
+def test_nothing_is_written_where_it_fails(topology: Path, tmp_path: Path) -> None:
+    old = written(made(topology, "broadcast"), tmp_path)
+    before = sorted(tmp_path.iterdir())
+    other = tmp_path / "topo.dsl"
+    for code, arguments in (
+        ("HS642", (old, other, "--without", "a.gpu0")),  # the root
+        ("HS001", (old, other)),
+        ("HS540", (tmp_path / "absent.json", other, "--without", "a.gpu1")),
+        ("HS520", (other, other, "--without", "a.gpu1")),
+    ):
+        exit_code, said = refusal("repair", *arguments, "-o", tmp_path / "new")
+        assert exit_code == 2, said
+        assert code in said or code == "HS001"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_another_cluster_is_told_apart(topology: Path, tmp_path: Path) -> None:
+    old = written(made(topology, "allgather"), tmp_path)
+    topology.write_text(SERVERS.replace("a = v100x4", "a = v100x4 { set nic* { bandwidth 64 Gbps } }"))
+    with pytest.raises(HetesynthError) as caught:
+        after(old, topology, "b.gpu3")
+    assert caught.value.code == "HS641"
+
+
+def test_a_loss_that_disconnects_says_so(tmp_path: Path) -> None:
+    topology = tmp_path / "topo.dsl"
+    topology.write_text(SERVERS.replace("v100x8", "v100x4"))
+    old = written(made(topology, "allgather"), tmp_path)
+    code, said = refusal("repair", old, topology, "--without", "a.nic*", "-o", tmp_path / "new")
+    assert code in (1, 2) and "HS" in said
+    assert not list(tmp_path.glob("new*"))
+
+
+def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
+    file = tmp_path / "pods.json"
+    file.write_text('{\n "format": "hetesynth-composition",\n "version": 1\n}\n')
+    with pytest.raises(HetesynthError) as caught:
+        after(file, topology, "b.gpu3")
+    assert caught.value.code == "HS643"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("way", "sideways"), ("chunks", -1), ("chunks", True), ("size", "64MB"), ("targets", []),
+        ("targets", ["nobody"]), ("tau_ref", "1/0"), ("tau_ref", "0"), ("rounding", None), ("turn", "x"),
+        ("by_time", 1), ("pieces", 2**80), ("division", ["own"]),
+    ],
+)  # fmt: skip
+def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_path: Path) -> None:
+    old = written(made(topology, "allgather"), tmp_path)
+    document = json.loads(old.read_text())
+    document["header"]["recipe"][key] = value
+    old.write_text(json.dumps(document))
+    with pytest.raises(HetesynthError) as caught:
+        after(old, topology, "b.gpu3")
+    assert caught.value.code == "HS520"
+
+
+def test_a_document_without_a_recipe_is_repaired(topology: Path, tmp_path: Path) -> None:
+    old = written(made(topology, "allgather"), tmp_path)
+    document = json.loads(old.read_text())
+    del document["header"]["recipe"], document["header"]["topology_sha256"]
+    document["transfers"] = document["transfers"][::2]  # nor need it be valid
+    old.write_text(json.dumps(document))
+    repaired = repair(RepairRequest(old, topology, overridden(topology, ["b.gpu3"]), BUDGET, schedule_only=True))
+    assert not schedule_violations(repaired.synthesis.problem, repaired.synthesis.solution.schedule)
+
+
+# -- every single loss
+
+
+def test_every_single_loss_has_a_schedule(topology: Path) -> None:
+    """Of a loss that is like another the schedule of that one holds, with its ranks renumbered."""
+    result = n_minus_one(Request(topology, "allgather", schedule_only=True, budget=BUDGET), ("gpu", "nic"))
+    listed = [name for _, name in single_losses(load_topology(topology), ("gpu", "nic"))]
+    assert [loss.name for loss in result.losses] == listed
+    assert sum(loss.repaired is not None for loss in result.losses) == 4 < len(result.losses)
+    schedules = {loss.name: loss.repaired.synthesis for loss in result.losses if loss.repaired is not None}
+    alike = [loss for loss in result.losses if loss.like]
+    for loss in alike[::5]:
+        problem = made(overridden(topology, [loss.name]), "allgather").problem  # type: ignore[arg-type]
+        assert not schedule_violations(problem, _renumbered(schedules[loss.like], problem, loss.ranks))
+    entries = index(result)["losses"]
+    assert all("folder" in entry for entry in entries)
+
+
+def _renumbered(there: Synthesis, problem: Problem, ranks: tuple[int, ...]) -> Schedule:
+    """The schedule of another loss, where rank r is rank ``ranks[r]``."""
+    here = {rank: r for r, rank in enumerate(ranks)}
+    between: dict[tuple[int, int], list[int]] = {}
+    for i, arc in enumerate(problem.arcs):
+        between.setdefault((arc.src, arc.dst), []).append(i)
+    arcs, chunks = there.problem.arcs, there.problem.collective.chunks
+    chunk_of = {chunk.block: chunk.index for chunk in problem.collective.chunks}
+    return Schedule.of(
+        replace(
+            t,
+            chunk=chunk_of[tuple(here[rank] for rank in chunks[t.chunk].block)],
+            link=between[here[arcs[t.link].src], here[arcs[t.link].dst]][0],
+        )
+        for t in there.solution.schedule.transfers
+    )
+
+
+def test_clusters_that_differ_are_not_isomorphic(topology: Path) -> None:
+    one, two = (load_topology(overridden(topology, [name])) for name in ("b.gpu0", "a.gpu0"))
+    assert isomorphism(one, two) is None
+    same = isomorphism(one, one)
+    assert same is not None and sorted(same) == list(range(len(one.vertices)))
+
+
+def test_the_commands(topology: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = written(made(topology, "allgather"), tmp_path)
+    assert (
+        run(["repair", str(old), str(topology), "--without", "b.gpu3", "-o", str(tmp_path / "new"), "--json"]) == 0
+    )
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["ranks"] == 11 and summary["lost_gpus"] == ["b.gpu3"]
+    assert [Path(path).name for path in summary["outputs"]] == ["new.schedule.json"]
+    assert run(["repair", str(old), str(topology), "--degrade", "b.nic0=50%", "-o", str(tmp_path / "slow")]) == 0
+    assert "lower bound" in capsys.readouterr().out
+    folder = tmp_path / "losses"
+    options = ["--coll", "allgather", "--schedule-only", "--losses", "nic", "-o", str(folder)]
+    assert run(["n-minus-one", str(topology), *options]) == 0
+    listed = json.loads((folder / "index.json").read_text())["losses"]
+    assert len(listed) == 8
+    assert all((folder / entry["folder"]).is_dir() for entry in listed)
