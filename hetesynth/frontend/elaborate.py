@@ -289,8 +289,13 @@ class _Elaboration:
                 self.losses.take(item, scope)
 
     def _lay(self, cluster: Cluster, scope: Scope, wiring: Wiring) -> None:
+        wrong: set[int] = set()  # types whose findings are told: others of them would only repeat these
         for local, node in self.instances:
-            self._lay_items(node.items, local, wiring)
+            before = len(self.findings)
+            if id(node) not in wrong:
+                self._lay_items(node.items, local, wiring)
+            if len(self.findings) > before:
+                wrong.add(id(node))
         self._lay_items(cluster.items, scope, wiring)
         wiring.check_joined()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.diagnostics import SourceError
 from hetesynth.frontend import load_pods, parse_pods, parse_topology
 from hetesynth.model.topology import Link, Topology
 
@@ -299,3 +300,11 @@ def test_examples_and_library_have_no_new_words() -> None:
     )
     assert rate(topology, "a.gpu0", "a.gpu1") == 1
     assert load_pods(ROOT / "examples" / "h20_pods" / "topo.dsl").pods
+
+
+def test_a_wrong_type_of_many_servers_is_told_once() -> None:
+    text = """node n { gpus 2 for i in 0-3000 { link gpu0 <-> gpu[(i+2)] { bandwidth 1 GB/s } } }
+    cluster c { instance a[0-1000] = n }"""
+    with pytest.raises(SourceError) as caught:
+        parse_topology(text)  # takes minutes where every server is tried
+    assert [finding.code for finding in caught.value.diagnostics] == ["HS201"]
