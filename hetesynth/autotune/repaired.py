@@ -119,7 +119,7 @@ class Repair:
             case Infeasible(reason=reason):
                 raise no_schedule(reason)
             case GaveUp(reason=reason):
-                raise HetesynthError(reason, code="HS644", exit_code=3, help="use `hetesynth synth` instead")
+                raise HetesynthError(reason, code="HS654", exit_code=3, help="use `hetesynth synth` instead")
         self.run.timer.phases["bound"] = outcome.bound_seconds
         self.run.timer.phases["search"] -= outcome.bound_seconds
         programs = ProgramSpec(self.run.request.targets)

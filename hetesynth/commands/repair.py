@@ -118,7 +118,7 @@ def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
 
 
 def read_document(path: Path) -> ScheduleDocument:
-    """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS643."""
+    """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
@@ -137,6 +137,6 @@ def read_document(path: Path) -> ScheduleDocument:
 def _refuse_composition(path: Path) -> NoReturn:
     raise HetesynthError(
         f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
-        code="HS643",
+        code="HS653",
         help="synthesize the changed cluster anew, with --strategy composition or without",
     )

@@ -73,14 +73,14 @@ class CarryOver:
         )
 
     def root(self, old: Rank | None) -> Rank | None:
-        """The new number of a root. HetesynthError HS642 where it is lost."""
+        """The new number of a root. HetesynthError HS652 where it is lost."""
         if old is None:
             return None
         new = self.ranks[old]
         if new is None:
             raise HetesynthError(
                 f"the root, {self.before.vertices[old].name}, is lost",
-                code="HS642",
+                code="HS652",
                 help="synthesize anew with another --root",
             )
         return new
@@ -114,7 +114,7 @@ def _path(topology: Topology, link: Link) -> tuple[str, ...]:
 
 
 def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
-    """HetesynthError HS641 where the links of the document, or the hash in it, are not those of ``topology``."""
+    """HetesynthError HS651 where the links of the document, or the hash in it, are not those of ``topology``."""
     reason, stated = None, document.header.get("topology_sha256")
     if document.ranks != topology.ranks:
         reason = f"it has {document.ranks} ranks, the cluster {topology.ranks}"
@@ -131,6 +131,6 @@ def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: st
     if reason is not None:
         raise HetesynthError(
             f"{name} is a schedule of another cluster: {reason}",
-            code="HS641",
+            code="HS651",
             help="give the topology file that the schedule was made for, without the changes",
         )

@@ -183,7 +183,6 @@ ALLOWED = {
         hetesynth/frontend/syntax_errors.py: _MAX_EXPECTED
         hetesynth/policy/page.py: LONG_NUMBER
         hetesynth/report/contents.py: MAX_TASKS
-        hetesynth/report/drawing.py: PITCH ROW PAD GAP LETTER LINE BAR BETWEEN LANE SERVERS_A_ROW MOST_ROUND
         hetesynth/report/residual_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM _LEAST_RANGE
         hetesynth/report/drawing.py: GAP LETTER LINE BAR FAN FAN_STEP MOST_FAN SPACE MAX_ROW SERVERS_A_ROW
         hetesynth/report/server_layout.py: PITCH PAD BETWEEN STAGGER GPU NIC PART BAR END WITH_BUSES SPACE WRAP

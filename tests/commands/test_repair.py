@@ -223,7 +223,7 @@ def test_nothing_is_written_where_it_fails(topology: Path, tmp_path: Path) -> No
     before = sorted(tmp_path.iterdir())
     other = tmp_path / "topo.dsl"
     for code, arguments in (
-        ("HS642", (old, other, "--without", "a.gpu0")),  # the root
+        ("HS652", (old, other, "--without", "a.gpu0")),  # the root
         ("HS001", (old, other)),
         ("HS540", (tmp_path / "absent.json", other, "--without", "a.gpu1")),
         ("HS520", (other, other, "--without", "a.gpu1")),
@@ -239,7 +239,7 @@ def test_another_cluster_is_told_apart(topology: Path, tmp_path: Path) -> None:
     topology.write_text(SERVERS.replace("a = v100x4", "a = v100x4 { set nic* { bandwidth 64 Gbps } }"))
     with pytest.raises(HetesynthError) as caught:
         after(old, topology, "b.gpu3")
-    assert caught.value.code == "HS641"
+    assert caught.value.code == "HS651"
 
 
 def test_a_loss_that_disconnects_says_so(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
     file.write_text('{\n "format": "hetesynth-composition",\n "version": 1\n}\n')
     with pytest.raises(HetesynthError) as caught:
         after(file, topology, "b.gpu3")
-    assert caught.value.code == "HS643"
+    assert caught.value.code == "HS653"
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,7 @@ from hetesynth.commands.rank_files import FORMATS
 )  # fmt: skip
 @json_option
 @topology_losses
-def command(
-    topology: os.PathLike[str], directory: Path | None, formats: tuple[str, ...], as_json: bool
-) -> None:
+def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[str, ...], as_json: bool) -> None:
     """Print the host and the GPU of every rank, or write the files that start a job in this order.
 
     Ranks are the GPUs in the order of the topology. A job has to start them in the same order, or schedules and
