@@ -93,10 +93,11 @@ def _middle(
     best, least = straight, obstacles.score(straight, pair)
     if rows and _facing(a, b) and not least[0]:
         return straight
+    sense = -1 if rows and a.y == b.y and a.x < b.x else 1  # parts of one row: over it first
     for bend in BENDS:
         if not any(least):
             break
-        curve = _between(a, b, bend, rows)
+        curve = _between(a, b, sense * bend, rows)
         score = obstacles.score(curve, pair)
         if score < least:
             best, least = curve, score
