@@ -7,8 +7,10 @@ files rather than at clusters. A file of node types alone is looked at as the cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hetesynth.diagnostics import SourceError
 from hetesynth.frontend import paper
 from hetesynth.frontend.elaborate import built_of
 from hetesynth.frontend.expansion import expanded
@@ -19,6 +21,8 @@ from hetesynth.frontend.parser import parse
 from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import Cluster, Define, File, Instance, Loop, NodeType, PodType, Word
 from hetesynth.model.topology import Topology
+
+UNREACHABLE = "HS217"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,24 @@ def inspected(source: Source) -> Iterator[Inspection]:
         return
     for node in types:
         if all(parameter.value is not None for parameter in node.parameters):
-            yield _alone(source, file, node)
+            with suppress(_NeedsOthers):
+                yield _alone(source, file, node)
+
+
+class _NeedsOthers(Exception):
+    """The GPUs of a server reach each other only through what the cluster joins it to."""
 
 
 def _alone(source: Source, file: File, node: NodeType | PodType) -> Inspection:
     """One server of type ``node``; the statement that makes it stands behind the text."""
     text = f"{source.text}\ncluster alone {{ instance a = {node.name.text} }}\n"
-    return replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
+    try:
+        inspection = _inspection(replace(source, text=text), file, is_paper=False)
+    except SourceError as error:
+        if all(d.code == UNREACHABLE for d in error.diagnostics):
+            raise _NeedsOthers from error
+        raise
+    return replace(inspection, cluster=None)
 
 
 def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:

@@ -90,6 +90,7 @@ class _Graph:
         self._paths: dict[tuple[int, int], list[LinkPath]] = {}
         self._characters: dict[tuple[int, ...], Character] = {}
         self._reach: dict[int, _Reached] = {}
+        self._sources = [self._source_state(wire) for wire in range(len(wires))]
         self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
         self._most_ways = max(1, min(MAX_WAYS, MANY_LINKS // (ranks * ranks)))
         self._ordinal = _ordinals(vertices, (state % len(vertices) for hops in self.last for _, state in hops))
@@ -136,8 +137,11 @@ class _Graph:
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
         """As many paths as the side with more equally good hops has, i-th with i-th where that is shortest."""
-        hops = self._best_hops(u)
-        reached = [(hops[end], j) for j, (_, end) in enumerate(self.last[v]) if end in hops]
+        hops, last = self._best_hops(u), self.last[v]
+        if len(last) == 1:
+            best_hop = hops.get(last[0][1])
+            return [(i, 0) for i in best_hop[1]] if best_hop is not None else []
+        reached = [(hops[end], j) for j, (_, end) in enumerate(last) if end in hops]
         if not reached:
             return []
         best = min(cost for (cost, _), _ in reached)
@@ -226,7 +230,7 @@ class _Graph:
             wire = wires[number % len(wires)]
             number //= len(wires)
             path.append(wire)
-            state = self._source_state(wire)
+            state = self._sources[wire]
         return tuple(reversed(path))
 
     def _source_state(self, index: int) -> int:

@@ -197,8 +197,8 @@ class _Rows:
             for part in nexts or [p for p in self.upper if p.level == 0]:
                 part.level = level
         for part in sorted(self.upper, key=lambda p: p.over):
-            around = [of[n] for e in part.ends for n in self.joined[e] if n in of]
-            part.level = max([part.level, *(p.level + 1 for p in around if 0 < p.over < part.over)])
+            beside = [of[n] for e in part.ends for n in self.joined[e] if n in of]
+            part.level = max([part.level, *(p.level + 1 for p in beside if 0 < p.over < part.over)])
         levels: dict[int, list[_Part]] = defaultdict(list)
         for part in self.upper:
             levels[part.level].append(part)
