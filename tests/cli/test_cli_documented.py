@@ -27,6 +27,11 @@ def printed(page: Path) -> list[list[str]]:
     return found
 
 
+MEASURED = ROOT / "tests" / "fitting" / "data" / "all_gather_perf.txt"
+RANKS = "".join(f"#  Rank  {i} Group  0 Pid 1 on node device {i} [0x07] NVIDIA H20\n" for i in range(4))
+BOX = """import h20
+cluster box { instance a = h20x4 }
+"""
 DOCUMENTED = [page for page in PAGES if printed(page)]
 LONG = ("README.md", "sizes.md", "composition.md")  # searches at many sizes, thousands of GPUs
 
@@ -60,6 +65,14 @@ def test_the_commands_of_a_page_work(
     for name in ("program.xml", "any.xml", "out/x.xml"):
         shutil.copy("FILE.xml", name)
     shutil.copy(made / "made.schedule.json", "OLD.schedule.json")
+    for name in ("old.dsl", "schedules"):
+        Path(name).mkdir() if name == "schedules" else shutil.copy(FIG10, name)
+    shutil.copy(made / "made.schedule.json", "schedules")
+    if page.name == "calibration.md":
+        Path("topo.dsl").write_text(BOX)
+        for collective in ("all_gather", "reduce_scatter"):
+            text = MEASURED.read_text().replace("all_gather", collective)
+            Path(f"{collective}.txt").write_text(RANKS + text)
     shutil.copy(made / "made.mscclpp.json", "plan.json")
     for arguments in printed(page):
         if arguments[0] == "bench":
