@@ -37,13 +37,19 @@ DOCUMENTED = [page for page in PAGES if printed(page)]
 LONG = ("README.md", "sizes.md", "composition.md")  # searches at many sizes, thousands of GPUs
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A schedule with its programs, one for MSCCL++ too."""
+@pytest.fixture
+def made(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A schedule of the page's cluster with its programs, one for MSCCL++ too."""
     folder = tmp_path_factory.mktemp("made")
-    asked = ["synth", str(FIG10), "--coll", "allreduce", "--strategy", "greedy", "-o", str(folder / "made")]
+    cluster = str(cluster_of(page))
+    asked = ["synth", cluster, "--coll", "allreduce", "--strategy", "greedy", "-o", str(folder / "made")]
     assert run([*asked, "--target", "portable,mscclpp"]) == 0
     return folder
+
+
+def cluster_of(page: Path) -> Path:
+    """What the page calls topo.dsl."""
+    return ROOT / "examples" / "h20_4p8" / "topo.dsl" if page.name == "README.md" else FIG10
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_the_commands_of_a_page_work(
     page: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    cluster = ROOT / "examples" / "h20_4p8" / "topo.dsl" if page.name == "README.md" else FIG10
+    cluster = cluster_of(page)
     for name in ("topo.dsl", "cluster.dsl", "new.dsl"):
         shutil.copy(cluster, name)
     for name in ("node0.xml", "node1.xml"):
