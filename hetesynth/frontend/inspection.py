@@ -7,7 +7,6 @@ files rather than at clusters. A file of node types alone is looked at as the cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hetesynth.diagnostics import SourceError
@@ -22,7 +21,7 @@ from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import Cluster, Define, File, Instance, Loop, NodeType, PodType, Word
 from hetesynth.model.topology import Topology
 
-UNREACHABLE = "HS217"
+_APART = "HS217"  # GPUs that cannot reach each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +55,20 @@ def inspected(source: Source) -> Iterator[Inspection]:
         return
     for node in types:
         if all(parameter.value is not None for parameter in node.parameters):
-            with suppress(_NeedsOthers):
-                yield _alone(source, file, node)
+            yield from _alone(source, file, node)
 
 
-class _NeedsOthers(Exception):
-    """The GPUs of a server reach each other only through what the cluster joins it to."""
+def _alone(source: Source, file: File, node: NodeType | PodType) -> Iterator[Inspection]:
+    """One server of type ``node``; the statement that makes it stands behind the text.
 
-
-def _alone(source: Source, file: File, node: NodeType | PodType) -> Inspection:
-    """One server of type ``node``; the statement that makes it stands behind the text."""
+    None where its GPUs meet outside of it only: a tray of a larger NVLink domain.
+    """
     text = f"{source.text}\ncluster alone {{ instance a = {node.name.text} }}\n"
     try:
-        inspection = _inspection(replace(source, text=text), file, is_paper=False)
+        yield replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
     except SourceError as error:
-        if all(d.code == UNREACHABLE for d in error.diagnostics):
-            raise _NeedsOthers from error
-        raise
-    return replace(inspection, cluster=None)
+        if any(diagnostic.code != _APART for diagnostic in error.diagnostics):
+            raise
 
 
 def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:
