@@ -23,7 +23,7 @@ BAR = 20.0
 FAN, FAN_STEP, MOST_FAN = 30.0, 6.0, 90.0  # between servers and what joins them: more for more of it
 SPACE = 6.0
 MAX_ROW = 1500.0  # width from which on servers without a network between them begin a new row
-SERVERS_A_ROW = 16  # on each side of the network
+SERVERS_A_ROW = 64  # on each side of the network: wires to a further row would lead round servers
 
 
 @dataclass(frozen=True, slots=True)
