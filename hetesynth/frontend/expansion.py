@@ -163,7 +163,7 @@ class _Expansion:
         if bound is None:
             return item
         name = self._type(node, bound, added)
-        return replace(item, node=Word(name, item.node.span), overrides=changes, arguments=())
+        return replace(item, node=Word(name, item.node.span), overrides=changes)
 
     def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[Added, ...]) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""

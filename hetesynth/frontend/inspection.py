@@ -28,9 +28,10 @@ _APART = "HS217"  # GPUs that cannot reach each other
 class Inspection:
     """``file``: the syntax of the file, in the block form; ``cluster`` is None where it holds node types only.
 
-    ``types``: what may be instantiated, by name, imported ones too; ``stated`` are the types and the cluster of
-    this file with numbers worked out and loops repeated. ``parts`` are in the order of declaration, ``servers``
-    are pairs of an instance and its type; ``sources`` are the texts that spans point into.
+    ``types``: what may be instantiated, by name, imported ones too; ``stated`` are the types of this file and, last,
+    its cluster with numbers worked out and loops repeated; ``expanded`` are all types like that, by the names that
+    instances then have for them. ``parts`` are in the order of declaration, ``servers`` are pairs of an instance and
+    its type; ``sources`` are the texts that spans point into.
     """
 
     file: File
@@ -39,6 +40,7 @@ class Inspection:
     topology: Topology
     types: Mapping[str, NodeType | PodType]
     stated: tuple[NodeType | PodType | Cluster, ...]
+    expanded: Mapping[str, NodeType | PodType]
     parts: tuple[Part, ...]
     servers: tuple[tuple[str, str], ...]
     sources: Mapping[str, str]
@@ -84,6 +86,7 @@ def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:
         topology,
         written.nodes,
         (*own, program.cluster),
+        program.nodes,
         parts,
         servers,
         findings.sources,

@@ -6,7 +6,7 @@ In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hetesynth.diagnostics import Diagnostic
@@ -19,16 +19,20 @@ from hetesynth.frontend.source import read_source
 from hetesynth.frontend.syntax import (
     Change,
     Cluster,
+    Degrade,
     Detach,
     Disable,
+    Down,
     Element,
     Import,
     Instance,
     Join,
     Loop,
+    Network,
     NodeType,
     PodType,
     Shared,
+    Without,
     Word,
 )
 
@@ -58,11 +62,15 @@ def _lists(statement: object) -> Iterator[Sequence[Word]]:
             for prop in statement.properties:
                 yield prop.words
                 yield prop.far
-        case Join() | Detach():
+        case Join() | Detach() | Down() | Degrade():
             yield statement.left
             yield statement.right
-        case Change() | Disable():
+        case Change() | Disable() | Without():
             yield statement.targets
+        case Network():
+            yield statement.parts
+            for prop in statement.properties:
+                yield prop.words
         case Loop():
             for item in statement.items:
                 yield from _lists(item)
@@ -83,10 +91,10 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
     for word in words[:MAX_LISTED]:
         written = len(_numbers(word.text))
         names = expand(word, Findings())
-        twice = [name for name in names if name in first]
-        covered = [(name, by) for name in names for pattern, by in globs if pattern.fullmatch(name)]
-        if twice or covered:
-            name, by = (twice[0], first[twice[0]]) if twice else covered[0]
+        patterns = [_pattern(name) for name in names if "*" in name]
+        twice = _again(names, first, globs, patterns)
+        if twice is not None:
+            name, by = twice
             again = "already named by" if by.text != word.text else "named twice: by"
             message = f"`{name}` is {again} `{by.text}` in this list"
             yield Diagnostic(
@@ -97,8 +105,31 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
             yield Diagnostic("HS243", word.span, message, "name each part once", "warning")
         for name in names:
             first.setdefault(name, word)
-            if "*" in name:
-                globs.append((re.compile("[^.]*".join(map(re.escape, name.split("*")))), word))
+        globs += [(pattern, word) for pattern in patterns]
+
+
+def _again(
+    names: Sequence[str],
+    first: Mapping[str, Word],
+    globs: Sequence[tuple[re.Pattern[str], Word]],
+    patterns: Sequence[re.Pattern[str]],
+) -> tuple[str, Word] | None:
+    """One of ``names`` that stands in the list already, or one of the list that a pattern among them names."""
+    for name in names:
+        if name in first:
+            return name, first[name]
+        for pattern, by in globs:
+            if pattern.fullmatch(name):
+                return name, by
+    for pattern in patterns:
+        for name, by in first.items():
+            if pattern.fullmatch(name):
+                return name, by
+    return None
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", name))))
 
 
 def _numbers(text: str) -> list[int]:

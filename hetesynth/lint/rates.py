@@ -1,14 +1,14 @@
 """Bandwidths and latencies that no such hardware has: bits for bytes, a prefix too much (HS241, HS242, HS249).
 
 In: what the file itself states, with units as written. Out: findings that name the value that was probably meant.
-The ranges are wide: from the oldest hardware of a sort, derated, to several times the newest.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.diagnostics import Diagnostic
@@ -16,121 +16,137 @@ from hetesynth.frontend.inspection import Inspection
 from hetesynth.frontend.syntax import (
     Amount,
     Change,
+    Cluster,
+    Degrade,
     Element,
     Instance,
     Join,
+    Network,
     NodeType,
+    PodType,
     Property,
-    Word,
 )
 from hetesynth.frontend.units import MAX_DIGITS, UNITS
+from hetesynth.lint.arguments import Origins
+from hetesynth.lint.roles import (
+    GB,
+    INSIDE,
+    LEAST_PCIE,
+    NVLINK,
+    NVSWITCH,
+    PCIE,
+    PartIndex,
+    Role,
+    role_of,
+    role_of_part,
+)
 
-GB = 10**9
-US = Fraction(1, 10**6)
-LEAST_PCIE = Fraction(GB)  # below it: one lane of the first generation, as virtual bridges say
 _SHORTER = {"s": "ms", "ms": "us", "us": "ns"}
 _LONGER = {"ns": "us", "us": "ms", "µs": "ms", "μs": "ms"}
 _PREFIXES = ("", "K", "M", "G", "T")
+_RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "degrade")
+_LEAST_LEFT = Fraction(GB, 8)  # what may be left of degraded hardware
+_BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """What a piece of hardware is, and the rates and latencies that such hardware has, in B/s and s."""
+class _Stated:
+    """A rate or latency that the file states: of what, and where to point. ``alike``: those it compares with."""
 
-    what: str
-    least: Fraction
-    most: Fraction
-    least_latency: Fraction = US / 100
-    most_latency: Fraction = 50 * US
-
-
-NVSWITCH = Role("a GPU's port of an NVSwitch", Fraction(100 * GB), Fraction(4000 * GB))
-NVLINK = Role("an NVLink connection of two GPUs", Fraction(10 * GB), Fraction(2000 * GB))
-NIC = Role("a NIC", Fraction(GB, 8), Fraction(200 * GB), US / 100, 200 * US)
-PCIE = Role("PCIe", LEAST_PCIE, Fraction(300 * GB))
-NETWORK = Role("a network between servers", Fraction(GB, 8), Fraction(500_000 * GB), US / 20, 200 * US)
-INSIDE = Role("a connection inside a server", Fraction(GB, 8), Fraction(4000 * GB))
-FAR = Role("a connection between sites", Fraction(0), Fraction(10**6 * GB), Fraction(0), Fraction(1))
-
-_Statement = Element | Join | Change
+    prop: Property
+    role: Role
+    at: Amount
+    alike: tuple[int, str, str]
 
 
 def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
     """The doubtful ones among all rates that the file states."""
-    for statement, inside in _statements(inspection):
-        role = _role(statement, inside=inside)
-        for prop in statement.properties:
-            if role is not None and prop.amount is not None and prop.amount.number:
-                finding = _finding(prop, prop.amount, role)
-                if finding is not None:
-                    yield finding
+    usual: list[_Stated] = []
+    for stated in _stated(inspection):
+        amount = stated.at
+        if not amount.number or amount.span.file != inspection.file.name:
+            continue
+        finding = _finding(stated)
+        if finding is not None:
+            yield finding
+        else:
+            usual.append(stated)
+    yield from _eighths(usual)
 
 
-def _statements(inspection: Inspection) -> Iterator[tuple[_Statement, bool]]:
-    """Everything with a rate, and whether it stands inside a server."""
-    for item in inspection.stated:
+def _stated(inspection: Inspection) -> Iterator[_Stated]:
+    """Every rate and latency of the types and of the cluster."""
+    parts, origins = PartIndex(inspection.parts), Origins(inspection)
+    items: list[tuple[str, NodeType | PodType | Cluster]] = [*inspection.expanded.items()]
+    items += [("", item) for item in inspection.stated if isinstance(item, Cluster)]
+    for number, (key, item) in enumerate(items):
         for statement in item.items:
-            if isinstance(statement, (Element, Join, Change)):
-                yield statement, isinstance(item, NodeType)
-            elif isinstance(statement, Instance):
-                for override in statement.overrides:
-                    if isinstance(override, (Element, Join, Change)):
-                        yield override, True
+            for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType)):
+                if prop.amount is None:
+                    continue
+                alike = (number, role.what, getattr(statement, "kind", ""))
+                of = [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item)
+                for amount in of:
+                    yield _Stated(prop, role, amount, alike)
 
 
-def _role(statement: _Statement, *, inside: bool) -> Role | None:
-    kind = next((p.words[0].text for p in statement.properties if p.name == "kind" and p.words), "").lower()
-    if isinstance(statement, Change):
-        names = [_last(word) for word in statement.targets]
-        return NIC if names and all(name.startswith("nic") for name in names) else None
-    if isinstance(statement, Element):
-        name = statement.name.text.lower()
-        if statement.kind == "nic":
-            return NIC
-        if statement.kind == "switch" and ("nvswitch" in name or kind in ("nvlink", "nvswitch")):
-            return NVSWITCH
-        if statement.kind == "router":
-            return FAR
-        if "pcie" in kind or statement.kind == "pcie" or name.startswith("pcie"):
-            return PCIE
-    if kind in ("wan", "lan", "router", "uplink") or statement.kind == "wan":
-        return FAR
-    if kind == "nvlink" and isinstance(statement, Join):
-        return NVLINK
-    if isinstance(statement, Join) and statement.kind == "attach":
-        return PCIE
-    if kind == "pcie":
-        return PCIE
-    return INSIDE if inside else NETWORK
+def _roles(
+    statement: object, parts: PartIndex, *, inside: bool, instance: Instance | None = None
+) -> Iterator[tuple[Property, Role]]:
+    """What ``statement`` says of rates, and of which hardware."""
+    if isinstance(statement, (Element, Join, Network)):
+        for prop in statement.properties:
+            yield prop, role_of(statement, prop, inside=inside)
+    elif isinstance(statement, Change):
+        part = next(parts.matching(statement.targets, instance), None)
+        if part is not None:
+            for prop in statement.properties:
+                yield prop, role_of_part(part)
+    elif isinstance(statement, Degrade):
+        part = next(parts.matching(statement.left, instance), None)
+        if part is not None:
+            role = INSIDE if statement.right else role_of_part(part)
+            left = Property("degrade", statement.span, amount=statement.amount, lanes=statement.lanes)
+            yield left, replace(role, what=f"what is left of {role.what}")
+    elif isinstance(statement, Instance):
+        for override in statement.overrides:
+            yield from _roles(override, parts, inside=True, instance=statement)
 
 
-def _last(word: Word) -> str:
-    return word.text.rsplit(".", 1)[-1]
-
-
-def _finding(prop: Property, amount: Amount, role: Role) -> Diagnostic | None:
+def _value(amount: Amount, dimension: str) -> Fraction | None:
+    """B/s or seconds; None where ``amount`` is none of these."""
     unit = UNITS.get(amount.unit)
-    if unit is None or (len(amount.number) > MAX_DIGITS and not amount.expression):
+    if unit is None or unit[0] != dimension or (len(amount.number) > MAX_DIGITS and not amount.expression):
         return None
-    value = Fraction(amount.number) * unit[1]
-    if prop.name in ("bandwidth", "send", "receive", "port") and unit[0] == "bandwidth":
-        lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
-        return _bandwidth(amount, value * lanes, lanes, role)
-    if prop.name == "latency" and unit[0] == "time":
-        return _latency(amount, value, role)
-    return None
+    return Fraction(amount.number) * unit[1]
 
 
-def _bandwidth(amount: Amount, value: Fraction, lanes: int, role: Role) -> Diagnostic | None:
+def _finding(stated: _Stated) -> Diagnostic | None:
+    prop, amount = stated.prop, stated.at
+    if prop.name == "latency":
+        value = _value(amount, "time")
+        return None if value is None else _latency(amount, value, stated.role)
+    value = _value(amount, "bandwidth") if prop.name in _RATES else None
+    if value is None:
+        return None
+    lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
+    return _bandwidth(stated, value * lanes, lanes)
+
+
+def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | None:
+    amount, role = stated.at, stated.role
     if role.least <= value <= role.most:
         return None
+    meant = _meant_bandwidth(amount, value, role)
+    if stated.prop.name == "degrade" and _LEAST_LEFT <= value <= role.most and not meant:
+        return None
     shown = _written(amount) + (f" x {lanes}" if lanes > 1 else "")
-    if role is PCIE and value < LEAST_PCIE:
+    if role == PCIE and value < LEAST_PCIE:
         message = f"{shown} is less than any PCIe slot of a GPU or a NIC carries ({_rate(value)})"
         help_ = "bridges of virtual machines say 2.5 GT/s x1; state the slot's rate: 24 GB/s for gen4 x16"
         return Diagnostic("HS249", amount.span, message, help_, "warning")
-    message = f"{shown} is {_rate(value)}, which {role.what} does not have"
-    meant = _meant_bandwidth(amount, value, role)
+    is_ = "" if shown == _rate(value) else f" is {_rate(value)}"
+    message = f"{shown}{is_}, which {role.what} does not have" if is_ else f"{role.what} does not have {shown}"
     help_ = (
         f"did you mean {meant}? (b is a bit, B a byte)"
         if meant
@@ -169,6 +185,32 @@ def _latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic | None:
     )
     help_ = f"did you mean `{amount.number} {other}`?" if fits else "a latency is alpha: seconds for each transfer"
     return Diagnostic("HS242", amount.span, message, help_, "warning")
+
+
+def _eighths(usual: list[_Stated]) -> Iterator[Diagnostic]:
+    """Rates that are an eighth of others like them, or eight times as much, where most are the others."""
+    groups: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
+    for stated in usual:
+        value = _value(stated.at, "bandwidth")
+        if value and stated.prop.name in _RATES and stated.role in (INSIDE, NVLINK, NVSWITCH):
+            groups[stated.alike][value].append(stated.at)
+    for rates in groups.values():
+        for less, amounts in list(rates.items()):
+            more = rates.get(less * _BITS)
+            if more is None:
+                continue
+            same = {Fraction(amount.number) for amount in more} & {Fraction(amount.number) for amount in amounts}
+            if same or len(more) >= 2 * len(amounts):
+                yield from _odd(amounts, less, less * _BITS, "an eighth of")
+            elif len(amounts) >= 2 * len(more):
+                yield from _odd(more, less * _BITS, less, "eight times")
+
+
+def _odd(amounts: list[Amount], value: Fraction, others: Fraction, times: str) -> Iterator[Diagnostic]:
+    help_ = f"did you mean {_rate(others)}? (b is a bit, B a byte)"
+    for amount in dict.fromkeys(amounts):
+        message = f"{_written(amount)} is {_rate(value)}, {times} what others like it have ({_rate(others)})"
+        yield Diagnostic("HS241", amount.span, message, help_, "warning")
 
 
 def _written(amount: Amount) -> str:
