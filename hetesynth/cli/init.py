@@ -33,7 +33,10 @@ def command(place: Path, node_type: str, servers: int | None, hosts: str, as_jso
     write_first_topology(path, first)
     if as_json:
         document = {"file": str(path), "cluster": first.cluster, "type": first.node_type, "servers": first.servers}
+        if first.remark:
+            document["note"] = first.remark
         show(json.dumps(document, indent=2))
     else:
         count = f"{first.servers} server" + "s" * (first.servers != 1)
-        show(f"wrote {path}: {count} of type {first.node_type}\n  next: hetesynth topo show {path}")
+        remark = f"\n  note: {first.remark}" if first.remark else ""
+        show(f"wrote {path}: {count} of type {first.node_type}{remark}\n  next: hetesynth topo show {path}")

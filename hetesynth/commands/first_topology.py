@@ -11,8 +11,12 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
+
+if TYPE_CHECKING:
+    from hetesynth.frontend.library import LibraryType
 
 FILE_NAME = "topo.dsl"
 MAX_SERVERS = 1024  # as many as a statement may have
@@ -26,7 +30,8 @@ _NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
     """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, ""
-    where none are stated."""
+    where none are stated. ``rack``: the pod to name instead where servers of the type have nothing that joins their
+    GPUs; "" for all others."""
 
     cluster: str
     library: str
@@ -35,6 +40,14 @@ class FirstTopology:
     model: str
     servers: int
     instances: tuple[tuple[str, str], ...]
+    rack: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What is to be known of servers whose GPUs meet outside of them only."""
+        return f"nothing joins the GPUs inside a {self.node_type}; a rack with NVLink is {self.rack}" * bool(
+            self.rack
+        )
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
@@ -63,8 +76,17 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
         raise HetesynthError(message, code="HS645", help="leave --servers out: each host is a server")
     total = number or (2 if servers is None else servers)
     instances = _instances(groups) if groups else ((_names("a", 0, total, only=True), ""),)
-    name = _cluster_name(path)
-    return path, FirstTopology(name, entry.library, entry.name, entry.sort == "pod", entry.model, total, instances)
+    name, is_pod = _cluster_name(path), entry.sort == "pod"
+    rack = "" if entry.inside else _rack_of(entry)
+    return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, instances, rack)
+
+
+def _rack_of(entry: LibraryType) -> str:
+    """The pod of the same file that is made of such servers."""
+    from hetesynth.frontend.library import types_of
+
+    pods = [other.name for other in types_of(entry.library) if other.sort == "pod"]
+    return pods[0] if pods else "a pod of your own"
 
 
 def write_first_topology(path: Path, first: FirstTopology) -> None:
@@ -85,7 +107,9 @@ def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
     one = some if "[" not in some else f"{some.partition('[')[0]}0"
     nics, gpu = ("*.*.nic*", f"{one}.t0.gpu3") if first.is_pod else ("*.nic*", f"{one}.gpu3")
     fabric = f"fabric ib {{ join {nics}; latency 1.3 us }}"
-    network = fabric if first.servers > 1 else f"# {fabric}"
+    network = fabric if first.servers > 1 or first.rack else f"# {fabric}"
+    if first.rack:
+        instances = f"  # {first.remark[0].upper()}{first.remark[1:]}.\n{instances}"
     hosts = "" if first.is_pod or first.instances[0][1] else _HOSTS.format(hint=_host_hint(first))
     return _TEXT.format(
         cluster=first.cluster, file=file_name, library=first.library, model=first.model, type=first.node_type,

@@ -28,10 +28,10 @@ _APART = "HS217"  # GPUs that cannot reach each other
 class Inspection:
     """``file``: the syntax of the file, in the block form; ``cluster`` is None where it holds node types only.
 
-    ``types``: what may be instantiated, by name, imported ones too; ``stated`` are the types of this file and, last,
-    its cluster with numbers worked out and loops repeated; ``expanded`` are all types like that, by the names that
-    instances then have for them. ``parts`` are in the order of declaration, ``servers`` are pairs of an instance and
-    its type; ``sources`` are the texts that spans point into.
+    ``types``: what may be instantiated, by name, imported ones too; ``stated`` are the types of this file and,
+    last, its cluster with numbers worked out and loops repeated; ``expanded`` are all types like that, by the
+    names that instances then have for them. ``parts`` are in the order of declaration, ``servers`` are pairs of an
+    instance and its type; ``sources`` are the texts that spans point into.
     """
 
     file: File

@@ -20,6 +20,7 @@ _CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
     rates.doubtful_rates,
     definitions.named_twice,
     definitions.unused,
+    definitions.one_of_a_range,
     symmetry.unlike_twins,
     symmetry.one_way,
     symmetry.unlike_nics,

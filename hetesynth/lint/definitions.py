@@ -1,4 +1,4 @@
-"""Lists that name a part twice, node types and imports that nothing uses (HS243, HS246).
+"""Lists that name a part twice, node types and imports that nothing uses (HS243, HS246, HS251).
 
 In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
 """
@@ -6,6 +6,7 @@ In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -37,7 +38,9 @@ from hetesynth.frontend.syntax import (
 )
 
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_*.]|\[[0-9, \t-]*\]|\[\*\])*")  # without variables
+_ONE = re.compile(r"([A-Za-z_]+)\[([0-9]{1,6})\]")
 MAX_LISTED = 512  # words of one list that are compared with each other
+MAX_COMPARED = 10**6  # names of one list times its patterns: about a second
 
 
 def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -71,16 +74,13 @@ def _lists(statement: object) -> Iterator[Sequence[Word]]:
             yield statement.parts
             for prop in statement.properties:
                 yield prop.words
-        case Loop():
-            for item in statement.items:
-                yield from _lists(item)
         case Shared():
             for flow in statement.flows:
                 yield flow.left
                 yield flow.right
-        case Instance():
-            for override in statement.overrides:
-                yield from _lists(override)
+        case Loop(items=inner) | Instance(overrides=inner):
+            for item in inner:
+                yield from _lists(item)
         case _:
             return
 
@@ -92,11 +92,15 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
         written = len(_numbers(word.text))
         names = expand(word, Findings())
         patterns = [_pattern(name) for name in names if "*" in name]
+        if (len(first) + len(names)) * (len(globs) + len(patterns)) > MAX_COMPARED:
+            return
         twice = _again(names, first, globs, patterns)
         if twice is not None:
             name, by = twice
             again = "already named by" if by.text != word.text else "named twice: by"
             message = f"`{name}` is {again} `{by.text}` in this list"
+            if by.text == name != word.text:
+                message = f"`{word.text}` names `{name}` again"
             yield Diagnostic(
                 "HS243", word.span, message, "name each part once: did you mean another range?", "warning"
             )
@@ -159,6 +163,23 @@ def unused(inspection: Inspection) -> Iterator[Diagnostic]:
                 message = f"nothing of `{item.target.text}` is used"
                 help_ = f"remove the import, or use one of {', '.join(sorted(names)[:6])}"
                 yield Diagnostic("HS246", item.target.span, message, help_, "warning")
+
+
+def one_of_a_range(inspection: Inspection) -> Iterator[Diagnostic]:
+    """``instance a[2] = h20x4``: one instance, a2, where two may have been meant."""
+    if inspection.is_paper:
+        return
+    for item in inspection.file.items:
+        if not isinstance(item, (PodType, Cluster)):
+            continue
+        names = [statement.name for statement in item.items if isinstance(statement, Instance)]
+        stems = Counter(re.split(r"[\[0-9]", word.text)[0] for word in names)
+        for word in names:
+            alone = _ONE.fullmatch(word.text)
+            if alone is not None and int(alone[2]) > 1 and stems[alone[1]] == 1:
+                message = f"`{word.text}` is one instance, `{alone[1]}{alone[2]}`"
+                help_ = f"did you mean {alone[2]} of them, `{alone[1]}[0-{int(alone[2]) - 1}]`?"
+                yield Diagnostic("HS251", word.span, message, help_, "note")
 
 
 def _names_in(item: Import, file: str) -> set[str]:

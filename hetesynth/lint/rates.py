@@ -145,8 +145,9 @@ def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | Non
         message = f"{shown} is less than any PCIe slot of a GPU or a NIC carries ({_rate(value)})"
         help_ = "bridges of virtual machines say 2.5 GT/s x1; state the slot's rate: 24 GB/s for gen4 x16"
         return Diagnostic("HS249", amount.span, message, help_, "warning")
-    is_ = "" if shown == _rate(value) else f" is {_rate(value)}"
-    message = f"{shown}{is_}, which {role.what} does not have" if is_ else f"{role.what} does not have {shown}"
+    message = f"{_is(shown, value)}, which {role.what} does not have"
+    if shown == _rate(value):
+        message = f"{role.what} does not have {shown}"
     help_ = (
         f"did you mean {meant}? (b is a bit, B a byte)"
         if meant
@@ -209,8 +210,13 @@ def _eighths(usual: list[_Stated]) -> Iterator[Diagnostic]:
 def _odd(amounts: list[Amount], value: Fraction, others: Fraction, times: str) -> Iterator[Diagnostic]:
     help_ = f"did you mean {_rate(others)}? (b is a bit, B a byte)"
     for amount in dict.fromkeys(amounts):
-        message = f"{_written(amount)} is {_rate(value)}, {times} what others like it have ({_rate(others)})"
+        is_ = _is(_written(amount), value)
+        message = f"{is_}, {times} what others like it have ({_rate(others)})"
         yield Diagnostic("HS241", amount.span, message, help_, "warning")
+
+
+def _is(shown: str, value: Fraction) -> str:
+    return shown if shown == _rate(value) else f"{shown} is {_rate(value)}"
 
 
 def _written(amount: Amount) -> str:

@@ -25,4 +25,5 @@ RULES = (
     Rule("HS247", "rounding", "rounding to whole chunks distorts a rate too much"),
     Rule("HS248", "unlike-servers", "servers of one type with unlike rates"),
     Rule("HS249", "odd-pcie", "a PCIe rate as virtual machines state it"),
+    Rule("HS251", "one-of-a-range", "one instance with a number where several may have been meant"),
 )

@@ -1,19 +1,24 @@
 """Hardware that differs from its twins, and hardware that nothing uses (HS240, HS244, HS245, HS248).
 
-In: the cluster as built, with the spans of its parts. Out: findings. What is out of order on purpose (`disable`)
-makes its server different, and nothing is said of that server.
+In: the cluster as built, with the spans of its parts. Out: findings. What is out of order on purpose (`disable`,
+`without`, `down`, `degrade`) makes its server different, and nothing is said of that server.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from hetesynth.diagnostics import Diagnostic, Span
+from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.inspection import Inspection
-from hetesynth.frontend.names import Part
+from hetesynth.frontend.language import library_path
+from hetesynth.frontend.names import Part, expand
 from hetesynth.frontend.reachability import unreachable_pairs
+from hetesynth.frontend.syntax import Degrade, Down, Instance, PodType
+from hetesynth.lint.roles import PartIndex
 from hetesynth.model.topology import Topology
 
 FEW = 2  # GPUs of a server that may be the odd ones; more are a shape, such as the corners of a grid
@@ -26,6 +31,7 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
     """One or two GPUs of a server that have less than the others, most of which are alike."""
     topology = inspection.topology
     sums = _sums_inside(topology)
+    between = _between_gpus(topology)
     alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
     for server, ranks in _whole_servers(inspection, topology).items():
         usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
@@ -33,11 +39,24 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
         if 2 * twins >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
             each = ", ".join(f"{_local_name(topology, rank)} {_gb(sums[rank])}" for rank in lesser)
             told = f"{each}, where {twins} others have {_gb(usual)}"
+            if len({sums[rank] for rank in lesser}) == 1 < len(lesser):
+                told += _missing(topology, lesser, usual - sums[lesser[0]], between.get(server, {}))
             alike[_span_of(inspection, topology, ranks[0]), told].append(server)
     for (span, told), servers in alike.items():
         message = f"unlike its twins inside {_listed(servers)}: {told}"
         help_ = "add the missing link, or `disable` the GPU if it is out of order"
-        yield Diagnostic("HS240", span, message, help_, "warning")
+        yield Diagnostic("HS240", _in_file(inspection, span, servers[0]), message, help_, "warning")
+
+
+def _missing(topology: Topology, lesser: Sequence[int], less: Fraction, between: Mapping[_Ends, Fraction]) -> str:
+    """The connection of two GPUs whose rate is what both have less, where there is such a one."""
+    a, b = lesser
+    rate = between.get((a, b), Fraction(0))
+    others = {other for ends, other in between.items() if ends not in ((a, b), (b, a))}
+    if rate + less not in others:
+        return ""
+    pair = f"{_local_name(topology, a)} <-> {_local_name(topology, b)}"
+    return f"; {pair} has {_gb(rate)} and others {_gb(rate + less)}" if rate else f"; no link {pair}"
 
 
 def _sums_inside(topology: Topology) -> list[Fraction]:
@@ -53,7 +72,7 @@ def _sums_inside(topology: Topology) -> list[Fraction]:
 
 def _whole_servers(inspection: Inspection, topology: Topology) -> dict[str, list[int]]:
     """The ranks of each server in which nothing is out of order."""
-    broken = {part.server for part in inspection.parts if part.disabled}
+    broken = _broken(inspection)
     servers: dict[str, list[int]] = defaultdict(list)
     for rank, server in enumerate(topology.servers):
         if server not in broken:
@@ -61,15 +80,36 @@ def _whole_servers(inspection: Inspection, topology: Topology) -> dict[str, list
     return servers
 
 
-def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
-    topology = inspection.topology
+def _broken(inspection: Inspection) -> set[str]:
+    """The servers with something that is stated to be out of order or slower than it was."""
+    servers = {part.server for part in inspection.parts if part.disabled}
+    pods = [node for node in inspection.expanded.values() if isinstance(node, PodType)]
+    index: PartIndex | None = None
+    for item in (*inspection.stated, *pods):
+        for statement in item.items:
+            if isinstance(statement, (Down, Degrade)):
+                index = index or PartIndex(inspection.parts)
+                servers.update(part.server for part in index.matching((*statement.left, *statement.right)))
+    return servers
+
+
+def _between_gpus(topology: Topology) -> dict[str, dict[_Ends, Fraction]]:
+    """What wires between two GPUs of a server carry together, by server and ends."""
     rates: dict[str, dict[_Ends, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
         if src.kind == dst.kind == "gpu" and src.server == dst.server and wire.bandwidth is not None:
             rates[src.server][wire.src, wire.dst] += wire.bandwidth * wire.lanes
-    for server, ends in rates.items():
+    return rates
+
+
+def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
+    topology = inspection.topology
+    broken = _broken(inspection)
+    for server, ends in _between_gpus(topology).items():
+        if server in broken:
+            continue
         alone = [(a, b) for a, b in ends if (b, a) not in ends]
         if alone and 2 * len(alone) <= len(ends):
             shown = ", ".join(f"{_name(topology, a)} -> {_name(topology, b)}" for a, b in alone[:_SHOWN])
@@ -109,7 +149,7 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
     if inspection.cluster is None:
         return
     crossed = {topology.wires[w].src for link in topology.links for w in link.wires}
-    broken = {part.server for part in inspection.parts if part.disabled}
+    broken = _broken(inspection)
     spans = {part.name: part.span for part in inspection.parts}
     several = len(set(topology.servers)) > 1
     by_span: dict[tuple[Span, str], list[str]] = defaultdict(list)
@@ -147,6 +187,19 @@ def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
             shown = "; ".join(_listed(names) for names in list(alike.values())[:_SHOWN])
             message = f"servers of type `{node}` differ: {shown}"
             yield Diagnostic("HS248", inspection.cluster.name.span, message, "", "note")
+
+
+def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
+    """``span``, or where the library is not the user's to change the instance that ``server`` is."""
+    if inspection.cluster is None or library_path(Path(span.file).stem) != Path(span.file):
+        return span
+    head = server.partition(".")[0]
+    for item in inspection.stated[-1].items:
+        if isinstance(item, Instance):
+            names = expand(item.name, Findings())
+            if head in names or (item.count is not None and head.startswith(tuple(names))):
+                return item.name.span
+    return span
 
 
 def _span_of(inspection: Inspection, topology: Topology, rank: int) -> Span:

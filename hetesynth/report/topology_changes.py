@@ -6,8 +6,8 @@ In: two topologies. Out: changes as data. Parts are the same where their names a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -78,7 +78,7 @@ def _gpus_by_server(topology: Topology) -> dict[str, list[Vertex]]:
 
 def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     """Parts of servers that both have, and of none."""
-    old, new = ({v.name: v for v in t.vertices} for t in (before, after))
+    old, new = (dict(zip(_names(t), t.vertices, strict=True)) for t in (before, after))
     gone = set(before.servers) - set(after.servers) - {""}
     come = set(after.servers) - set(before.servers) - {""}
     for name in [*old, *(n for n in new if n not in old)]:
@@ -101,19 +101,33 @@ def _words(value: str | tuple[str, ...]) -> str:
 
 def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     """Connections between parts that both have; those of a part that is gone or new go with it."""
-    old, new = _rates(before), _rates(after)
-    names = {v.name for v in before.vertices} & {v.name for v in after.vertices}
+    kinds = dict(zip(_names(after), (v.kind for v in after.vertices), strict=True))
+    names = set(_names(before)) & set(kinds)
+    limited = names & (set(_pipes(before).values()) ^ set(_pipes(after).values()))
+    old, new = _rates(before, limited), _rates(after, limited)
     told: set[tuple[str, str]] = set()
     for src, dst in [*old, *(pair for pair in new if pair not in old)]:
         pair, back = (src, dst), (dst, src)
         was, is_ = old.get(pair, ()), new.get(pair, ())
         if pair in told or was == is_ or src not in names or dst not in names:
             continue
+        if src == dst:
+            yield _own(kinds[src], src, was, is_)
+            continue
         words = _different(was, is_)
-        both = pair != back and words == _different(old.get(back, ()), new.get(back, ()))
+        both = words == _different(old.get(back, ()), new.get(back, ()))
         told |= {pair, back} if both else {pair}
         kind: ChangeKind = "added" if not was else "removed" if not is_ else "changed"
         yield TopologyChange(kind, "link", f"{src} {'<->' if both else '->'} {dst}", *words)
+
+
+def _own(what: str, name: str, before: Rates, after: Rates) -> TopologyChange:
+    """What a bus or a fabric carries by itself; its two directions are told once where they are alike."""
+    was, is_ = (tuple(dict.fromkeys(rates)) for rates in (before, after))
+    if not was or not is_:
+        words = ["; ".join(_aspects(rate)[1] for rate in rates) or "no limit" for rates in (was, is_)]
+        return TopologyChange("changed", what, name, words[0], words[1])
+    return TopologyChange("changed", what, name, *_different(was, is_))
 
 
 def _different(before: Rates, after: Rates) -> tuple[str, str]:
@@ -137,11 +151,39 @@ def _aspects(rate: tuple[str, Fraction | None, int, Fraction]) -> tuple[str, str
     return kind, words + (f" x {lanes}" if lanes > 1 else ""), f"{float(latency * 1_000_000):.6g} us"
 
 
-def _rates(topology: Topology) -> dict[tuple[str, str], Rates]:
-    """By the names of the two ends: every wire from the one to the other."""
+def _names(topology: Topology) -> list[str]:
+    """The name of the part that each vertex belongs to: `ib` for `ib.in` and `ib.out`, the ends of a pipe."""
+    pipes = _pipes(topology)
+    return [pipes.get(number, vertex.name) for number, vertex in enumerate(topology.vertices)]
+
+
+def _pipes(topology: Topology) -> dict[int, str]:
+    """The ends of the pipes in buses and fabrics, with the name that the part has in a topology file."""
+    ends: dict[int, str] = {}
+    for wire in topology.wires:
+        src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
+        name = src.name.removesuffix(".in")
+        if src.kind in ("bus", "fabric") and src.kind == dst.kind and (f"{name}.in", f"{name}.out") == (
+            src.name, dst.name
+        ):  # fmt: skip
+            ends[wire.src] = ends[wire.dst] = name.removesuffix(".fwd").removesuffix(".rev")
+    return ends
+
+
+def _rates(topology: Topology, limited: Set[str]) -> dict[tuple[str, str], Rates]:
+    """By the names of the two ends: every wire from the one to the other.
+
+    ``limited``: fabrics with a limit in one of two topologies; their latency is told of the wires that leave them.
+    """
+    names = _names(topology)
+    inner = {names[w.src]: w.latency for w in topology.wires if names[w.src] == names[w.dst]}
     wires: dict[tuple[str, str], list[Wire]] = defaultdict(list)
     for wire in topology.wires:
-        wires[topology.vertices[wire.src].name, topology.vertices[wire.dst].name].append(wire)
+        src, dst = names[wire.src], names[wire.dst]
+        if src in limited and src in inner:
+            latency = Fraction(0) if src == dst else wire.latency + inner[src]
+            wire = replace(wire, latency=latency)
+        wires[src, dst].append(wire)
     return {
         ends: tuple(sorted(((w.kind, w.bandwidth, w.lanes, w.latency) for w in several), key=_order))
         for ends, several in wires.items()

@@ -70,7 +70,7 @@ ALLOWED = {
         hetesynth/importers/slurm_conf.py: MAX_SWITCHES
         hetesynth/importers/tool_text.py: MAX_LINE MAX_LINES MAX_TEXT
         hetesynth/lifting/buffers.py: MAX_CHUNKS
-        hetesynth/lint/definitions.py: MAX_LISTED
+        hetesynth/lint/definitions.py: MAX_COMPARED MAX_LISTED
         hetesynth/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
@@ -109,7 +109,8 @@ ALLOWED = {
         hetesynth/fitting/readers/nccl_tests.py: _GROUP
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
-        hetesynth/lint/rates.py: GB
+        hetesynth/lint/rates.py: _BITS
+        hetesynth/lint/roles.py: GB
         hetesynth/importers/formats.py: HEAD
         hetesynth/importers/nccl.py: _BELIEVABLE _UNSTATED
         hetesynth/importers/nccl_remarks.py: _HOPPER
