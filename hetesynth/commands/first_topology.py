@@ -30,8 +30,8 @@ _NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
     """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, ""
-    where none are stated. ``rack``: the pod to name instead where servers of the type have nothing that joins their
-    GPUs; "" for all others."""
+    where none are stated. ``rack``: the pod to name instead where nothing in a server joins its GPUs, else "".
+    """
 
     cluster: str
     library: str

@@ -32,6 +32,32 @@ def changes(old: str, new: str, text: str = BASE) -> list[tuple[str, str, str, s
     return [(c.kind, c.what, c.name, c.before, c.after) for c in all_]
 
 
+BUSES = BASE.replace(
+    "fabric ib {",
+    """bus one { members a.gpu0, a.gpu1, b.gpu0; bandwidth 5 GB/s; latency 1 us }
+  bus two { members a.gpu0, a.gpu1 <-> b.gpu0; bandwidth 5 GB/s }
+  fabric ib { bandwidth 77 GB/s;""",
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("bandwidth 77 GB/s;", "", [("changed", "fabric", "ib", "77 GB/s", "no limit")]),
+        ("77 GB/s", "66 GB/s", [("changed", "fabric", "ib", "77 GB/s", "66 GB/s")]),
+        ("1.3 us", "2 us", [("changed", "fabric", "ib", "1.3 us", "2 us")]),
+        ("5 GB/s; latency 1 us", "6 GB/s; latency 2 us", [("changed", "bus", "one", "5 GB/s, 1 us", "6 GB/s, 2 us")]),
+        ("b.gpu0; bandwidth 5 GB/s }", "b.gpu0; bandwidth 7 GB/s }", [("changed", "bus", "two", "5 GB/s", "7 GB/s")]),
+        ("<-> b.gpu0; bandwidth 5 GB/s }", "<-> b.gpu0; send 5 GB/s; receive 6 GB/s }",
+         [("changed", "bus", "two", "bus 5 GB/s", "bus 5 GB/s; bus 6 GB/s")]),
+        ("bus two", "bus three", [("removed", "bus", "two", "", ""), ("added", "bus", "three", "", "")]),
+    ],
+)  # fmt: skip
+def test_pipes_have_the_names_of_the_file(old: str, new: str, expected: list[tuple[str, ...]]) -> None:
+    assert changes(old, new, BUSES) == expected
+    assert topology_changes(parse_topology(BUSES), parse_topology(BUSES)) == []
+
+
 def test_the_same_file_has_no_changes() -> None:
     assert topology_changes(parse_topology(BASE), parse_topology(BASE)) == []
 
@@ -56,6 +82,9 @@ def test_the_same_file_has_no_changes() -> None:
         ("b = h20x8", "b = h20x8 { disable nic0 }", [("removed", "NIC", "b.nic0", "", "")]),
         ("fabric ib", "shared out 10 GB/s { a.gpu0 -> b.gpu0 }\nfabric ib",
          [("added", "group", "out", "", "10 GB/s over 1 pairs")]),
+        ("b = h20x8", "b = h20x8 { set gpu0 { copy 10 GB/s } }",
+         [("changed", "copy of GPU", "b.gpu0", "not stated", "10 GB/s")]),
+        ("1.3 us", "1.3 us; bandwidth 77 GB/s", [("changed", "fabric", "ib", "no limit", "77 GB/s")]),
     ],
 )  # fmt: skip
 def test_a_change_is_named(old: str, new: str, expected: list[tuple[str, str, str, str, str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -53,6 +54,8 @@ SWITCH = "switch nvswitch { ports gpu[0-3]; bandwidth 450 GB/s; latency 0.7 us; 
 ALMOST = SWITCH.replace("[0-3]", "[0-2]") + " link gpu2 <-> gpu3 { bandwidth 16 GB/s }"
 TWO = "cluster c { instance a[0-1] = box; fabric ib { join *.nic*; latency 1.3 us } }\n"
 FULL = SERVER.format(inside=SWITCH) + TWO
+NVSWITCHES = "import h100\ncluster c { "
+ON_IB = " fabric ib { join *.nic*; latency 1.3 us } }"
 
 CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it points at, part of message or help
     "a switch in bits": (FULL.replace("450 GB/s", "450 Gb/s"), "HS241", "450 Gb/s", "`450 GB/s`"),
@@ -96,6 +99,95 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     "unlike servers": (
         FULL.replace("cluster c {", "cluster c { set a0.nic* { bandwidth 200 Gbps } "), "HS248", "c", "`a0`; `a1`"
     ),
+    "one instance of two": (
+        FULL.replace("a[0-1] = box", "a[2] = box; instance b = box"), "HS251", "a[2]", "`a[0-1]`"
+    ),
+    "a pattern behind its names": (
+        FULL.replace("*.nic*;", "a0.nic1, *.nic*;"), "HS243", "*.nic*", "`a0.nic1` again"
+    ),
+    "lost twice": (FULL.replace("us } }", "us } without a0.gpu3, a0.gpu[2-3] }"), "HS243", "a0.gpu[2", "gpu3"),
+    "slow twice": (FULL.replace("us } }", "us } degrade a0.nic0, a0.nic* to 50 % }"), "HS243", "a0.nic*", "nic0"),
+    "down twice": (
+        FULL.replace("us } }", "us } down a0.gpu[0-1], a0.gpu1 -> a0.nvswitch }"), "HS243", "a0.gpu1", "gpu1"
+    ),
+    "a ring through a part twice": (
+        FULL.replace("gpus 4;", "gpus 4; ring gpu0, gpu[0-3] { bandwidth 25 GB/s }"), "HS243", "gpu[0-3]", "gpu0"
+    ),
+    "an argument in bits": (
+        NVSWITCHES + "instance a[0-1] = h100x8(nvlink = 450 Gbps);" + ON_IB, "HS241", "450 Gbps", "`450 GBps`"
+    ),
+    "an argument in bytes": (
+        NVSWITCHES + "instance a[0-1] = h100x8(nics = 8, rate = 400 GBps);" + ON_IB,
+        "HS241", "400 GBps", "`400 Gbps`",
+    ),
+    "an argument in terms": (
+        "node n(r, s = (2 * r)) { gpus 4; mesh gpu* { bandwidth (s) } }\n"
+        "cluster c { instance a = n(r = 400 TB/s) }",
+        "HS241", "400 TB/s", "800 TB/s",
+    ),
+    "a default in bits": (
+        "node n(rate = 9 Gbps) { gpus 4; mesh gpu* { bandwidth (rate); kind nvlink } }\n"
+        "cluster c { instance a = n }",
+        "HS241", "9 Gbps", "NVLink",
+    ),
+    "a part that an instance adds": (
+        NVSWITCHES + "instance a[0-1] = h100x8 { nic nic8 { bandwidth 400 GBps } attach gpu0 -> nic8 };" + ON_IB,
+        "HS241", "400 GBps", "a NIC",
+    ),
+    "a change inside an instance": (
+        NVSWITCHES + "instance a[0-1] = h100x8 { set nvswitch { bandwidth 450 Gbps } };" + ON_IB,
+        "HS241", "450 Gbps", "`450 GBps`",
+    ),
+    "a change from outside": (
+        NVSWITCHES + "instance a[0-1] = h100x8; set a*.nvswitch { latency 0.936 ms };" + ON_IB,
+        "HS242", "0.936 ms", "`0.936 us`",
+    ),
+    "a change of a fabric": (FULL.replace("us } }", "us } set ib { latency 1.3 ms } }"), "HS242", "1.3 ms", "us`"),
+    "a ring in bits": (
+        FULL.replace("gpus 4;", "gpus 4; ring gpu* { bandwidth 25 Gbps; kind nvlink }"),
+        "HS241", "25 Gbps", "25 GBps",
+    ),
+    "a torus of milliseconds": (
+        FULL.replace("gpus 4;", "gpus 4; torus gpu* 2x2 { bandwidth 25 GB/s; latency 1 ms }"),
+        "HS242", "1 ms", "`1 us`",
+    ),
+    "an uplink of terabytes": (
+        FULL.replace("fabric ib {", "leafspine L { servers 1; spines 2; uplink 100 TB/s;"),
+        "HS241", "100 TB/s", "100 T",
+    ),
+    "a spine of terabytes": (
+        FULL.replace("fabric ib {", "rails R { spine 50 TB/s;"), "HS241", "50 TB/s", "`50 Tb/s`"
+    ),
+    "rails of milliseconds": (
+        FULL.replace("fabric ib {", "rails R {").replace("1.3 us", "6 ms"), "HS242", "6 ms", "`6 us`"
+    ),
+    "a global link of nothing": (
+        FULL.replace("fabric ib {", "dragonfly D { groups 2; routers 1; bandwidth 50 GB/s; global 50 Mbps;"),
+        "HS241", "50 Mbps", "`50 Gbps`",
+    ),
+    "a switch degraded to bits": (
+        FULL.replace("us } }", "us } degrade a0.nvswitch to 450 Gbps }"), "HS241", "450 Gbps", "what is left"
+    ),
+    "one link of three in bits": (
+        "node m { gpus 3; link gpu0 <-> gpu1 { bandwidth 25 GB/s } link gpu1 <-> gpu2 { bandwidth 25 GB/s }\n"
+        "link gpu0 <-> gpu2 { bandwidth 3.125 GB/s } } cluster c { instance a = m }",
+        "HS241", "3.125 GB/s", "an eighth of what others like it have (25 GB/s)",
+    ),
+    "the missing link of two": (
+        "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0 }\ncluster c { instance a = m }",
+        "HS240", "gpus", "no link gpu0 <-> gpu7",
+    ),
+    "the slow link of two": (
+        "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0\n"
+        "link gpu0 <-> gpu7 { bandwidth 20 GB/s } }\ncluster c { instance a = m }",
+        "HS240", "gpus", "gpu0 <-> gpu7 has 20 GB/s and others 50 GB/s",
+    ),
+    "a GPU taken from a library's switch": (
+        NVSWITCHES + "instance a[0-1] = h100x8 { detach gpu7 -> nvswitch "
+        "link gpu6 <-> gpu7 { bandwidth 25 GB/s } };"
+        + ON_IB,
+        "HS240", "a[0-1]", "gpu7 25 GB/s",
+    ),
     "a virtual bridge": (
         SERVER.format(inside="bus pcie { members gpu[0-3]; bandwidth 0.19 GB/s; kind pcie }") + TWO,
         "HS249", "0.19 GB/s", "24 GB/s",
@@ -111,7 +203,7 @@ def test_rule_fires_at_the_words(name: str) -> None:
     line = text.splitlines()[own[0].span.line - 1]
     assert line[own[0].span.column - 1 :].startswith(words)
     assert part in own[0].message + own[0].help
-    notes = ("unlike servers", "unlike directions", "a slot of eight lanes")
+    notes = ("unlike servers", "unlike directions", "a slot of eight lanes", "one instance of two")
     assert own[0].severity == ("note" if name in notes else "warning")
 
 
@@ -143,6 +235,48 @@ def test_shapes_are_no_defects(links: str) -> None:
 def test_what_is_out_of_order_on_purpose_is_not_told_again() -> None:
     text = FULL.replace("cluster c {", "cluster c { disable a0.gpu3, a0.nic3 ")
     assert {finding.code for finding in findings(text)} <= {"HS248"}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "degrade a0.gpu2 to 50 %", "degrade a0.nvswitch to 50 GB/s", "down a0.gpu3 -> a0.nvswitch",
+        "without a0.gpu3", "degrade a*.nic* to 18 Gbps", "degrade a0.nic0 to 50 Gbps",
+    ],
+)  # fmt: skip
+def test_losses_that_are_stated_are_not_told_again(loss: str) -> None:
+    text = FULL.replace("cluster c {", f"cluster c {{ {loss} ")
+    assert {finding.code for finding in findings(text)} <= {"HS247", "HS248"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "instance a[2] = box; instance a[3] = box;",  # two, each with its number
+        "instance a[1] = box; instance b = box;",
+        "instance a[0-1] = box;",
+        "instance a2 = box; instance b = box;",
+    ],
+)
+def test_instances_that_are_meant(statement: str) -> None:
+    text = FULL.replace("instance a[0-1] = box;", statement)
+    assert not [finding for finding in findings(text) if finding.code == "HS251"]
+
+
+def test_many_rates_and_what_mends_them() -> None:
+    """What the help names is below the threshold in exact arithmetic, whatever the rates."""
+    numbers = random.Random(7)
+    for _ in range(60):
+        rate, nic = (f"{numbers.randrange(1000, 60000)} MB/s" for _ in range(2))
+        text = f"chunk {numbers.choice((64, 333, 1000))} KB"
+        text = FULL.replace("400 Gbps", nic).replace("*.nic*;", f"*.nic*; bandwidth {rate};").replace(
+            "cluster c {", f"cluster c {{ {text} "
+        )  # fmt: skip
+        for finding in (f for f in findings(text) if f.code == "HS247"):
+            option = re.search(r"--tau-ref (\S+): at most (\d+) %", finding.help)
+            if option is not None:
+                error = worst(text, ChunkingOptions(reference=parse_quantity(option[1], "time", "--tau-ref")))
+                assert error <= THRESHOLD and error * 100 <= int(option[2])
 
 
 def worst(text: str, options: ChunkingOptions) -> Fraction:
