@@ -147,7 +147,7 @@ def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | Non
         return Diagnostic("HS249", amount.span, message, help_, "warning")
     message = f"{_is(shown, value)}, which {role.what} does not have"
     if shown == _rate(value):
-        message = f"{role.what} does not have {shown}"
+        message = f"{shown} is not what {role.what} has"
     help_ = (
         f"did you mean {meant}? (b is a bit, B a byte)"
         if meant
