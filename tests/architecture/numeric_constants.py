@@ -145,7 +145,7 @@ ALLOWED = {
         hetesynth/bounds/price.py: SCALE
         hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/fitting/link_class.py: _GIGA
-        hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE
+        hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE _WRITTEN
         hetesynth/packing/exchange.py: LARGEST
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
