@@ -48,7 +48,7 @@ def _wiring(topology: Topology) -> Wiring:
 
 
 def _first_colours(topology: Topology) -> list[Hashable]:
-    rates = topology.reduce_bandwidth or (None,) * topology.ranks
+    rates = topology.throughputs
     colours: list[Hashable] = [
         (vertex.kind, vertex.model, rates[v] if v < topology.ranks else None)
         for v, vertex in enumerate(topology.vertices)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from hetesynth.diagnostics import SourceError
 from hetesynth.frontend import paper
 from hetesynth.frontend.elaborate import built_of
 from hetesynth.frontend.expansion import expanded
@@ -19,6 +20,8 @@ from hetesynth.frontend.parser import parse
 from hetesynth.frontend.source import Source
 from hetesynth.frontend.syntax import Cluster, Define, File, Instance, Loop, NodeType, PodType, Word
 from hetesynth.model.topology import Topology
+
+_APART = "HS217"  # GPUs that cannot reach each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,20 @@ def inspected(source: Source) -> Iterator[Inspection]:
         return
     for node in types:
         if all(parameter.value is not None for parameter in node.parameters):
-            yield _alone(source, file, node)
+            yield from _alone(source, file, node)
 
 
-def _alone(source: Source, file: File, node: NodeType | PodType) -> Inspection:
-    """One server of type ``node``; the statement that makes it stands behind the text."""
+def _alone(source: Source, file: File, node: NodeType | PodType) -> Iterator[Inspection]:
+    """One server of type ``node``; the statement that makes it stands behind the text.
+
+    None where its GPUs meet outside of it only: a tray of a larger NVLink domain.
+    """
     text = f"{source.text}\ncluster alone {{ instance a = {node.name.text} }}\n"
-    return replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
+    try:
+        yield replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
+    except SourceError as error:
+        if any(diagnostic.code != _APART for diagnostic in error.diagnostics):
+            raise
 
 
 def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:

@@ -18,9 +18,9 @@ _Resource = tuple[Fraction, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """``gpus``: server, model and reduction of each rank; ``shared``: rate and links of each shared capacity."""
+    """``gpus``: server, model and throughputs of each rank; ``shared``: rate and links of each shared capacity."""
 
-    gpus: tuple[tuple[int, str, Fraction | None], ...]
+    gpus: tuple[tuple[int, str, tuple[Fraction | None, Fraction | None]], ...]
     links: tuple[_Link, ...]
     shared: frozenset[tuple[_Resource, int]]
     chunk_bytes: int | None
@@ -29,7 +29,6 @@ class Meaning:
 def meaning(topology: Topology) -> Meaning:
     """The meaning of ``topology``; of several links between two GPUs the order does not matter."""
     number = {server: i for i, server in enumerate(dict.fromkeys(topology.servers))}
-    reduce = topology.reduce_bandwidth or (None,) * topology.ranks
     plain = [(x.src, x.dst, x.kind, x.bandwidth, x.lanes, x.latency) for x in topology.links]
     order = sorted(range(len(plain)), key=lambda i: plain[i])
     place = {link: i for i, link in enumerate(order)}
@@ -47,7 +46,7 @@ def meaning(topology: Topology) -> Meaning:
     return Meaning(
         tuple(
             (number[server], model, each)
-            for server, model, each in zip(topology.servers, topology.models, reduce, strict=True)
+            for server, model, each in zip(topology.servers, topology.models, topology.throughputs, strict=True)
         ),
         tuple(plain[i] for i in order),
         frozenset(shared.items()),

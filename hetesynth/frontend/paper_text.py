@@ -115,9 +115,10 @@ class _Writer:
 
     def _profile(self, ranks: Sequence[int]) -> Iterator[str]:
         models = {self.topology.models[rank] for rank in ranks}
-        reduce = (
-            {self.topology.reduce_bandwidth[rank] for rank in ranks} if self.topology.reduce_bandwidth else {None}
-        )
+        throughputs = [self.topology.throughputs[rank] for rank in ranks]
+        if any(copy is not None for _, copy in throughputs):
+            raise _InexpressibleError("what a thread block copies")
+        reduce = {reduction for reduction, _ in throughputs}
         if len(models) > 1 or len(reduce) > 1:
             raise _InexpressibleError("GPUs of one server with unlike models or reductions")
         model, throughput = models.pop(), reduce.pop()

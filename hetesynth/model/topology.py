@@ -165,6 +165,12 @@ class Topology:
         return tuple(vertex.server for vertex in self.vertices[: self.ranks])
 
     @property
+    def throughputs(self) -> tuple[tuple[Fraction | None, Fraction | None], ...]:
+        """What a reduction kernel and a copying thread block of each rank do, in bytes per second."""
+        nothing: tuple[Fraction | None, ...] = (None,) * self.ranks
+        return tuple(zip(self.reduce_bandwidth or nothing, self.copy_bandwidth or nothing, strict=True))
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The model of each rank's GPU, "" where it is not told."""
         return tuple(vertex.model for vertex in self.vertices[: self.ranks])

@@ -182,13 +182,13 @@ def _ranks(before: Topology, after: Topology) -> Iterator[TopologyChange]:
         if old[name] != new[name]:
             yield TopologyChange("changed", "rank of GPU", name, str(old[name]), str(new[name]))
     for name in both:
-        was, is_ = _reduction(before, old[name]), _reduction(after, new[name])
-        if was != is_:
-            yield TopologyChange("changed", "reduce of GPU", name, was, is_)
+        pairs = zip(before.throughputs[old[name]], after.throughputs[new[name]], strict=True)
+        for what, (was, is_) in zip(("reduce", "copy"), pairs, strict=True):
+            if was != is_:
+                yield TopologyChange("changed", f"{what} of GPU", name, _throughput(was), _throughput(is_))
 
 
-def _reduction(topology: Topology, rank: int) -> str:
-    rate = topology.reduce_bandwidth[rank] if topology.reduce_bandwidth else None
+def _throughput(rate: Fraction | None) -> str:
     return "not stated" if rate is None else f"{float(rate) / 1e9:.6g} GB/s"
 
 

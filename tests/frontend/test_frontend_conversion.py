@@ -106,6 +106,7 @@ def test_json_holds_everything(name: str) -> None:
     kinds = {"vertices": Vertex, "wires": Wire, "links": Link, "groups": SharedGroup}
     lists = {key: tuple(kind(**exact(each)) for each in document[key]) for key, kind in kinds.items()}
     rest = {k: v for k, v in document.items() if k not in kinds and k not in ("format", "version")}
-    rest["reduce_bandwidth"] = tuple(fraction(text) for text in rest["reduce_bandwidth"])
+    for name_ in ("reduce_bandwidth", "copy_bandwidth"):
+        rest[name_] = tuple(fraction(text) for text in rest[name_])
     rest["notes"] = tuple(rest["notes"])
     assert Topology(**rest, **lists) == topology

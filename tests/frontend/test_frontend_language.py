@@ -307,4 +307,5 @@ def test_a_wrong_type_of_many_servers_is_told_once() -> None:
     cluster c { instance a[0-1000] = n }"""
     with pytest.raises(SourceError) as caught:
         parse_topology(text)  # takes minutes where every server is tried
-    assert [finding.code for finding in caught.value.diagnostics] == ["HS201"]
+    codes = [finding.code for finding in caught.value.diagnostics]
+    assert codes.count("HS201") == 1 and {*codes} <= {"HS201", "HS208"}

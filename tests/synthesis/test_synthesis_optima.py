@@ -63,7 +63,7 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
     recheck(p, solution.bound)
     if name in HEURISTICS:
         assert solution.schedule.makespan >= steps
-    elif name == "greedy":
+    elif name in ("greedy", "repair"):  # without an old schedule a repair is a few greedy rounds
         assert steps <= solution.schedule.makespan <= steps + GREEDY_MISSES
     elif name == "direct" and wanted != "alltoall":
         assert solution.schedule.makespan >= steps  # without relays

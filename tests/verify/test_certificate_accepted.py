@@ -7,6 +7,7 @@ from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, server
 from support.verdicts import certificate_violations
 
 from hetesynth.bounds.cut import cut_bounds
+from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
@@ -32,7 +33,8 @@ def searched(wanted: Problem, name: str) -> LowerBound:
 
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the last-step bound, which would spare the solver."""
+    """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
+    monkeypatch.setattr("hetesynth.synthesis.solve._known_bound", lower_bound)
     monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None))
 
 

@@ -12,6 +12,7 @@ from support.graphs import Graph, fig10, full, line, problem, ring, servers, sta
 from support.verdicts import certificate_violations
 
 from hetesynth.bounds.cut import cut_bounds
+from hetesynth.bounds.lower import lower_bound
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
@@ -218,7 +219,8 @@ def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem
 
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the last-step bound, which would spare the solver."""
+    """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
+    monkeypatch.setattr("hetesynth.synthesis.solve._known_bound", lower_bound)
     monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None))
 
 

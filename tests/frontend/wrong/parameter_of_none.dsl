@@ -1,5 +1,5 @@
-import h20
+import dgx1
 
 cluster c {
-  instance a = h20x8(n = 4)
+  instance a = dgx1(n = 4)
 }
