@@ -138,3 +138,12 @@ def test_a_switch_of_one_server_may_be_stated_in_the_cluster() -> None:
     ports = "port [s].gpu* 2 GB/s; port [s].nic0 1 GB/s"
     text = text.replace("ports [s].*; bandwidth 2 GB/s", ports)
     assert len(parse_topology(text + "fabric f { join *.nic* } }").links) == 12
+
+
+def test_a_name_that_loops_look_for_in_vain_is_told_once() -> None:
+    """Guessing what was meant for each of thirty thousand took minutes."""
+    servers = f"{SERVER}cluster c {{ instance a[0-255] = n\nfabric f {{ join *.nic* }}\n"
+    loops = "for i in 0-249 { for j in (i+1)-249 { link r[i] <-> f { bandwidth 1 GB/s } } } }"
+    start = time.process_time()
+    code, text = refused(servers + loops)
+    assert code == "HS201" and "has no `r0`" in text and time.process_time() - start < 30
