@@ -98,6 +98,11 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
     blocks = "BlockName=b0 Nodes=n[0-1]\nBlockName=b1 Nodes=n[2-3]\nBlockSizes=2,4\n"
     read = imported(tmp_path, {"t.conf": blocks}, node_type="h20x4")
     assert {pair[1] for pair in uplinks(read.topology) if pair[0] == "b0"} == {"spine"}
+    assert not [remark for remark in read.remarks if remark.severity == "warning"]
+    trays = imported(tmp_path, {"t.conf": blocks}, node_type="gb200_tray")
+    assert trays.topology.ranks == 16 and {link.kind for link in trays.topology.links} <= {"net", "uplink"}
+    (warning,) = [remark.text for remark in trays.remarks if remark.severity == "warning"]
+    assert "NVLink between servers is left out" in warning and "gb200_nvl72" in warning
 
 
 def test_rails_and_leaves_of_servers_of_a_library_type(tmp_path: Path) -> None:
