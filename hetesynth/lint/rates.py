@@ -37,6 +37,7 @@ from hetesynth.lint.roles import (
     PCIE,
     PartIndex,
     Role,
+    link_kind,
     role_of,
     role_of_part,
 )
@@ -84,7 +85,8 @@ def _stated(inspection: Inspection) -> Iterator[_Stated]:
             for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType)):
                 if prop.amount is None:
                     continue
-                alike = (number, role.what, getattr(statement, "kind", ""))
+                kinds = isinstance(statement, (Element, Join, Network, Change)) and link_kind(statement)
+                alike = (number, role.what, f"{getattr(statement, 'kind', '')} {kinds or ''}")
                 of = [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item)
                 for amount in of:
                     yield _Stated(prop, role, amount, alike)

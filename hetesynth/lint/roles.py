@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.names import Part, expand
-from hetesynth.frontend.syntax import Element, Instance, Join, Network, Property, Word
+from hetesynth.frontend.syntax import Change, Element, Instance, Join, Network, Property, Word
 
 GB = 10**9
 US = Fraction(1, 10**6)
@@ -47,7 +47,7 @@ Statement = Element | Join | Network
 
 def role_of(statement: Statement, prop: Property, *, inside: bool) -> Role:
     """The role of what ``statement`` describes in ``prop``; ``inside``: it stands in a server."""
-    kind = next((p.words[0].text for p in statement.properties if p.name == "kind" and p.words), "").lower()
+    kind = link_kind(statement)
     if isinstance(statement, Element):
         return _role(statement.kind, statement.name.text, kind, inside=inside)
     if isinstance(statement, Network) and not statement.parts:
@@ -55,6 +55,11 @@ def role_of(statement: Statement, prop: Property, *, inside: bool) -> Role:
     if kind == "nvlink":
         return NVLINK
     return PCIE if statement.kind == "attach" else _role(statement.kind, "", kind, inside=inside)
+
+
+def link_kind(statement: Statement | Change) -> str:
+    """The kind of link that is stated."""
+    return next((p.words[0].text for p in statement.properties if p.name == "kind" and p.words), "").lower()
 
 
 def role_of_part(part: Part) -> Role:

@@ -263,6 +263,30 @@ def test_instances_that_are_meant(statement: str) -> None:
     assert not [finding for finding in findings(text) if finding.code == "HS251"]
 
 
+def test_links_of_other_kinds_are_not_compared() -> None:
+    text = (
+        "link gpu0 <-> gpu1 { bandwidth 100 GB/s; kind xgmi } link gpu1 <-> gpu2 { bandwidth 100 GB/s; kind xgmi }"
+    )
+    text += "link gpu0 <-> gpu2 { bandwidth 12.5 GB/s; kind %s }"
+    for kind, codes in (("qpi", set()), ("xgmi", {"HS241"})):
+        own = findings(f"node m {{ gpus 3; {text % kind} }}\ncluster c {{ instance a = m }}")
+        assert {finding.code for finding in own} - {"HS247"} == codes
+
+
+def test_places_in_pods_and_loops() -> None:
+    text = (
+        "node tray { gpus 4; nic nic[0-3] { bandwidth 400 Gbps } attach gpu[0-3] -> nic[0-3] }\n"
+        "pod rack(rate) { instance t[0-1] = tray { set nic* { bandwidth 400 GBps } }\n"
+        "switch nvswitch { ports t*.gpu*; bandwidth (rate); kind nvlink }\n"
+        "degrade t0.nic0 to 50 Mbps }\n"
+        "cluster c { chunk 1 MB; for i in 0-1 { instance r[i] = rack(rate = 450 Gbps) }\n"
+        "instance q = rack(rate = 810 GB/s)\n"
+        "for k in 0-3 { fabric f_[k] { join *.*.nic[k]; latency (k * 1 ms) } } }"
+    )
+    told = [(f.span.line, f.code) for f in findings(text) if f.code in ("HS241", "HS242")]
+    assert told == [(2, "HS241"), (4, "HS241"), (5, "HS241"), (7, "HS242")]
+
+
 def test_many_rates_and_what_mends_them() -> None:
     """What the help names is below the threshold in exact arithmetic, whatever the rates."""
     numbers = random.Random(7)
