@@ -342,7 +342,33 @@ def test_the_commands(topology: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "lower bound" in capsys.readouterr().out
     folder = tmp_path / "losses"
     options = ["--coll", "allgather", "--schedule-only", "--losses", "nic", "-o", str(folder)]
-    assert run(["n-minus-one", str(topology), *options]) == 0
+    assert run(["atlas", str(topology), "--n-minus-1", *options]) == 0
     listed = json.loads((folder / "index.json").read_text())["losses"]
     assert len(listed) == 8
     assert all((folder / entry["folder"]).is_dir() for entry in listed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--n-minus-1", "--sizes", "1MB"], ["--n-minus-1", "--explain"], ["--size", "1MB"], ["--losses", "gpu"]],
+)
+def test_options_of_the_other_kind_of_atlas_are_refused(
+    options: list[str], topology: Path, tmp_path: Path
+) -> None:
+    exit_code, said = refusal("atlas", topology, "--coll", "allgather", *options, "-o", tmp_path / "atlas")
+    assert exit_code == 2 and "HS001" in said
+    assert not (tmp_path / "atlas").exists()
+
+
+@pytest.mark.slow
+def test_losses_have_the_quickest_programs_of_a_size(topology: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "losses"
+    options = ["--coll", "allgather", "--size", "64MB", "--losses", "nic", "-o", str(folder)]
+    assert run(["atlas", str(topology), "--n-minus-1", *options]) == 0
+    index = json.loads((folder / "index.json").read_text())
+    whole = made(topology, "allgather", schedule_only=False, size=64 * 2**20, objective="time")
+    assert whole.program_seconds is not None
+    assert index["whole"]["program_predicted_us"] == pytest.approx(whole.program_seconds * 1e6)
+    for entry in index["losses"]:
+        names = {path.name for path in (folder / entry["folder"]).iterdir()}
+        assert {f"two-allgather{suffix}" for suffix in whole.files} == names
