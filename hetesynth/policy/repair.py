@@ -56,7 +56,7 @@ class RepairPolicy(Record):
         2_000_000, "solver resource units", "Of one number of steps from checkpoints. Not measured."
     )
     explored_transfers: int = threshold(
-        1_500,
+        1_000,
         "transfers of one chunk per rank",
         "Up to here other numbers of trees are tried where those of the old program are not near the limit: "
         "on 12 V100 an allreduce that loses a GPU takes 638 us along as many trees, 564 us along others.",
