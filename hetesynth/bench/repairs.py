@@ -242,10 +242,11 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
         shares = sorted(row.share for row in some)
         third = sum(share <= THIRD for share in shares)
         ours, fresh = sum(row.seconds[0] for row in some), sum(row.seconds[1] for row in some)
+        middle = 100 * shares[len(shares) // 2]
         yield (
-            f"- {what}: {len(some)} repairs take {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % of the time of the "
-            f"fresh runs, {100 * ours / fresh:.0f} % over all, {100 * shares[len(shares) // 2]:.0f} % in the middle; "
-            f"{third} take a third or less."
+            f"- {what}: {len(some)} repairs take {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % of the time of "
+            f"the fresh runs, {middle:.0f} % in the middle, {100 * ours / fresh:.0f} % over all; {third} take a "
+            "third or less."
         )
     steps = [row.steps for row in measured if row.steps]
     more = [ours - fresh for ours, fresh, _ in steps]
@@ -273,14 +274,15 @@ def measured_section(measured: Sequence[Row]) -> str:
 
 
 _PREFACE = """\
-`python -m hetesynth.bench.repairs` writes this section. Seconds are of the processor, from the schedule file to judged
-files in memory, in a process that has compiled its kernels. Rows with steps are schedules alone (`--schedule-only`),
-rows with times are the default command, with programs, without a comparison with NCCL's rings in the repair. The
-bound of an allreduce is that of its two phases. In the first table the loss is the example of the cluster that is left.
+`python -m hetesynth.bench.repairs` writes this section. Seconds are of the processor, from the schedule file to
+judged files in memory, in a process that has compiled its kernels. Rows with steps are schedules alone
+(`--schedule-only`), rows with times are the default command, with programs; the repair leaves out a comparison
+with NCCL's rings. The bound of an allreduce is that of its two phases. In the first table the loss is named by the
+example of the cluster that is left.
 """
 _FLOOR = """\
-What no repair saves is proving the new bound, and lowering and judging the programs, out of place and in place: where a
-fresh run finds its answer at once, that is most of its time too."""
+No repair saves the proof of the new bound, nor lowering and judging the programs, out of place and in place: where
+a fresh run finds its answer at once, that is most of its time too."""
 
 
 def main() -> None:

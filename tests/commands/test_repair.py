@@ -66,7 +66,7 @@ def after(schedule: Path, topology: Path, without: str = "", degrade: str = "") 
 # -- schedules
 
 
-QUICK = {("allgather", "b.gpu3"), ("allreduce", "b.nic1"), ("reducescatter", "b.gpu0<->b.gpu1"), ("allgather", "")}
+QUICK = {("allreduce", "b.nic1"), ("allgather", "")}
 LOSSES = [("b.gpu3", ""), ("b.nic1", ""), ("b.gpu0<->b.gpu1", ""), ("", "a.nic2=18Gbps")]
 
 
@@ -143,7 +143,7 @@ def test_random_clusters_and_losses(
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_transfers_are_mended(data: st.DataObject) -> None:
     """Circles, chunks that come from nowhere, links twice: what is offered keeps every law."""
     problem = _problem()
@@ -292,10 +292,10 @@ def test_a_document_without_a_recipe_is_repaired(topology: Path, tmp_path: Path)
 
 def test_every_single_loss_has_a_schedule(topology: Path) -> None:
     """Of a loss that is like another the schedule of that one holds, with its ranks renumbered."""
-    result = n_minus_one(Request(topology, "allgather", schedule_only=True, budget=BUDGET), ("gpu", "nic"))
-    listed = [name for _, name in single_losses(load_topology(topology), ("gpu", "nic"))]
+    result = n_minus_one(Request(topology, "allgather", schedule_only=True, budget=BUDGET), ("gpu",))
+    listed = [name for _, name in single_losses(load_topology(topology), ("gpu",))]
     assert [loss.name for loss in result.losses] == listed
-    assert sum(loss.repaired is not None for loss in result.losses) == 4 < len(result.losses)
+    assert sum(loss.repaired is not None for loss in result.losses) == 2 < len(result.losses)
     schedules = {loss.name: loss.repaired.synthesis for loss in result.losses if loss.repaired is not None}
     alike = [loss for loss in result.losses if loss.like]
     for loss in alike[::5]:
@@ -372,3 +372,26 @@ def test_losses_have_the_quickest_programs_of_a_size(topology: Path, tmp_path: P
     for entry in index["losses"]:
         names = {path.name for path in (folder / entry["folder"]).iterdir()}
         assert {f"two-allgather{suffix}" for suffix in whole.files} == names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["allgather", "allreduce"])
+def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_path: Path) -> None:
+    """A NIC of 24 GPUs that is far from the bound once its trees are mended."""
+    topology = Path(__file__).resolve().parents[2] / "examples" / "v100_4x2p8x2" / "topo.dsl"
+    old = written(made(topology, name), tmp_path)
+    repaired = after(old, topology, "b1.nic2").synthesis
+    fresh = made(overridden(topology, ["b1.nic2"]), name)  # type: ignore[arg-type]
+    assert repaired.solution.schedule.makespan <= fresh.solution.schedule.makespan + 1
+
+
+def test_phases_share_the_step_above_the_bound() -> None:
+    """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
+    from hetesynth.synthesis.repair.strategy import _Slack
+    from hetesynth.synthesis.search import Search
+
+    problem, slack = _problem(), _Slack()
+    assert slack.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6
+    assert slack.enough(Search(problem, 16, BUDGET, schedule_violations)) == 17
+    slack.used = True
+    assert slack.enough(Search(problem, 16, BUDGET, schedule_violations)) == 16
