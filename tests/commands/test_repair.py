@@ -27,6 +27,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.frontend.overridden import overridden
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.synthesis.repair.mend import mended
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -366,7 +367,9 @@ def test_losses_have_the_quickest_programs_of_a_size(topology: Path, tmp_path: P
     options = ["--coll", "allgather", "--size", "64MB", "--losses", "nic", "-o", str(folder)]
     assert run(["atlas", str(topology), "--n-minus-1", *options]) == 0
     index = json.loads((folder / "index.json").read_text())
-    whole = made(topology, "allgather", schedule_only=False, size=64_000_000, objective="time")
+    whole = made(
+        topology, "allgather", schedule_only=False, size=64_000_000, objective="time", runtime=NCCL_TABLES
+    )
     assert whole.program_seconds is not None
     assert index["whole"]["program_predicted_us"] == pytest.approx(whole.program_seconds * 1e6)
     for entry in index["losses"]:
