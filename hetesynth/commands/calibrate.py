@@ -102,9 +102,9 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     )
     copy = _copy_rate(fitted, links, request)
     figures, remarks = _written(fitted, copy, request.policy)
-    text = read_source(request.topology).text
+    source = read_source(request.topology)
     note = _note(series, fitted, figures, stated)
-    changed = updated(text, str(request.topology), topology, links, figures, note)
+    changed = updated(source.text, source.name, topology, links, figures, note)
     return Calibrated(topology, links, fitted, copy, points, figures, (*fitted.remarks, *remarks), changed)
 
 

@@ -44,6 +44,7 @@ ALLOWED = {
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
+        hetesynth/commands/import_options.py: MAX_MODEL
         hetesynth/commands/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
         hetesynth/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
             MAX_RATE MAX_LATENCY
