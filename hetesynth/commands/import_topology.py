@@ -178,7 +178,7 @@ def _needless(options: ReadOptions, machines: Sequence[Machine]) -> list[Remark]
     if options.model and not models & {options.model, short_name(options.model)}:
         needless.append("--model")
     text = "{0} is not used, as no file lacks it; {0} FILE=... overrides what a file tells"
-    return [Remark("found", text.format(option), "warning") for option in needless]
+    return [Remark("suspicious", text.format(option), "warning") for option in needless]
 
 
 def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:

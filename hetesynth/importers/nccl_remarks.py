@@ -70,8 +70,10 @@ def _links_per_gpu(gpus: Sequence[GpuElement], machine: Machine) -> Iterable[Rem
             yield _warning(f"{text}: was NVLink not readable there?")
         elif machine.ports:
             yield _warning(f"{text}: links may be down")
-        elif fewer:
-            yield Remark("suspicious", f"{text}: as wired, or links are down")
+        elif 2 * len(fewer) < len(alike):
+            yield _warning(f"{text}: as wired, or links are down")
+        else:
+            yield Remark("found", f"{text}: as wired")
 
 
 def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
@@ -87,9 +89,7 @@ def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
         if gpu.arch.startswith("sm") and gpu.sm >= _HOPPER and gpu.slot.speed[:2] in ("8 ", "8.", "16")
     ]
     if slow:
-        yield Remark(
-            "suspicious", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do"
-        )
+        yield Remark("found", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do")
 
 
 def _nics(host: HostTree, machine: Machine, rates: RatesOfNics) -> Iterable[Remark]:

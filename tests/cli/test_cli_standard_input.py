@@ -31,7 +31,9 @@ def given(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     ["topo show FILE", "topo lint FILE", "topo ranks FILE", "topo convert FILE --to json", "topo diff FILE FILE",
      "topo export FILE --to edges", "bounds FILE --coll allgather", "topo show FILE --without n.gpu2"],
 )  # fmt: skip
-def test_it_is_as_a_file(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_as_a_file(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("c.dsl").write_text(TEXT)
     assert run(command.replace("FILE", "c.dsl").split()) == 0
     of_file = capsys.readouterr().out

@@ -13,8 +13,8 @@ from hetesynth.frontend import load_topology
 
 NVIDIA = topo_m(4, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
 DUMP = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="1" modelid="1">
-<pci busid="0000:01:00.0" class="0x030200" vendor="0x10de" device="0x20b2" link_speed="16.0 GT/s PCIe" link_width="16">
-<gpu dev="0" sm="80" rank="0" gdr="1"/></pci>
+<pci busid="0000:01:00.0" class="0x030200" vendor="0x10de" device="0x20b2" link_speed="16.0 GT/s PCIe"
+ link_width="16"><gpu dev="0" sm="80" rank="0" gdr="1"/></pci>
 <pci busid="0000:02:00.0" class="0x020000" link_speed="16.0 GT/s PCIe" link_width="16">
 <nic><net name="mlx5_0" dev="0" speed="{speed}" port="1" guid="0x1" maxconn="1" gdr="1"/></nic></pci>
 </cpu></system>"""
@@ -37,7 +37,8 @@ def imported(*arguments: str) -> tuple[set[str], dict[str, float]]:
     rates = {
         topology.vertices[wire.src].server: float(wire.bandwidth * 8 / 10**9)
         for wire in reversed(topology.wires)
-        if wire.bandwidth and topology.vertices[wire.src].kind == "nic" and topology.vertices[wire.dst].kind != "gpu"
+        if wire.bandwidth and topology.vertices[wire.src].kind == "nic"
+        if topology.vertices[wire.dst].kind != "gpu"
     }
     return {vertex.model for vertex in topology.vertices if vertex.kind == "gpu"}, rates
 
@@ -67,17 +68,18 @@ def test_without_a_file_only_what_no_file_tells(capsys: pytest.CaptureFixture[st
 
 def test_a_list_of_another_file_of_the_server_may_be_named() -> None:
     Path("t.txt").write_text(NVIDIA)
-    Path("l.txt").write_text(listed(4, "NVIDIA Graphics Device"))
+    Path("l.txt").write_text(listed(4, "NVIDIA Graphics Device"))  # a name that nobody knows
     assert imported("t.txt", "l.txt", "--model", "l.txt=H200", "--nic-rate", "1Gbps")[0] == {"H200"}
-    assert imported("t.txt", "l.txt", "--model", "H100", "--nic-rate", "1Gbps")[0] == {"H100"}, "a name nobody knows"
+    assert imported("t.txt", "l.txt", "--model", "H100", "--nic-rate", "1Gbps")[0] == {"H100"}
 
 
 @pytest.mark.parametrize(
     ("stated", "code"),
     [(["--model", "n9.txt=H20"], "HS736"), (["--model", "n1.txt=A100", "--model", "n1.txt=H100"], "HS736"),
      (["--model", "H20", "--model", "H100"], "HS736"), (["--model", "n1.txt="], "HS736"),
-     (["--model", 'n1.txt="'], "HS736"), (["--nic-rate", "n1.txt=fast"], "HS307"), (["--nic-rate", "=1Gbps"], "HS736")],
+     (["--model", 'n1.txt="'], "HS736"),
+     (["--nic-rate", "n1.txt=fast"], "HS307"), (["--nic-rate", "=1Gbps"], "HS736")],
 )  # fmt: skip
 def test_wrong_values(stated: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topo", "import", "n1.txt", *stated, "--nic-rate", "400Gbps"]) != 0
-    assert code in capsys.readouterr().err or code == "HS307"
+    assert code in capsys.readouterr().err
