@@ -77,11 +77,16 @@ def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machin
     return machine if len(links) == len(pairs) else _over_pcie(machine, options)
 
 
+def architecture(model: str) -> tuple[str, bool] | None:
+    """The architecture of a model, and whether a pair of its GPUs has one xGMI link at most; None: not known."""
+    rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
+    return next(((arch, single) for _, arch, single in rows), None)
+
+
 def _architecture(source: Source, model: str) -> tuple[str, bool]:
     """The architecture of the stated model, and whether a pair of its GPUs has one link at most."""
-    for pattern, arch, single in _ARCHITECTURES:
-        if re.search(pattern, model, re.IGNORECASE):
-            return arch, single
+    if told := architecture(model):
+        return told
     what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
     raise lacking(source, f"{what}, so the rate of a link is not known",
         f"state it with --model, or for this file with --model FILE=NAME ({MODELS})")  # fmt: skip

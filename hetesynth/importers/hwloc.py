@@ -1,4 +1,4 @@
-"""hwloc's XML (``lstopo --of xml``, format 2) to a machine: the PCIe tree with its speeds, GPUs, NICs, NVLink.
+"""hwloc's XML (``lstopo --of xml``, formats 2 and 3) to a machine: PCIe tree with speeds, GPUs, NICs, NVLink.
 
 GPUs are PCI devices of the classes of GPUs; their order is that of CUDA, NVML or ROCm where hwloc names it,
 else that of bus ids. NICs are those of InfiniBand and RoCE, and Ethernet where there are none; hwloc does not
@@ -31,7 +31,8 @@ _GPU_VENDORS = ("10de", "1002", "1db7", "1ed5")
 _GPU_OSDEV = re.compile(r"(cuda|nvml|rsmi)(\d{1,4})")
 _MODEL = re.compile(r"\bMI\d{2,3}[AX]?\b")  # of AMD's GPUs
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", re.IGNORECASE)
-_NETWORK, _INFINIBAND = ("2", "Network"), ("3", "OpenFabrics")
+_NETWORK, _INFINIBAND = 16, 32  # bits of an osdev_type in format 3
+_OLD_TYPES = {"2": _NETWORK, "3": _INFINIBAND}  # what format 2 writes
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class _Tree:
     nics: list[tuple[bool, Nic]] = field(default_factory=list)  # whether of InfiniBand or RoCE
     host: str = ""
     cpu: tuple[str, str, int] = ("", "", 0)  # vendor, architecture, model
+    old: bool = True  # format 2
 
 
 def read_hwloc(source: Source, options: ReadOptions) -> Reading:
@@ -51,14 +53,13 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     root = root_of(replace(source, data=source.data.replace(_DOCTYPE, b"", 1)))
     if root.tag != "topology" or not root.get("version", "2").startswith(("2", "3")):
         raise refused(source, "no topology of hwloc 2", HELP)
-    tree = _Tree()
+    tree = _Tree(old=root.get("version", "2").startswith("2"))
     for child in root.iterchildren("object"):
         _walk(child, tree, Place(), options.calibration)
     if not tree.gpus:
         raise lacking(source, "no GPU in it: PCI devices may be left out",
             "take it with `lstopo --of xml --whole-io` on the server itself")  # fmt: skip
-    stated = source.stated
-    return Reading((_machine(root, tree, stated, options),))
+    return Reading((_machine(source, root, tree, options),))
 
 
 def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calibration) -> None:
@@ -125,9 +126,12 @@ def _device(element: etree._Element, tree: _Tree, place: Place) -> None:
         indexes = tuple(index for item in (element, *systems) for index in _indexes(item))
         tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
     elif device_class[:2] == "02":
-        for kinds, fabric in ((_INFINIBAND, True), (_NETWORK, False)):
-            names = [s.get("name", "nic")[:60] for s in systems if s.get("osdev_type") in kinds]
-            tree.nics += [(fabric, Nic(name, None, place=place)) for name in names]
+        for system in systems:
+            text = system.get("osdev_type", "")
+            types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)
+            if types & (_NETWORK | _INFINIBAND):
+                nic = Nic(system.get("name", "nic")[:60], None, place=place)
+                tree.nics.append((bool(types & _INFINIBAND), nic))
 
 
 def _indexes(element: etree._Element) -> Iterator[str]:
@@ -139,8 +143,9 @@ def _indexes(element: etree._Element) -> Iterator[str]:
             yield f"{key[:2]}:{kind}:{value}"
 
 
-def _machine(root: etree._Element, tree: _Tree, stated: Stated, options: ReadOptions) -> Machine:
+def _machine(source: Source, root: etree._Element, tree: _Tree, options: ReadOptions) -> Machine:
     """The machine of the walk, with the links of the matrices."""
+    stated = source.stated
     cpus = tree.cpus or [Cpu("cpu0")]
     ordered = sorted(tree.gpus, key=lambda entry: entry[0])
     gpus = tuple(_gpu(gpu, stated, options, cpus) for _, gpu, _ in ordered)
@@ -149,7 +154,7 @@ def _machine(root: etree._Element, tree: _Tree, stated: Stated, options: ReadOpt
         replace(n, rate=stated.nic_rate, place=_rooted(n.place, cpus)) for n in fabric or [n for _, n in tree.nics]
     ]
     places: GpuPlaces = {index: i for i, (_, _, indexes) in enumerate(ordered) for index in indexes}
-    ports, links, remarks = gpu_links(root, places, gpus, options)
+    ports, links, remarks = gpu_links(source, root, places, gpus, options)
     between = cpu_rate(*tree.cpu)
     cpu_links = tuple(CpuLink(a.name, b.name, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
     bridges = tuple(replace(b, place=_rooted(b.place, cpus)) for b in tree.bridges)

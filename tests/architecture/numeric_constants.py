@@ -93,7 +93,8 @@ ALLOWED = {
         """,
     "facts of runtimes, formats and operating systems": """
         hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
-        hetesynth/importers/hwloc_links.py: NVLINK_MB XGMI_MB
+        hetesynth/importers/hwloc.py: _NETWORK _INFINIBAND
+        hetesynth/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
         hetesynth/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32

@@ -81,6 +81,7 @@ def command(
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
     from hetesynth.commands.import_topology import document
+    from hetesynth.report.words import counted
 
     _write(output, imported.text)
     if as_json:
@@ -92,7 +93,8 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
         if remark.severity == "warning":
             show(f"warning: {remark.text}", err=True)
     if output is not None:
-        show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
+        gpus, servers = imported.topology.ranks, len(imported.machines)
+        show(f"{output}: {counted(gpus, 'GPU')} on {counted(servers, 'server')}", err=True)
 
 
 def read_options(
