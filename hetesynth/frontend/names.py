@@ -88,18 +88,16 @@ class Scope:
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:
             part = self.parts.get(pattern)
-            if part is None:
-                self.findings.add(
-                    "HS201", word.span, f"{self.title} has no `{_short(pattern)}`", self._known(pattern)
-                )
-                return []
-            return [part]
+            if part is None and not self.findings.reported("HS201", word.span):
+                message = f"{self.title} has no `{_short(pattern)}`"
+                self.findings.add("HS201", word.span, message, self._known(pattern))
+            return [part] if part is not None else []
         self.findings.spend(len(self.parts), word.span)
         regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
         matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
         if not matched and not self.parts and self.findings:
             return []  # what is wrong with their declaration has been said
-        if not matched:
+        if not matched and not self.findings.reported("HS202", word.span):
             message = f"`{_short(pattern)}` matches nothing in {self.title}"
             self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
         return matched
