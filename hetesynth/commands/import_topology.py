@@ -82,7 +82,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
         )
     machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
-    remarks += [*_needless(request.options, machines), *_twice(request, machines)]
+    remarks += [*_needless(request, machines), *_twice(request, machines)]
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
@@ -168,8 +168,9 @@ def _whole(
     return ImportedTopology(texts[0][1], topology, tuple(machines), tuple(remarks), formats)
 
 
-def _needless(options: ReadOptions, machines: Sequence[Machine]) -> list[Remark]:
+def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
     """Options that nothing was taken from, as every file tells what they say."""
+    options = request.options
     rates = {nic.rate for machine in machines for nic in machine.nics}
     models = {gpu.model for machine in machines for gpu in machine.gpus}
     needless = []
@@ -177,7 +178,8 @@ def _needless(options: ReadOptions, machines: Sequence[Machine]) -> list[Remark]
         needless.append("--nic-rate")
     if options.model and not models & {options.model, short_name(options.model)}:
         needless.append("--model")
-    text = "{0} is not used, as no file lacks it; {0} FILE=... overrides what a file tells"
+    way_out = "; {0} FILE=... overrides what a file tells" if request.files else ""
+    text = "{0} is not used, as nothing lacks it" + way_out
     return [Remark("suspicious", text.format(option), "warning") for option in needless]
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from importers.tool_outputs import amd_smi, listed, topo_m
+from importers.tool_outputs import IB_FABRIC, amd_smi, listed, topo_m
 
 from hetesynth.cli.main import run
 from hetesynth.frontend import load_topology
@@ -83,3 +83,12 @@ def test_a_list_of_another_file_of_the_server_may_be_named() -> None:
 def test_wrong_values(stated: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topo", "import", "n1.txt", *stated, "--nic-rate", "400Gbps"]) != 0
     assert code in capsys.readouterr().err
+
+
+def test_the_rate_of_a_port_goes_before_what_is_stated_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    table = topo_m(2, ["mlx5_0", "mlx5_1"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
+    for host in ("node01", "node02"):
+        Path(f"{host}.txt").write_text(table + listed(2, "NVIDIA H20"))
+    Path("ib.txt").write_text(IB_FABRIC)
+    assert set(imported("ib.txt", "node01.txt", "node02.txt", "--nic-rate", "400Gbps")[1].values()) == {200}
+    assert "by its dump" not in capsys.readouterr().err
