@@ -55,14 +55,21 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     if not isinstance(name, str):
         name = os.fsdecode(name)
-    if name == STANDARD_INPUT:
-        name, content = "standard input", _standard_input()
-    else:
-        content = _bytes_of(name)
+    content = _content(name)
+    name = "standard input" if name == STANDARD_INPUT else name
     source = checked_source(_decoded(content, name), name)
     if isinstance(path, OverriddenFile):
         return replace(source, losses=path.losses, aside=path.sources)
     return source
+
+
+def line_end_of(path: str | os.PathLike[str]) -> str:
+    """How the lines of a file end, which ``Source`` does not keep."""
+    return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
+
+
+def _content(name: str) -> bytes:
+    return _standard_input() if name == STANDARD_INPUT else _bytes_of(name)
 
 
 def checked_source(text: str, name: str) -> Source:
