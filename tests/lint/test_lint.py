@@ -33,8 +33,8 @@ ROUNDED_UP = {
 } | {
     f"v100_{name}": "12.5 and 16 GB/s are 1.56 and 2 times 8 GB/s"
     for name in (
-        "4p8", "4p8_all100", "4p8_sharednic", "4x2p8", "4x2p8x2", "4x3", "4x3p8", "8x2p4", "fail_one4", "fail_one8",
-        "fail_both", "fail_each4",
+        "4p8", "4p8_all100", "4p8_sharednic", "4x2p8", "4x2p8x2", "4x3", "4x3p8", "8x2p4",
+        "fail_one4", "fail_one8", "fail_both", "fail_each4",
     )
 }  # fmt: skip
 
