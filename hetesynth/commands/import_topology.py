@@ -5,7 +5,6 @@ In: sources with how often each stands for a server. Out: the text, the topology
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +15,11 @@ from hetesynth.errors import HetesynthError
 from hetesynth.importers.check import demand_agreement, read_back
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.formats import FORMATS
+from hetesynth.importers.gpu_models import short_name
 from hetesynth.importers.join_network import machines_of_network
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.importers.reading import ReadOptions, Source, Stated
 from hetesynth.importers.readings import network_of, read_in_order, remarks_of, with_hosts
 from hetesynth.importers.write_dsl import cluster_text, demand_rates
 from hetesynth.model.topology import Topology
@@ -34,7 +34,7 @@ class ImportTopologyRequest:
     """``files``: paths, ``-`` for standard input, each with ``*N`` behind it where it stands for N servers.
 
     ``sources``: what to read in place of files; ``remarks``: on how they came about; ``nic_rates``: of
-    NICs by name, where no file tells them.
+    NICs by name, where no file tells them. ``stated``: of files, by their arguments.
     """
 
     files: tuple[str, ...]
@@ -45,6 +45,7 @@ class ImportTopologyRequest:
     sources: tuple[tuple[Source, int], ...] = ()
     remarks: tuple[Remark, ...] = ()
     nic_rates: Mapping[str, Fraction] = field(default_factory=dict)
+    stated: Mapping[str, Stated] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
         )
     machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
-    remarks += _twice(request, machines)
+    remarks += [*_needless(request, machines), *_twice(request, machines)]
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
@@ -125,9 +126,8 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
     inputs = []
     for argument in request.files:
         path, count = split_count(argument)
-        inputs.append(
-            (Source("standard input" if path == STANDARD_INPUT else Path(path).name, _bytes(path)), count)
-        )
+        name = "standard input" if path == STANDARD_INPUT else Path(path).name
+        inputs.append((Source(name, _bytes(path), request.stated.get(argument, Stated())), count))
     return inputs
 
 
@@ -166,6 +166,21 @@ def _whole(
         )
     topology = read_back(texts[0][1], f"{request.name}.dsl")
     return ImportedTopology(texts[0][1], topology, tuple(machines), tuple(remarks), formats)
+
+
+def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
+    """Options that nothing was taken from, as every file tells what they say."""
+    options = request.options
+    rates = {nic.rate for machine in machines for nic in machine.nics}
+    models = {gpu.model for machine in machines for gpu in machine.gpus}
+    needless = []
+    if options.nic_rate is not None and options.nic_rate not in rates:
+        needless.append("--nic-rate")
+    if options.model and not models & {options.model, short_name(options.model)}:
+        needless.append("--model")
+    way_out = "; {0} FILE=... overrides what a file tells" if request.files else ""
+    text = "{0} is not used, as nothing lacks it" + way_out
+    return [Remark("suspicious", text.format(option), "warning") for option in needless]
 
 
 def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
@@ -214,25 +229,3 @@ def document(imported: ImportedTopology, output: Path | None) -> dict[str, objec
         "output": None if output is None else str(output),
         "text": imported.text if output is None else None,
     }
-
-
-def with_model(options: ReadOptions, model: str) -> ReadOptions:
-    """``options`` with a model that can stand in a string of the language."""
-    if len(model) > 40 or not model.isprintable() or '"' in model or "\\" in model:
-        raise HetesynthError(
-            f"--model {model[:40]!r} cannot be a name", code="HS736", help="for example --model H20"
-        )
-    return replace(options, model=model)
-
-
-def oversubscribed(text: str) -> Fraction:
-    """The value of --oversubscription: a number of 1 or more, or ``2:1``; HetesynthError HS736."""
-    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?::([1-9][0-9]{0,3}))?", text)
-    ratio = Fraction(match[1]) / int(match[2] or 1) if match else Fraction(0)
-    if ratio < 1:
-        raise HetesynthError(
-            f"--oversubscription {text[:40]!r} is no number of 1 or more",
-            code="HS736",
-            help="for example 2 or 2:1",
-        )
-    return ratio

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hetesynth.files.atomic import write_all
 from hetesynth.frontend.layout import formatted
-from hetesynth.frontend.source import read_source
+from hetesynth.frontend.source import STANDARD_INPUT, read_source
 
 
 def reformat(paths: Sequence[Path], *, check: bool) -> list[Path]:
@@ -20,3 +20,10 @@ def reformat(paths: Sequence[Path], *, check: bool) -> list[Path]:
     if not check:
         write_all(changed)
     return list(changed)
+
+
+def reformatted_input() -> tuple[str, bool]:
+    """The topology on standard input in the one layout, and whether it had another."""
+    source = read_source(STANDARD_INPUT)
+    text = formatted(source)
+    return text, text != (source.written or source.text)

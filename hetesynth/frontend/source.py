@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TextIO
 
 from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
@@ -21,6 +24,7 @@ from hetesynth.frontend.syntax import Loss
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
 MAX_HIDDEN = 10
+STANDARD_INPUT = "-"  # in place of a path
 
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
@@ -44,14 +48,28 @@ class Source:
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """The checked text of the file at ``path``; ``HetesynthError`` when it cannot be read as text."""
+    """The checked text of the file at ``path``, or of standard input for ``-``, however often it is asked for.
+
+    ``HetesynthError`` when it cannot be read as text.
+    """
     name = os.fspath(path)
     if not isinstance(name, str):
         name = os.fsdecode(name)
-    source = checked_source(_decoded(_bytes_of(name), name), name)
+    content = _content(name)
+    name = "standard input" if name == STANDARD_INPUT else name
+    source = checked_source(_decoded(content, name), name)
     if isinstance(path, OverriddenFile):
         return replace(source, losses=path.losses, aside=path.sources)
     return source
+
+
+def line_end_of(path: str | os.PathLike[str]) -> str:
+    """How the lines of a file end, which ``Source`` does not keep."""
+    return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
+
+
+def _content(name: str) -> bytes:
+    return _standard_input() if name == STANDARD_INPUT else _bytes_of(name)
 
 
 def checked_source(text: str, name: str) -> Source:
@@ -69,6 +87,30 @@ def checked_source(text: str, name: str) -> Source:
     if diagnostics:
         raise SourceError(diagnostics, {name: text})
     return source
+
+
+def no_standard_input(path: Path) -> Path:
+    """``path`` as that of a file in any case: what a file imports is never standard input."""
+    return path.absolute() if os.fspath(path) == STANDARD_INPUT else path
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
+    content = _all_of(sys.stdin)
+    if len(content) > MAX_SOURCE_BYTES:
+        raise _too_large("standard input", None)
+    return content
+
+
+@lru_cache(maxsize=1)  # it can be read once, and commands ask for their topology several times
+def _all_of(stream: TextIO) -> bytes:
+    try:
+        return stream.buffer.read(MAX_SOURCE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise HetesynthError(
+            f"standard input cannot be read: {error}", code="HS101", help="name a file in place of -"
+        ) from None
 
 
 def _bytes_of(name: str) -> bytes:

@@ -57,7 +57,8 @@ def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machin
         raise refused(
             source, "no weights or no link types of pairs: hops alone do not tell which are direct", HELP
         )
-    arch, single = _architecture(source, options)
+    model = source.stated.model or options.model
+    arch, single = _architecture(source, model)
     rate = xgmi_rate(arch, options.calibration)
     pairs = [(a, b) for a in range(len(tables.gpus)) for b in range(a + 1, len(tables.gpus))]
     links = tuple(
@@ -66,23 +67,29 @@ def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machin
         if _direct(source, tables, a, b)
     )
     gpus = tuple(
-        Gpu(options.model, arch, Place(bus=name if ":" in name else "", numa=tables.numa.get(i)))
+        Gpu(model, arch, Place(bus=name if ":" in name else "", numa=tables.numa.get(i)))
         for i, name in enumerate(tables.gpus)
     )
-    nics, remarks = one_nic_a_gpu(len(gpus), options.nic_rate)
+    nics, remarks = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
     notes = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *remarks]
     notes += [Remark("suspicious", text, "warning") for text in _unequal(tables, links)]
     machine = Machine("", gpus, nics, links=links, remarks=tuple(notes))
     return machine if len(links) == len(pairs) else _over_pcie(machine, options)
 
 
-def _architecture(source: Source, options: ReadOptions) -> tuple[str, bool]:
+def architecture(model: str) -> tuple[str, bool] | None:
+    """The architecture of a model, and whether a pair of its GPUs has one xGMI link at most; None: not known."""
+    rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
+    return next(((arch, single) for _, arch, single in rows), None)
+
+
+def _architecture(source: Source, model: str) -> tuple[str, bool]:
     """The architecture of the stated model, and whether a pair of its GPUs has one link at most."""
-    for pattern, arch, single in _ARCHITECTURES:
-        if re.search(pattern, options.model, re.IGNORECASE):
-            return arch, single
-    raise lacking(source, "the tool does not name the model, so the rate of a link is not known",
-        f"state it with --model ({MODELS})")  # fmt: skip
+    if told := architecture(model):
+        return told
+    what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
+    raise lacking(source, f"{what}, so the rate of a link is not known",
+        f"state it with --model, or for this file with --model FILE=NAME ({MODELS})")  # fmt: skip
 
 
 def _direct(source: Source, tables: PairTables, a: int, b: int) -> bool:

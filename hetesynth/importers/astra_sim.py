@@ -45,7 +45,7 @@ def is_astra_sim(document: object) -> bool:
 def read_astra_sim(source: Source, options: ReadOptions) -> Reading:
     """The cluster as text."""
     dimensions = read_dimensions(source)
-    return Reading(text=cluster_text(dimensions, options.model))
+    return Reading(text=cluster_text(dimensions, source.stated.model or options.model))
 
 
 def read_dimensions(source: Source) -> tuple[Dimension, ...]:

@@ -16,7 +16,10 @@ MAX_GPUS_OF_A_MACHINE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence about what was read. ``severity``: a warning should be looked at before the text is used."""
+    """A sentence about what was read. ``severity``: a warning should be looked at before the text is used.
+
+    What is suspicious is a warning, in the text and on the terminal, and nothing else is.
+    """
 
     kind: RemarkKind
     text: str
@@ -25,6 +28,8 @@ class Remark:
     def __post_init__(self) -> None:
         if not self.text:
             raise ValueError("a remark needs a text")
+        if (self.kind == "suspicious") != (self.severity == "warning"):
+            raise ValueError(f"a remark of the kind {self.kind} is no {self.severity}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,11 +97,8 @@ def _machine(source: Source, host: HostTree, options: ReadOptions) -> Machine:
     gpus = _ranked(host)
     calibration = options.calibration
     links, link_remarks = _links(source, gpus, calibration)
-    devices = [
-        Gpu(options.model or model_of(gpu.slot.vendor, gpu.slot.device), gpu.arch, _place(gpu.slot, calibration))
-        for gpu in gpus
-    ]
-    nics = [_nic(net, calibration, options.nic_rate) for net in host.nets]
+    devices = [Gpu(_model(gpu.slot, source, options), gpu.arch, _place(gpu.slot, calibration)) for gpu in gpus]
+    nics = [_nic(net, source, options) for net in host.nets]
     bridges, bridge_remarks = _bridges(host, calibration)
     machine = Machine(
         "",
@@ -114,8 +111,8 @@ def _machine(source: Source, host: HostTree, options: ReadOptions) -> Machine:
         _ports(source, gpus, calibration),
         identity=host.identity,
     )
-    remarks = (*link_remarks, *bridge_remarks, *nccl_remarks.of_host(host, gpus, machine, _BELIEVABLE))
-    return replace(machine, remarks=remarks)
+    own = nccl_remarks.of_host(host, gpus, machine, _of_nics(source, options))
+    return replace(machine, remarks=(*link_remarks, *bridge_remarks, *own))
 
 
 def _place(slot: Slot, calibration: Calibration) -> Place:
@@ -124,14 +121,23 @@ def _place(slot: Slot, calibration: Calibration) -> Place:
     return Place(slot.parent, pcie_rate(slot.speed, abs(slot.width), calibration), slot.bus)
 
 
-def _nic(net: NetElement, calibration: Calibration, stated: Fraction | None) -> Nic:
+def _model(slot: Slot, source: Source, options: ReadOptions) -> str:
+    return source.stated.model or model_of(slot.vendor, slot.device) or options.model
+
+
+def _of_nics(source: Source, options: ReadOptions) -> nccl_remarks.RatesOfNics:
+    return nccl_remarks.RatesOfNics(_BELIEVABLE, source.stated.nic_rate, options.nic_rate)
+
+
+def _nic(net: NetElement, source: Source, options: ReadOptions) -> Nic:
     speed = net.speed if net.speed > 0 else _UNSTATED
     if speed > _BELIEVABLE:
         speed = max(1, speed // 1000)  # written in kb/s
+    rate = source.stated.nic_rate or (net.speed <= 0 and options.nic_rate) or Fraction(speed) * 10**6 / 8
     latency = Fraction(0)
     if net.latency.replace(".", "", 1).isascii() and net.latency.replace(".", "", 1).isdigit():
         latency = Fraction(net.latency[:16]) / 10**6
-    return Nic(net.name, stated or Fraction(speed) * 10**6 / 8, latency, _place(net.slot, calibration))
+    return Nic(net.name, rate, latency, _place(net.slot, options.calibration))
 
 
 def _rate(gpu: GpuElement, tag: str, calibration: Calibration) -> Fraction:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 from hetesynth.importers.machine import Machine, Remark, RemarkKind
 from hetesynth.importers.nccl_devices import GpuElement, HostTree, Slot
@@ -18,12 +20,21 @@ def is_virtual(slot: Slot) -> bool:
     return slot.speed.strip().startswith("2.5") and slot.width == 1
 
 
-def of_host(host: HostTree, gpus: Sequence[GpuElement], machine: Machine, believable: int) -> list[Remark]:
+@dataclass(frozen=True, slots=True)
+class RatesOfNics:
+    """``believable``: the Mb/s up to which a NIC's speed is; ``stated`` of this file, ``otherwise`` of others."""
+
+    believable: int
+    stated: Fraction | None = None
+    otherwise: Fraction | None = None
+
+
+def of_host(host: HostTree, gpus: Sequence[GpuElement], machine: Machine, rates: RatesOfNics) -> list[Remark]:
     """Everything about one host but its links, which ``nccl.py`` remarks on while it reads them."""
     return [
         *_links_per_gpu(gpus, machine),
         *_slots(gpus),
-        *_nics(host, machine, believable),
+        *_nics(host, machine, rates),
         *_numa(host),
         *_identities(host, gpus),
     ]
@@ -59,8 +70,10 @@ def _links_per_gpu(gpus: Sequence[GpuElement], machine: Machine) -> Iterable[Rem
             yield _warning(f"{text}: was NVLink not readable there?")
         elif machine.ports:
             yield _warning(f"{text}: links may be down")
-        elif fewer:
-            yield Remark("suspicious", f"{text}: as wired, or links are down")
+        elif 2 * len(fewer) < len(alike):
+            yield _warning(f"{text}: as wired, or links are down")
+        else:
+            yield Remark("found", f"{text}: as wired")
 
 
 def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
@@ -76,19 +89,20 @@ def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
         if gpu.arch.startswith("sm") and gpu.sm >= _HOPPER and gpu.slot.speed[:2] in ("8 ", "8.", "16")
     ]
     if slow:
-        yield Remark(
-            "suspicious", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do"
-        )
+        yield Remark("found", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do")
 
 
-def _nics(host: HostTree, machine: Machine, believable: int) -> Iterable[Remark]:
+def _nics(host: HostTree, machine: Machine, rates: RatesOfNics) -> Iterable[Remark]:
     sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
     for net, nic in zip(host.nets, machine.nics, strict=True):
         told = network_rate(nic.rate) if nic.rate else ""
-        if net.speed > believable:
+        if rates.stated is not None:
+            sayings["assumed", f"{told}, as --nic-rate says of this file"].append(net.name)
+        elif net.speed > rates.believable:
             sayings["suspicious", f"{net.speed} Mb/s, which no NIC has: taken for kb/s, {told}"].append(net.name)
         elif net.speed <= 0:
-            sayings["assumed", f"no speed is stated: {told}, as NCCL takes it"].append(net.name)
+            who = "NCCL takes it" if rates.otherwise is None else "--nic-rate says"
+            sayings["assumed", f"no speed is stated: {told}, as {who}"].append(net.name)
         if "+" in net.name:
             sayings["found", f"several NICs that NCCL merged, {told} together"].append(net.name)
         slot = nic.place.rate

@@ -12,10 +12,12 @@ from hetesynth.importers.machine import Nic, Remark
 from hetesynth.importers.nvidia_smi_table import DISTANCES, DeviceTable
 
 
-def nearest_nics(table: DeviceTable, rate: Fraction | None) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:
+def nearest_nics(
+    table: DeviceTable, rate: Fraction | None, otherwise: Fraction | None = None
+) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:  # fmt: skip
     """The NICs in use with the GPUs next to them, and remarks on those left out."""
     if not table.nics:
-        return one_nic_a_gpu(len(table.gpus), rate)
+        return one_nic_a_gpu(len(table.gpus), rate, otherwise)
     sharers: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, gpu in enumerate(table.gpus):
         sharers[_nearest(table, gpu)].append(index)
@@ -35,9 +37,11 @@ def nearest_nics(table: DeviceTable, rate: Fraction | None) -> tuple[tuple[Nic, 
     return tuple(Nic(_name(table, nic), rate, gpus=tuple(sorted(users[nic]))) for nic in used), tuple(remarks)
 
 
-def one_nic_a_gpu(gpus: int, rate: Fraction | None) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:
+def one_nic_a_gpu(
+    gpus: int, rate: Fraction | None, otherwise: Fraction | None = None
+) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:  # fmt: skip
     """What stands for NICs that a tool does not name: none, or one a GPU where their rate is stated."""
-    if rate is None:
+    if rate is None and otherwise is None:
         return (), (Remark("assumed", "no NICs: the tool names none; --nic-rate adds one a GPU"),)
     nics = tuple(Nic(f"nic{gpu}", rate, gpus=(gpu,)) for gpu in range(gpus))
     return nics, (Remark("assumed", "one NIC a GPU: the tool names none"),)

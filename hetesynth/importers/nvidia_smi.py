@@ -51,7 +51,8 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
             if not servers or getattr(servers[-1][1], field) is not None:
                 servers.append((source, Sections()))
             of, sections = servers[-1]
-            servers[-1] = (source if field == "table" else of, sections.with_section(field, section))
+            main, other = (source, of) if field == "table" else (of, source)
+            servers[-1] = (main.with_stated(other), sections.with_section(field, section))
     if not servers:
         raise refused(sources[0], "no table of `nvidia-smi topo -m`", HELP)
     machines = tuple(_machine(source, sections, options) for source, sections in servers)
@@ -87,7 +88,7 @@ def _machine(source: Source, sections: Sections, options: ReadOptions) -> Machin
     remarks = remarks_on(table, sections.models, sections.links, sections.access, model)
     machine = Machine("", gpus, ports=ports, links=links, remarks=remarks)
     if ports or len(links) == len(gpus) * (len(gpus) - 1) // 2:
-        nics, remark = nearest_nics(table, options.nic_rate)
+        nics, remark = nearest_nics(table, source.stated.nic_rate, options.nic_rate)
         return replace(machine, nics=nics, remarks=(*remarks, *remark))
     return _with_slots(source, table, machine, model, options)
 
@@ -131,12 +132,15 @@ def _check_lists(source: Source, table: DeviceTable, sections: Sections) -> None
 def _model(
     source: Source, table: DeviceTable, sections: Sections, options: ReadOptions
 ) -> tuple[str, GpuModel | None]:  # fmt: skip
-    """The name of the model and what is known of it: as stated, as listed, or by the raw rate of the links."""
+    """The name of the model and what is known of it: as stated of the file, as listed, as stated otherwise, or by
+    the raw rate of the links."""
     listed = [*(sections.models.gpus if sections.models else ()), *(sections.links.gpus if sections.links else ())]
     names = list(dict.fromkeys(gpu.model for gpu in listed))
-    if len(names) > 1 and not options.model:
+    stated = source.stated.model
+    if len(names) > 1 and not (stated or options.model):
         raise lacking(source, f"GPUs of several models: {', '.join(names)[:200]}", "state one with --model")
-    name = options.model or (names[0] if names else "")
+    told = names[0] if len(names) == 1 and gpu_model(names[0]) else ""
+    name = stated or told or options.model or (names[0] if names else "")
     model = gpu_model(name)
     if model is None and sections.links:
         raw = {str(float(rate)) for gpu in sections.links.gpus for _, rate in gpu.links if rate}
@@ -144,7 +148,8 @@ def _model(
     if model is None and (len(table.gpus) > 1 or name):
         said = f"nothing is known of the GPU {name!r}" if name else "nothing says which GPUs these are"
         raise lacking(source, f"{said}, so the rate of their links is not known",
-            f"state it with --model ({KNOWN_MODELS}), or add the output of `nvidia-smi -L`")  # fmt: skip
+            f"state it with --model, or for this file with --model FILE=NAME ({KNOWN_MODELS}), "
+            "or add the output of `nvidia-smi -L`")  # fmt: skip
     return name, model
 
 
@@ -198,10 +203,11 @@ def _with_slots(
     gpus = tuple(replace(gpu, place=Place(tree.parents[name], slot, numa=gpu.place.numa))
         for name, gpu in zip(table.gpus, machine.gpus, strict=True))  # fmt: skip
     nics = tuple(
-        Nic(table.nic_names.get(nic, nic), options.nic_rate, place=Place(tree.parents[nic])) for nic in table.nics
+        Nic(table.nic_names.get(nic, nic), source.stated.nic_rate, place=Place(tree.parents[nic]))
+        for nic in table.nics
     )
     if not nics:
-        alike, more = one_nic_a_gpu(len(gpus), options.nic_rate)
+        alike, more = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
         nics = tuple(
             Nic(nic.name, nic.rate, place=Place(gpu.place.parent)) for nic, gpu in zip(alike, gpus, strict=False)
         )

@@ -75,7 +75,7 @@ def pcie_speed_is_known(speed: str) -> bool:
 
 def cpu_rate(vendor: str, arch: str, model: int) -> Fraction:
     """Between two sockets, GB/s as NCCL counts; used in every calibration, as data sheets give no such figure."""
-    if arch == "ppc64":
+    if arch.startswith("ppc64"):
         return Fraction(32) * GIGA
     if "AMD" in vendor:
         return Fraction(16) * GIGA

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
@@ -13,16 +13,33 @@ from hetesynth.importers.rates import Calibration
 
 
 @dataclass(frozen=True, slots=True)
+class Stated:
+    """What the user states of one file; it counts also where the file tells otherwise."""
+
+    model: str = ""
+    nic_rate: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """A file: its name for messages, and its bytes."""
+    """A file: its name for messages, its bytes, and what the user states of it."""
 
     name: str
     data: bytes
+    stated: Stated = Stated()
+
+    def with_stated(self, other: Source) -> Source:
+        """The source with what is stated of ``other``, a file on the same server, where nothing is of its own."""
+        mine, more = self.stated, other.stated
+        return replace(self, stated=Stated(mine.model or more.model, mine.nic_rate or more.nic_rate))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the user adds to what files tell. ``nic_rate`` in bytes per second; ``node_type`` of the library.
+    """What the user adds to what files tell. ``node_type`` is of the library.
+
+    ``nic_rate`` (bytes per second) and ``model``: where a file does not tell and nothing is stated of it. Readers
+    leave NICs without a rate, so that the network's files are asked before ``nic_rate`` is taken.
 
     ``uplink`` (bytes per second) and ``oversubscription``: of cables between switches whose rate no file tells.
     """

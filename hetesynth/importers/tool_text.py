@@ -37,6 +37,9 @@ def lines_of(data: bytes, name: str) -> list[str]:
             code="HS741",
             help="give the tool's output only",
         )
+    if "\0" in text:
+        raise refused(name, f"there is a NUL byte on line {text.count(chr(10), 0, text.index(chr(0))) + 1}",
+            "save the tool's output as UTF-8 text")  # fmt: skip
     return lines
 
 

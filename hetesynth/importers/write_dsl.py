@@ -143,7 +143,8 @@ def _summary(machine: Machine) -> str:
     counts = ", ".join(f"{n} on {gpus}" if len(links) > 1 else f"{n}" for n, gpus in sorted(links.items()))
     models = ", ".join(sorted({gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch}))
     text = f"{len(machine.gpus)} GPUs{f' ({models})' if models else ''}, links per GPU: {counts}"
-    return f"{text}; {len(machine.nics)} NICs"
+    nics = len(gpus_of_nics(machine))
+    return f"{text}; {nics} NIC{'' if nics == 1 else 's'}"
 
 
 def _devices(machine: Machine) -> list[str]:

@@ -16,7 +16,7 @@ from hetesynth.frontend.inspection import Inspection, instances_in
 from hetesynth.frontend.language import library_path
 from hetesynth.frontend.names import expand
 from hetesynth.frontend.parser import parse
-from hetesynth.frontend.source import read_source
+from hetesynth.frontend.source import no_standard_input, read_source
 from hetesynth.frontend.syntax import (
     Change,
     Cluster,
@@ -188,7 +188,8 @@ def _names_in(item: Import, file: str) -> set[str]:
     todo, seen = [(item, file)], set()
     while todo:
         each, importing = todo.pop()
-        path = Path(importing).parent / each.target.text if each.is_path else library_path(each.target.text)
+        own = no_standard_input(Path(importing).parent / each.target.text)
+        path = own if each.is_path else library_path(each.target.text)
         if path is None or path in seen:
             continue
         seen.add(path)

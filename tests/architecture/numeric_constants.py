@@ -45,6 +45,7 @@ ALLOWED = {
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
+        hetesynth/commands/import_options.py: MAX_MODEL
         hetesynth/commands/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
         hetesynth/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
             MAX_RATE MAX_LATENCY
@@ -94,7 +95,8 @@ ALLOWED = {
         """,
     "facts of runtimes, formats and operating systems": """
         hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
-        hetesynth/importers/hwloc_links.py: NVLINK_MB XGMI_MB
+        hetesynth/importers/hwloc.py: _NETWORK _INFINIBAND
+        hetesynth/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
         hetesynth/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/bounds/throughput.py: INT62
         hetesynth/bounds/maxflow.py: INT32

@@ -16,10 +16,16 @@ from hetesynth.cli.terminal import show
 def command(files: tuple[Path, ...], check: bool) -> int:
     """Write FILES in one layout: a statement a line, two columns for each open brace.
 
-    Comments and meaning stay. Either all files are written or none.
+    Comments and meaning stay. Either all files are written or none. For -, standard input, the text is printed.
     """
-    from hetesynth.commands.reformat import reformat
+    from hetesynth.commands.reformat import reformat, reformatted_input
 
+    if Path("-") in files:
+        if len(files) > 1:
+            raise click.UsageError("- stands alone")
+        text, other = reformatted_input()
+        show("standard input has another layout" * other if check else text.removesuffix("\n"))
+        return int(check and other)
     changed = reformat(files, check=check)
     for path in changed:
         show(f"{path}: {'has another layout' if check else 'written'}")

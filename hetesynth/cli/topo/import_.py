@@ -12,6 +12,8 @@ from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hetesynth.commands.import_topology import ImportedTopology
     from hetesynth.importers.rates import Calibration
     from hetesynth.importers.reading import ReadOptions
@@ -24,10 +26,16 @@ if TYPE_CHECKING:
     "--net", metavar="RULE", help="Between servers: switch, rails, leafspine:4:2, none [default: switch]."
 )
 @click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
-@click.option("--nic-rate", metavar="RATE", help="Of every NIC, for example 400Gbps.")
+@click.option(
+    "--nic-rate", "nic_rates", metavar="[FILE=]RATE", multiple=True,
+    help="Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file.",
+)  # fmt: skip
 @click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
 @click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
-@click.option("--model", metavar="NAME", default="", help="Of the GPUs, where the file does not tell.")
+@click.option(
+    "--model", "models", metavar="[FILE=]NAME", multiple=True,
+    help="Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells.",
+)  # fmt: skip
 @click.option(
     "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
     help="What links carry: data sheets, NCCL's figures, or signalling rates.",
@@ -38,6 +46,8 @@ def command(
     files: tuple[str, ...],
     format_name: str | None,
     net: str | None,
+    models: tuple[str, ...],
+    nic_rates: tuple[str, ...],
     output: Path | None,
     as_json: bool,
     **stated: Any,
@@ -46,18 +56,24 @@ def command(
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
+    from hetesynth.commands import import_options as options_of
     from hetesynth.commands import import_topology as importing
     from hetesynth.importers.fabric import parse_fabric
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
-    options = read_options(**stated)
+    model, model_of = options_of.of_files("--model", models, files)
+    rate, rate_of = options_of.of_files("--nic-rate", nic_rates, files)
     request = importing.ImportTopologyRequest(
         files=files,
         format=format_name or "",
         fabric=None if net is None else parse_fabric(net),
-        options=options,
+        options=read_options(rate, model, **stated),
         name=output.stem if output else "imported",
+        stated=options_of.stated_of(
+            {file: options_of.model(name) for file, name in model_of.items()},
+            {file: _nic_rate(text) for file, text in rate_of.items()},
+        ),
     )
     show_imported(importing.import_topology(request), output, as_json=as_json)
 
@@ -65,6 +81,7 @@ def command(
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
     from hetesynth.commands.import_topology import document
+    from hetesynth.report.words import counted
 
     _write(output, imported.text)
     if as_json:
@@ -76,22 +93,30 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
         if remark.severity == "warning":
             show(f"warning: {remark.text}", err=True)
     if output is not None:
-        show(f"{output}: {imported.topology.ranks} GPUs on {len(imported.machines)} servers", err=True)
+        gpus, servers = imported.topology.ranks, len(imported.machines)
+        show(f"{output}: {counted(gpus, 'GPU')} on {counted(servers, 'server')}", err=True)
 
 
 def read_options(
-    nic_rate: str | None, model: str, calibration: Calibration, node_type: str = "", uplink: str | None = None,
-    oversubscription: str | None = None,
+    nic_rate: str | None, model: str | None, calibration: Calibration, node_type: str = "",
+    uplink: str | None = None, oversubscription: str | None = None,
 ) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
-    from hetesynth.commands.import_topology import oversubscribed, with_model
+    from hetesynth.commands import import_options as options_of
     from hetesynth.frontend.quantity import parse_quantity
     from hetesynth.importers.reading import ReadOptions
 
-    rate = None if nic_rate is None else parse_quantity(nic_rate, "bandwidth", "--nic-rate")
+    rate = None if nic_rate is None else _nic_rate(nic_rate)
     above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
-    ratio = oversubscribed(oversubscription or "1")
-    return with_model(ReadOptions(calibration, rate, "", node_type, above, ratio), model)
+    ratio = options_of.oversubscribed(oversubscription or "1")
+    name = "" if model is None else options_of.model(model)
+    return ReadOptions(calibration, rate, name, node_type, above, ratio)
+
+
+def _nic_rate(text: str) -> Fraction:
+    from hetesynth.frontend.quantity import parse_quantity
+
+    return parse_quantity(text, "bandwidth", "--nic-rate")
 
 
 def _write(output: Path | None, text: str) -> None:

@@ -1,0 +1,88 @@
+"""What import says is one thing everywhere: in the text, on the terminal, by lint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.topology_files import cpu, gpu, nic, peers, system
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend.source import Source, read_source
+from hetesynth.importers.machine import Remark
+from hetesynth.importers.tool_text import lines_of
+from hetesynth.lint import lint
+from hetesynth.policy import DEFAULT
+
+
+def imported(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """The text and what was printed beside it."""
+    (tmp_path / "x.xml").write_bytes(data)
+    assert run(["topo", "import", str(tmp_path / "x.xml"), "--net", "none", "-o", str(tmp_path / "x.dsl")]) == 0
+    return (tmp_path / "x.dsl").read_text(), capsys.readouterr().err
+
+
+def linted(path: Path) -> set[str]:
+    return {finding.code for finding in lint(read_source(path), DEFAULT.compile)[0]}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "doubtful"),
+    [({(0, 1): 4, (2, 3): 4, (0, 2): 1, (1, 3): 2}, False), ({(0, 1): 4, (2, 3): 4, (0, 2): 1}, False),
+     ({(0, 1): 2, (1, 2): 2, (2, 3): 2, (0, 3): 1}, False), ({(0, 1): 1, (1, 2): 1, (0, 2): 1, (2, 3): 1}, True)],
+)  # fmt: skip
+def test_unequal_links_are_a_wiring_or_a_warning(
+    pairs: dict[tuple[int, int], int], doubtful: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MI250X: half of the GPUs have a link less than the others. One among many is doubtful."""
+    counts: dict[int, dict[int, int]] = {i: {} for i in range(4)}
+    for (a, b), count in pairs.items():
+        counts[a][b] = counts[b][a] = count
+    gpus = [gpu(i, peers(i, counts[i], "xgmi", "0x038000")) for i in range(4)]
+    text, told = imported(tmp_path, system(cpu(0, *gpus)), capsys)
+    assert ("# suspicious: GPUs of" in text) == doubtful == ("warning: GPUs of" in told)
+    assert "different numbers of links" in text
+
+
+def test_what_is_suspicious_is_a_warning_and_nothing_else() -> None:
+    with pytest.raises(ValueError):
+        Remark("suspicious", "odd")
+    with pytest.raises(ValueError):
+        Remark("found", "odd", "warning")
+
+
+def test_nics_that_are_not_written_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, _ = imported(tmp_path, system(cpu(0, gpu(0), gpu(1), nic(0), nic(1, name="veth"))), capsys)
+    assert "; 1 NIC\n" in text and "veth1" in text
+    assert run(["topo", "import", str(tmp_path / "x.xml"), "--net", "none", "--json"]) == 0
+    (server,) = json.loads(capsys.readouterr().out)["servers"]
+    assert (server["nics"], server["nics_used"]) == (2, 1)
+
+
+DUAL = """node box { gpus 2; nic nic[0-1] { bandwidth 100 Gbps }
+  pcie slot { ports nic[0-1]; bandwidth 15.75 GB/s; latency 0.3 us }
+  cpu cpu0 { ports gpu[0-1]; bandwidth 31.5 GB/s; port slot 15.75 GB/s; latency 0.3 us }
+  pcie other { ports OTHER; bandwidth 15.75 GB/s; latency 0.3 us } }
+cluster c { instance n = box }
+"""
+
+
+def test_lint_leaves_the_slot_of_two_ports_alone() -> None:
+    """It limits them as soon as there is a second server. A switch beside it is idle all the same."""
+
+    def codes(text: str) -> list[str]:
+        return [f.code + f.message for f in lint(Source("<text>", text), DEFAULT.compile)[0]]
+
+    alone = DUAL.replace("  pcie other { ports OTHER; bandwidth 15.75 GB/s; latency 0.3 us } }", "}")
+    assert codes(alone) == []
+    assert [code[:5] for code in codes(DUAL.replace("OTHER", "gpu0"))] == ["HS245"]
+    two = alone.replace("instance n = box", "instance n[0-1] = box; fabric net { join *.nic0; latency 1 us }")
+    assert "NIC `n0.nic1`" in "".join(codes(two)), "between servers a NIC that nothing joins is idle"
+
+
+def test_a_nul_byte_is_refused() -> None:
+    with pytest.raises(HetesynthError) as caught:
+        lines_of(b"\tGPU0\nGPU0\t X\0\n", "n1.txt")
+    assert caught.value.code == "HS732" and "line 2" in caught.value.message
