@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from hetesynth.diagnostics import Span
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.hardware_graph import HardwareGraph
+from hetesynth.frontend.paths import TooManyPaths, links_over
 from hetesynth.frontend.reachability import separate_parts
-from hetesynth.model.topology import NETWORK_KINDS, Rank, Topology, Vertex, Wire
+from hetesynth.model.topology import NETWORK_KINDS, Link, Rank, Topology, Vertex, Wire
 
 _SHOWN_PARTS = 4
 
@@ -30,6 +31,19 @@ def attached_nics(
         if part.kind == "nic" and not part.disabled and part.name not in served:
             message = f"no GPU uses NIC `{part.name}`"
             findings.add("HS213", part.span, message, "attach a GPU to it (`attach gpu0 -> nic0`), or remove it")
+
+
+def limited_links(
+    vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, span: Span, findings: Findings
+) -> tuple[Link, ...]:
+    """The links between all GPUs; past the limits of paths a finding ends the work."""
+    try:
+        return links_over(vertices, wires, ranks)
+    except TooManyPaths as error:
+        help_ = "name fewer GPUs, NICs or switches, or state several wires of one pair as one: 25 GB/s x 4"
+        findings.add("HS208", span, str(error), help_)
+    findings.raise_any()
+    return ()
 
 
 def connected(topology: Topology, span: Span, findings: Findings) -> None:

@@ -22,7 +22,6 @@ from hetesynth.frontend.imports import Program, resolve, type_meant
 from hetesynth.frontend.losses import Losses
 from hetesynth.frontend.names import Part, Scope, declared
 from hetesynth.frontend.networks import statements_of
-from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.pods import Hardware, pod_cluster
 from hetesynth.frontend.properties import measured
 from hetesynth.frontend.source import Source
@@ -130,7 +129,7 @@ class _Elaboration:
         gpus = self.hardware.gpus()
         checks.attached_nics(self.hardware, vertices, wires, self.findings)
         self.findings.raise_any()
-        links = tuple(links_over(vertices, wires, len(gpus)))
+        links = checks.limited_links(vertices, wires, len(gpus), cluster.name.span, self.findings)
         groups = shared_groups(self.groups, gpus, links, self.findings)
         self.findings.raise_any()
         topology = Topology(

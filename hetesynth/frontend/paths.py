@@ -9,26 +9,49 @@ then those with fewer wires. Knows nothing of the source.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, VertexKind, Wire
 
 _FABRIC_COST = 1 << 40  # more than any path through servers costs, so that networks count first
 _HOST_COST = 1 << 20  # more than any path has wires
+_UNREACHED = 1 << 80
+_MAX_CHAIN = 8
 
 MAX_WAYS = 4  # links of one pair over equally short ways between the same two ends
 MANY_LINKS = 1 << 18  # above it a pair has fewer ways, so that memory and time grow with the pairs alone
+MAX_LINKS = 1 << 22  # one for every pair of 2048 GPUs
+MAX_PATH_WIRES = 1 << 25  # of all links together
+MAX_STEPS = 1 << 24  # of all searches
+KEPT_STATES = 1 << 20  # above it what was searched is searched again when needed
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)
 Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, latency
 LinkPath = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, wires between, what they amount to
 
 
-def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
-    """All links, in order of source, destination and path."""
-    graph = _Graph(vertices, wires, ranks)
+class TooManyPaths(ValueError):
+    """More links, longer links or a longer search than there may be."""
+
+
+def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> tuple[Link, ...]:
+    """All links, in order of source, destination and path; ``TooManyPaths`` past the limits."""
+    links: list[Link] = []
+    crossed = 0
+    for link in _links(_Graph(vertices, wires, ranks), wires, ranks):
+        links.append(link)
+        crossed += len(link.wires)
+        if len(links) > MAX_LINKS:
+            raise TooManyPaths(f"there are more than {MAX_LINKS} links between GPUs")
+        if crossed > MAX_PATH_WIRES:
+            raise TooManyPaths(f"the links between GPUs cross more than {MAX_PATH_WIRES} wires in all")
+    return tuple(links)
+
+
+def _links(graph: _Graph, wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
     for u in range(ranks):
         direct, first = graph.direct[u], graph.first[u]
         for v in range(ranks):
@@ -51,11 +74,37 @@ def _character(path: tuple[int, ...], wires: Sequence[Wire]) -> Character:
 
 @dataclass(slots=True)
 class _Reached:
-    """Cost, last wires and number of the shortest paths from one state to each other state."""
+    """Cost and last wires of the shortest paths from one state to each other state, and their number past one."""
 
     cost: dict[int, int]
     via: dict[int, list[int]]
     count: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """From a state over wires that have no alternative, as from a NIC to its fabric: ``root`` is where these end.
+
+    ``passed``: the states before the root, each with its cost from a GPU and the number of wires up to it.
+    """
+
+    root: int
+    cost: int
+    wires: tuple[int, ...]
+    passed: dict[int, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Starts:
+    """The first hops of GPUs that may swap places: by root and cost, and what each chain passes before its root.
+
+    ``best``: for a state the least cost and the hops that have it, as far as it was asked for.
+    """
+
+    roots: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    passed: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # state -> cost, hop
+    best: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
+    united: dict[tuple[tuple[int, ...], ...], frozenset[int]] = field(default_factory=dict)
 
 
 class _Graph:
@@ -71,7 +120,6 @@ class _Graph:
         self.first: list[list[Hop]] = [[] for _ in range(ranks)]
         self.last: list[list[Hop]] = [[] for _ in range(ranks)]
         self._next: dict[int, list[tuple[int, int, int]]] = {}  # state -> (wire, state, cost)
-        self._start: dict[int, int] = {}
         for index, wire in enumerate(wires):
             src_gpu, dst_gpu = wire.src < ranks, wire.dst < ranks
             if src_gpu and dst_gpu:
@@ -89,8 +137,12 @@ class _Graph:
         self._to = [self._signature(hops, signatures) for hops in self.last]
         self._paths: dict[tuple[int, int], list[LinkPath]] = {}
         self._characters: dict[tuple[int, ...], Character] = {}
+        self._alike = Counter(self._from), Counter(self._to)
         self._reach: dict[int, _Reached] = {}
-        self._hops: dict[int, dict[int, tuple[int, list[int]]]] = {}
+        self._chains: dict[int, _Chain] = {}
+        self._starts: dict[int, _Starts] = {}
+        self._kept = 0
+        self._steps = 0
         self._most_ways = max(1, min(MAX_WAYS, MANY_LINKS // (ranks * ranks)))
         self._ordinal = _ordinals(vertices, (state % len(vertices) for hops in self.last for _, state in hops))
 
@@ -118,11 +170,13 @@ class _Graph:
         if paths is None:
             pairs = self._hop_pairs(u, v)
             most = max(1, self._most_ways // max(1, len(pairs)))
-            paths = self._paths[key] = [
+            paths = [
                 self._path(u, v, i, j, between)
                 for i, j in pairs
                 for between in self._ways(self.first[u][i][1], self.last[v][j][1], most)
             ]
+            if self._alike[0][key[0]] * self._alike[1][key[1]] > 1:
+                self._paths[key] = paths
         return paths
 
     def _path(self, u: int, v: int, i: int, j: int, between: tuple[int, ...]) -> LinkPath:
@@ -136,65 +190,119 @@ class _Graph:
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
         """As many paths as the side with more equally good hops has, i-th with i-th where that is shortest."""
-        hops = self._best_hops(u)
-        reached = [(hops[end], j) for j, (_, end) in enumerate(self.last[v]) if end in hops]
-        if not reached:
+        starts = self._starts_of(u)
+        reached = [(self._best(starts, end), j) for j, (_, end) in enumerate(self.last[v])]
+        least = min((cost for (cost, _), _ in reached), default=_UNREACHED)
+        if least == _UNREACHED:
             return []
-        best = min(cost for (cost, _), _ in reached)
-        good = [(i, j) for (cost, firsts), j in reached if cost == best for i in firsts]
-        if len(good) == 1:
-            return good
-        ins, outs = sorted({i for i, _ in good}), sorted({j for _, j in good})
-        fixed = 0 if len(ins) >= len(outs) else 1
+        good = {j: hops for (cost, hops), j in reached if cost == least}  # last hop -> first hops
+        first_of = {hops: min(hops) for hops in set(good.values())}
+        ins, outs = sorted(frozenset().union(*first_of)), list(good)
+        if len(ins) == 1 and len(outs) == 1:
+            return [(ins[0], outs[0])]
         pairs = []
-        for k in range(max(len(ins), len(outs))):
-            want = (ins[k % len(ins)], outs[k % len(outs)])
-            pairs.append(want if want in good else next(p for p in good if p[fixed] == want[fixed]))
+        if len(ins) < len(outs):
+            for k, j in enumerate(outs):
+                want = ins[k % len(ins)]
+                pairs.append((want if want in good[j] else first_of[good[j]], j))
+            return pairs
+        last_of: dict[frozenset[int], int] = {}
+        for j, hops in good.items():
+            last_of.setdefault(hops, j)
+        for k, i in enumerate(ins):
+            j = outs[k % len(outs)]
+            pairs.append((i, j if i in good[j] else min(last for hops, last in last_of.items() if i in hops)))
         return pairs
 
-    def _best_hops(self, u: int) -> dict[int, tuple[int, list[int]]]:
-        """For every state the least cost from ``u`` and the first hops that have it."""
-        least = self._hops.get(self._from[u])
-        if least is None:
-            least = self._hops[self._from[u]] = {}
-            for i, (_, start) in enumerate(self.first[u]):
-                for state, cost in self._reached(start).cost.items():
-                    best = least.get(state)
-                    if best is None or cost < best[0]:
-                        least[state] = (cost, [i])
-                    elif cost == best[0]:
-                        best[1].append(i)
-        return least
+    def _starts_of(self, u: int) -> _Starts:
+        """The first hops of ``u`` by where they lead."""
+        starts = self._starts.get(self._from[u])
+        if starts is None:
+            starts = self._starts[self._from[u]] = _Starts()
+            of_root: dict[tuple[int, int], list[int]] = {}
+            for i, (_, state) in enumerate(self.first[u]):
+                chain = self._chain(state)
+                of_root.setdefault((chain.root, chain.cost), []).append(i)
+                for passed, (cost, _) in chain.passed.items():
+                    starts.passed.setdefault(passed, []).append((cost, i))
+            starts.roots |= {root: tuple(hops) for root, hops in of_root.items()}
+        return starts
 
-    def _reached(self, start: int) -> _Reached:
-        reached = self._reach.get(start)
+    def _chain(self, start: int) -> _Chain:
+        chain = self._chains.get(start)
+        if chain is None:
+            root, cost, wires = start, _entry_cost("gpu", self._kind(start)), list[int]()
+            passed: dict[int, tuple[int, int]] = {}
+            while len(self._next.get(root, ())) == 1 and len(wires) < _MAX_CHAIN:
+                wire, state, step = self._next[root][0]
+                if state in passed or state == root:
+                    break
+                passed[root] = (cost, len(wires))
+                wires.append(wire)
+                root, cost = state, cost + step
+            chain = self._chains[start] = _Chain(root, cost, tuple(wires), passed)
+        return chain
+
+    def _best(self, starts: _Starts, end: int) -> tuple[int, frozenset[int]]:
+        """The least cost from a GPU to a state, and the first hops that have it."""
+        best = starts.best.get(end)
+        if best is None:
+            costs: list[tuple[int, tuple[int, ...]]] = [(cost, (i,)) for cost, i in starts.passed.get(end, ())]
+            for (root, so_far), of_root in starts.roots.items():
+                cost = self._reached(root).cost.get(end)
+                if cost is not None:
+                    costs.append((so_far + cost, of_root))
+            self._spend(len(costs))
+            least = min((cost for cost, _ in costs), default=_UNREACHED)
+            hops = tuple([of_root for cost, of_root in costs if cost == least])
+            if hops not in starts.united:
+                starts.united[hops] = frozenset().union(*hops)
+            best = starts.best[end] = (least, starts.united[hops])
+        return best
+
+    def _reached(self, root: int) -> _Reached:
+        reached = self._reach.get(root)
         if reached is None:
-            reached = self._reach[start] = self._search(start)
+            if self._kept > KEPT_STATES:
+                self._reach.clear()
+                self._starts.clear()
+                self._kept = 0
+            reached = self._reach[root] = self._search(root)
+            self._kept += len(reached.cost)
         return reached
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise TooManyPaths(f"the shortest paths between GPUs are not found in {MAX_STEPS} steps")
 
     def _search(self, start: int) -> _Reached:
         """Dijkstra; the last wires of equally short paths are all kept, in the order in which they are met."""
-        cost = {start: _entry_cost("gpu", self._kind(start))}
+        cost = {start: 0}
         via: dict[int, list[int]] = {}
-        count = {start: 1}
+        count: dict[int, int] = {}
         done: set[int] = set()
-        todo = [(cost[start], start)]
+        todo = [(0, start)]
         while todo:
             so_far, state = heapq.heappop(todo)
             if state in done:
                 continue
             done.add(state)
-            for wire, target, step in self._next.get(state, ()):
+            steps = self._next.get(state, ())
+            self._spend(1 + len(steps))
+            for wire, target, step in steps:
                 total = so_far + step
                 least = cost.get(target, total + 1)
                 if total < least:
                     cost[target] = total
                     via[target] = [wire]
-                    count[target] = count[state]
                     heapq.heappush(todo, (total, target))
+                    count.pop(target, None)
+                    if state in count:
+                        count[target] = count[state]
                 elif total == least and target != start:
                     via[target].append(wire)
-                    count[target] += count[state]
+                    count[target] = count.get(target, 1) + count.get(state, 1)
         return _Reached(cost, via, count)
 
     def _kind(self, state: int) -> VertexKind:
@@ -205,23 +313,26 @@ class _Graph:
 
         The rotation begins where the number of ``end`` says, as D-mod-k routing does in fat trees.
         """
-        ways = self._reached(start).count[end]
+        chain = self._chain(start)
+        if end in chain.passed:
+            return [chain.wires[: chain.passed[end][1]]]
+        ways = self._reached(chain.root).count.get(end, 1)
         if ways == 1:
-            return [self._between(start, end, 0)]
+            return [chain.wires + self._between(chain.root, end, 0)]
         first = most * self._ordinal[end % len(self._vertices)]
         paths: dict[tuple[int, ...], None] = {}
         for number in range(first, first + min(ways, 2 * most)):
-            paths.setdefault(self._between(start, end, number))
+            paths.setdefault(chain.wires + self._between(chain.root, end, number))
             if len(paths) == most:
                 break
         return list(paths)
 
-    def _between(self, start: int, end: int, number: int) -> tuple[int, ...]:
-        """The wires from ``start`` to ``end`` on shortest path ``number``: its digits choose the last wires."""
-        via = self._reached(start).via
+    def _between(self, root: int, end: int, number: int) -> tuple[int, ...]:
+        """The wires from ``root`` to ``end`` on shortest path ``number``: its digits choose the last wires."""
+        via = self._reached(root).via
         path: list[int] = []
         state = end
-        while state != start:
+        while state != root:
             wires = via[state]
             wire = wires[number % len(wires)]
             number //= len(wires)

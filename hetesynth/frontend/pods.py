@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hetesynth.frontend import checks
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.groups import shared_groups
 from hetesynth.frontend.hardware_graph import HardwareGraph
 from hetesynth.frontend.names import Part, Scope
-from hetesynth.frontend.paths import links_over
 from hetesynth.frontend.reachability import separate_parts
 from hetesynth.frontend.syntax import Shared, Word
 from hetesynth.model.pods import Pod, PodCluster
@@ -116,7 +116,7 @@ def _by_itself(pod: str, instance: _Instance, hardware: Hardware) -> tuple[Topol
 def _with_links(
     part: Topology, pod: str, instance: _Instance, cluster: Word, findings: Findings
 ) -> Topology:  # fmt: skip
-    links = tuple(links_over(part.vertices, part.wires, part.ranks))
+    links = checks.limited_links(part.vertices, part.wires, part.ranks, cluster.span, findings)
     groups = shared_groups(instance.groups, instance.gpus, links, findings)
     whole = replace(part, links=links, groups=groups)
     pieces = separate_parts(whole)

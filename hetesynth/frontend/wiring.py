@@ -156,12 +156,24 @@ class Wiring:
         for part in parts:
             for prop in ports:
                 there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
-                for other in self._others(part, prop.words, prop.span, scope):
+                others = self._others(part, prop.words, prop.span, scope)
+                self._refuse_network(part, others, prop.words[0].span)
+                for other in others:
                     self._linked.add(other.name)
                     away, towards = there, back
                     if part.kind == "router" and other.kind == "nic":
                         away, towards = map(_slower, (there, back), _rates(other))
                     self.hardware.connect(other, part, away, towards)
+
+    def _refuse_network(self, part: Part, others: Sequence[Part], span: Span) -> None:
+        """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
+        nics = [other for other in others if other.kind == "nic"]
+        servers = {nic.server for nic in nics}
+        if part.kind in NETWORK_KINDS or part.server or not nics or (len(servers) == 1 and len(others) > len(nics)):
+            return
+        message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
+        help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
+        self.findings.add("HS211", span, message, help_)
 
     def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
         """The rates of a port that states its own."""
@@ -239,6 +251,7 @@ class Wiring:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
             self._check_sides(near, far, members)
+            self._refuse_network(part, [*near, *far], members.words[0].span)
             if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
                 self._lay_side(part, part.inlet, part.outlet, near)
@@ -334,6 +347,9 @@ class Wiring:
         if bus is not None:
             message = f"`{bus.name}` is a bus: a {join.kind} cannot end there"
             self.findings.add("HS211", join.span, message, f"name the other end in the `members` of `{bus.name}`")
+        for one, other in ((a, b), (b, a)):
+            if one.kind == "nic" and other.kind == "switch" and not other.server:
+                self._refuse_network(other, [one], join.span)
         if join.kind == "mesh" and a.kind != "gpu":
             self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
         return bus is None

@@ -11,12 +11,14 @@ from hetesynth.errors import HetesynthError
 from hetesynth.importers.fabric import Fabric, Leaf
 from hetesynth.importers.machine import Machine
 from hetesynth.importers.node_text import NVLINK_LATENCY
+from hetesynth.importers.node_types import nic_rates
 from hetesynth.importers.pcie import gpus_of_nics
 from hetesynth.importers.wording import bandwidth, identifier, parts, time
 
 LATENCY = Fraction("1.3") / 10**6  # NIC to NIC through one switch; examples/ and the node library agree
 TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves and a spine take 1.95 us
 MANY = "*.nic*"
+_SHOWN = 8
 
 
 class NamedServer(Protocol):
@@ -90,12 +92,11 @@ def domains(servers: Sequence[NamedServer]) -> list[str]:
 
 def _rails(servers: Sequence[NamedServer]) -> list[str]:
     """NIC i of every server on fabric i; a NIC number that one server has alone is an error of the rule."""
-    counts = {s.name: len(gpus_of_nics(s.machine)) for s in servers}
-    if any(s.machine.node_type for s in servers):
-        raise _no_rails("a server of a library type has NICs that are not numbered here")
+    counts = {s.name: len(nic_rates(s.machine)) for s in servers}
     if len(set(counts.values())) > 1:
         raise _no_rails(
-            "the servers have different numbers of NICs: " + ", ".join(f"{k} {v}" for k, v in counts.items())
+            "the servers have different numbers of NICs: "
+            + ", ".join(f"{k} {v}" for k, v in list(counts.items())[:_SHOWN])
         )
     rails = range(next(iter(counts.values())))
     return [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
@@ -144,12 +145,4 @@ def _leaves(servers: Sequence[NamedServer], leaves: Sequence[Leaf], oversubscrip
 
 def _carried(members: Sequence[NamedServer]) -> Fraction:
     """What the NICs of a leaf carry together."""
-    rates = [s.machine.nics[n].rate for s in members for n in gpus_of_nics(s.machine)]
-    total = sum((rate for rate in rates if rate is not None), Fraction(0))
-    if not total:
-        raise HetesynthError(
-            "the rate of the uplinks is not known: servers of a library type",
-            code="HS733",
-            help="take --net switch, and write the leaves by hand",
-        )
-    return total
+    return sum((rate for s in members for rate in nic_rates(s.machine)), Fraction(0))

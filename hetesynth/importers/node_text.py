@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from hetesynth.importers import pcie_text
 from hetesynth.importers.machine import GpuLink, Machine
-from hetesynth.importers.pcie import UNSTATED, Tree, gpus_of_nics, narrowest, slot
+from hetesynth.importers.pcie import UNSTATED, Edge, Tree, gpus_of_nics, narrowest, slot
 from hetesynth.importers.wording import bandwidth, network_rate, parts, time
 
 NVLINK_LATENCY = Fraction("0.7") / 10**6  # TE-CCL; the node library has the same
@@ -111,7 +111,7 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
     lines: list[str] = []
     tree = Tree.of(machine)
     plain: list[tuple[tuple[int, ...], int, str]] = []
-    for nics in _cards(machine, used):
+    for nics in _groups(machine, used, tree):
         gpus = tuple(sorted({gpu for n in nics for gpu in used[n]}))
         ways = [tree.way(g, n) for n in nics for g in used[n]]
         common = narrowest([edge for edge in ways[0] if all(edge in way for way in ways)])
@@ -133,12 +133,28 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
 _PLAIN = str.maketrans({"[": "", "]": "", ",": "_", "-": "_"})
 
 
-def _cards(machine: Machine, used: dict[int, tuple[int, ...]]) -> list[list[int]]:
-    """NICs by the slot they are in."""
+def _groups(machine: Machine, used: dict[int, tuple[int, ...]], tree: Tree) -> list[list[int]]:
+    """NICs by the slot they are in; those of one GPU together where the slot of the GPU carries less than they."""
     cards: dict[str, list[int]] = defaultdict(list)
     for n in used:
         cards[slot(n, machine.nics[n])].append(n)
-    return list(cards.values())
+    groups: list[list[int]] = []
+    of_gpu: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
+    for nics in cards.values():
+        of_gpu[tuple(sorted({gpu for n in nics for gpu in used[n]}))].append(nics)
+    for gpus, alike in of_gpu.items():
+        together = [n for nics in alike for n in nics]
+        limit = machine.gpus[gpus[0]].place.rate
+        carried = sum((_carried(machine, nics, tree.way(gpus[0], nics[0])) for nics in alike), Fraction(0))
+        narrow = len(gpus) == 1 and limit is not None and limit < carried
+        groups += [together] if narrow else alike
+    return sorted(groups)
+
+
+def _carried(machine: Machine, nics: Sequence[int], way: Sequence[Edge]) -> Fraction:
+    """What NICs of one slot carry to a GPU, the slot of the GPU left aside."""
+    rates = sum((machine.nics[n].rate or Fraction(0) for n in nics), Fraction(0))
+    return min([rates, *(rate for name, rate in way if not name.startswith("gpu"))])
 
 
 def _pairwise(plain: Sequence[tuple[tuple[int, ...], int, str]]) -> list[str]:

@@ -1,11 +1,15 @@
-"""The node library by name: which file has a type, and whether a word is one."""
+"""The node library by name: which file has a type, its GPUs, and what its NICs carry."""
 
 from __future__ import annotations
 
+import functools
 import re
+from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend.language import library_names, library_path
+from hetesynth.importers.machine import Machine
+from hetesynth.importers.pcie import gpus_of_nics
 
 _NODE = re.compile(r"^node\s+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
 
@@ -36,3 +40,25 @@ def gpus_of(node_type: str) -> int:
     file = file_of(node_type)
     text = f"import {file}\ncluster c {{ instance a = {node_type} }}"
     return parse_topology(text, f"the library's {node_type}").ranks
+
+
+def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
+    """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
+    if machine.node_type:
+        return _rates_of(machine.node_type)
+    return tuple(machine.nics[n].rate or Fraction(0) for n in gpus_of_nics(machine))
+
+
+@functools.cache
+def _rates_of(node_type: str) -> tuple[Fraction, ...]:
+    """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
+    from hetesynth.frontend import parse_topology
+
+    text = f"import {file_of(node_type)}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
+    topology = parse_topology(text + "fabric f { join *.nic* } }", f"the library's {node_type}")
+    fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
+    return tuple(
+        (wire.bandwidth or Fraction(0)) * wire.lanes
+        for wire in topology.wires
+        if wire.dst == fabric and topology.vertices[wire.src].server == "a"
+    )

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.machine import Machine
 from hetesynth.importers.network import Attachment, Network, Trunk
 from hetesynth.importers.network_text import LATENCY, TIER, NamedServer
+from hetesynth.importers.node_types import nic_rates
 from hetesynth.importers.pcie import gpus_of_nics
 from hetesynth.importers.wording import bandwidth, identifier, parts, time
 
@@ -59,23 +59,6 @@ def _attach(
             carried[one.switch] += rates[number]
     for switch, group in numbers.items():
         joins[switch].append(f"{server.name}.{parts('nic', group)}")
-
-
-def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
-    """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
-    if not machine.node_type:
-        return tuple(machine.nics[n].rate or Fraction(0) for n in gpus_of_nics(machine))
-    from hetesynth.frontend import parse_topology
-    from hetesynth.importers.node_types import file_of
-
-    text = f"import {file_of(machine.node_type)}\ncluster c {{ instance a = {machine.node_type} "
-    topology = parse_topology(text + f"instance b = {machine.node_type} fabric f {{ join *.nic* }} }}", "library")
-    fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
-    return tuple(
-        (wire.bandwidth or Fraction(0)) * wire.lanes
-        for wire in topology.wires
-        if wire.dst == fabric and topology.vertices[wire.src].server == "a"
-    )
 
 
 def _used_trunks(network: Network, leaves: set[str]) -> list[Trunk]:
