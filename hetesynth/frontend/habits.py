@@ -35,6 +35,7 @@ _HEADS = (
     "instance|cluster|node|pod|switch|nic|bus|fabric|link|mesh|attach|set|disable|import|chunk|gpus|for|shared"
 )
 _PROPERTIES = "bandwidth|latency|kind|ports|members|join|model|reduce|chunk|gpus|send|receive|length|host"
+_PARTS = ("nic", "switch", "cpu", "numa", "pcie", "router", "bus", "fabric")
 _NAME = r"[A-Za-z_][\w.*\[\]]*"
 
 
@@ -184,7 +185,23 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
     """
     before, rest = before[-_MOST:], rest[:_MOST]
-    return _other_word(before, rest, expected) or _sign(before, rest, expected)
+    return _other_word(before, rest, expected) or _glued(rest, expected) or _sign(before, rest, expected)
+
+
+def _glued(rest: str, expected: Collection[str]) -> str:
+    """A word of the language with more behind it: ``nic0 {``, ``switches``, ``importh20``."""
+    written = re.match(r"([A-Za-z]\w*)([\w.*\[\]-]*)\s*(\{?)", rest)
+    heads = [word for word in expected if word.isalpha() and written and written[1].startswith(word)]
+    if written is None or not heads or written[1] in expected and not written[2]:
+        return ""
+    word = max(heads, key=len)
+    whole = (written[1] + written[2])[:40]
+    tail = whole[len(word) :]
+    if written[3] and word in _PARTS and re.match(r"\d|\[", tail):
+        return f"write `{word} {whole} {{ ... }}`: first what it is, then its name"
+    if tail in ("s", "es"):
+        return f"did you mean `{word}`?"
+    return f"a space stands behind a word of the language: `{word} {tail}`" if word != "for" else ""
 
 
 def _sign(before: str, rest: str, expected: Collection[str]) -> str:
