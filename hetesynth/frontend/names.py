@@ -38,6 +38,7 @@ class Part:
     server: str
     span: Span
     link_kind: str = ""
+    kind_stated: bool = False  # or it is the kind of all such parts
     model: str = ""
     bandwidth: Fraction | None = None
     lanes: int = 1
