@@ -19,6 +19,7 @@ from hetesynth.frontend.units import count, ratio
 
 MAX_SWITCHES = 4096
 MAX_NETWORK_WIRES = 100_000
+MAX_AXES = 16  # of a grid or torus: more than the logarithm of the number of GPUs
 
 Statement = Element | Join
 Pair = tuple[int, int]
@@ -59,6 +60,10 @@ def _pairs(network: Network, parts: int, findings: Findings) -> list[Pair]:
             findings.add("HS212", network.name.span, "a ring needs at least two parts", "use a range: gpu[0-3]")
             return []
         return list(_lattice((parts,), wrapped=True))
+    if len(network.sizes) > MAX_AXES:
+        message = f"a {network.kind} has at most {MAX_AXES} sizes; these are {len(network.sizes)}"
+        findings.add("HS208", network.name.span, message, "leave out sizes of 1")
+        return []
     if math.prod(network.sizes) != parts:
         shown = "x".join(map(str, network.sizes))
         message = f"a {network.kind} of {shown} has {math.prod(network.sizes)} parts; these are {parts}"
