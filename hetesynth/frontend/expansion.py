@@ -327,7 +327,7 @@ class _Expansion:
 
 
 def _as_elsewhere(text: str) -> str:
-    """What a range of other languages is here: ``range(4)``, ``0..3``, ``0:3``, ``0 to 3``; empty for none of these."""
+    """What a range of other languages is here: ``range(4)``, ``0..3``, ``0:3``, ``0 to 3``; else empty."""
     call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", text)
     if call:
         last = str(int(call[2]) - 1) if call[2].isdecimal() and 0 < int(call[2]) < 10**6 else f"({call[2]}-1)"

@@ -234,7 +234,8 @@ class _Reader:
             message = f"`{token.text}` stands outside of parentheses"
             raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
         if token.text in ("to", ".."):
-            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", f"write {form.format('0-3')}")
+            help_ = f"write {form.format('0-3')}"
+            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
         self.expect_end()
 
     def _in_parentheses(self, start: int, form: str) -> str:

@@ -206,7 +206,7 @@ def _glued(rest: str, expected: Collection[str]) -> str:
     """A word of the language with more behind it: ``nic0 {``, ``switches``, ``importh20``."""
     written = re.match(r"([A-Za-z]\w*)([\w.*\[\]-]*)\s*(\{?)", rest)
     heads = [word for word in expected if word.isalpha() and written and written[1].startswith(word)]
-    if written is None or not heads or written[1] in expected and not written[2]:
+    if written is None or not heads or (written[1] in expected and not written[2]):
         return ""
     word = max(heads, key=len)
     whole = (written[1] + written[2])[:40]

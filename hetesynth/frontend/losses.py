@@ -157,7 +157,7 @@ class Losses:
                 less = rate.bandwidth * factor
                 if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
                     help_ = "state once what is left of its bandwidth"
-                    self.findings.add("HS231", loss.amount.span, f"the rate of `{name}` has too many digits", help_)
+                    self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
                     self.findings.raise_any()
                 self.hardware.change(wire, replace(rate, bandwidth=less))
 

@@ -50,7 +50,7 @@ def is_word(terminal: TerminalDef) -> bool:
 
 
 def _bounded(terminal: TerminalDef) -> None:
-    """A word of the language ends where a name would: `clusters` is not `cluster s`, `nic[0-3]` not `nic [0-3]`."""
+    """A word of the language ends where a name would: `clusters` is not `cluster s`, `nic[0]` not `nic [0]`."""
     if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
         terminal.pattern = PatternRE(terminal.pattern.value + _WORD_END)
         terminal.priority = 1  # before names, where both may stand
