@@ -34,6 +34,10 @@ class Findings:
         if len(self._found) >= MAX_FINDINGS:
             self.raise_any()
 
+    def reported(self, code: str, span: Span) -> bool:
+        """Whether there is such a finding at this place, so that its words need not be made again."""
+        return (code, span) in self._found
+
     def spend(self, work: int, span: Span) -> None:
         """Count ``work`` (names matched, pairs joined); a text that asks for too much of it ends here."""
         self._work += work

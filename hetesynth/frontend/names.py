@@ -89,28 +89,24 @@ class Scope:
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:
             part = self.parts.get(pattern)
-            if part is None and self._is_told(pattern):
-                return []
-            if part is None:
-                self.findings.add(
-                    "HS201", word.span, f"{self.title} has no `{_short(pattern)}`", self._known(pattern)
-                )
-                return []
-            return [part]
+            if part is None and not self._is_told("HS201", pattern, word.span):
+                message = f"{self.title} has no `{_short(pattern)}`"
+                self.findings.add("HS201", word.span, message, self._known(pattern))
+            return [part] if part is not None else []
         self.findings.spend(len(self.parts), word.span)
         regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
         matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-        if not matched and self._is_told(pattern):
-            return []
-        if not matched:
+        if not matched and not self._is_told("HS202", pattern, word.span):
             message = f"`{_short(pattern)}` matches nothing in {self.title}"
             self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
         return matched
 
-    def _is_told(self, pattern: str) -> bool:
-        """Whether parts like ``pattern`` lack because of what is wrong with their declaration, which was said."""
-        like = [name for name in self.parts if "." in name] if "." in pattern else self.parts
-        return not like and bool(self.findings)
+    def _is_told(self, code: str, pattern: str, span: Span) -> bool:
+        """Whether it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
+        if not self.findings or self.findings.reported(code, span):
+            return bool(self.findings)
+        like = ("." in name for name in self.parts) if "." in pattern else self.parts
+        return not any(like)
 
     def _known(self, wrong: str) -> str:
         near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)

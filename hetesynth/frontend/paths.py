@@ -25,7 +25,7 @@ MAX_WAYS = 4  # links of one pair over equally short ways between the same two e
 MANY_LINKS = 1 << 18  # above it a pair has fewer ways, so that memory and time grow with the pairs alone
 MAX_LINKS = 1 << 22  # one for every pair of 2048 GPUs
 MAX_PATH_WIRES = 1 << 25  # of all links together
-MAX_STEPS = 1 << 24  # of all searches
+MAX_STEPS = 1 << 25  # of all searches
 KEPT_STATES = 1 << 20  # above it what was searched is searched again when needed
 
 Hop = tuple[int, int]  # (wire, state next to the GPU)

@@ -155,10 +155,12 @@ class Wiring:
         if not ports:
             self._portless += [(part, element) for part in parts]
         for part in parts:
-            for prop in ports:
+            joined = [(prop, self._others(part, prop.words, prop.span, scope)) for prop in ports]
+            if ports:
+                every = [other for _, others in joined for other in others]
+                self._refuse_network(part, every, ports[0].words[0].span)
+            for prop, others in joined:
                 there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
-                others = self._others(part, prop.words, prop.span, scope)
-                self._refuse_network(part, others, prop.words[0].span)
                 for other in others:
                     self._linked.add(other.name)
                     away, towards = there, back
@@ -170,7 +172,12 @@ class Wiring:
         """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
         nics = [other for other in others if other.kind == "nic"]
         servers = {nic.server for nic in nics}
-        if part.kind in NETWORK_KINDS or part.server or not nics or (len(servers) == 1 and len(others) > len(nics)):
+        if (
+            part.kind in NETWORK_KINDS
+            or part.server
+            or not nics
+            or (len(servers) == 1 and len(others) > len(nics))
+        ):
             return
         message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
         help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"

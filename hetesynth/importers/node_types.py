@@ -33,6 +33,14 @@ def file_of(node_type: str) -> str:
     return types[node_type]
 
 
+def pod_of(node_type: str) -> str:
+    """The pod of the library that is made of servers of this type, which NVLink joins; "" where there is none."""
+    path = library_path(file_of(node_type))
+    text = path.read_text(encoding="utf-8") if path is not None else ""
+    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE)
+    return pods[0] if pods else ""
+
+
 def gpus_of(node_type: str) -> int:
     """How many GPUs a type of the library has."""
     from hetesynth.frontend import parse_topology

@@ -41,7 +41,8 @@ ALLOWED = {
         hetesynth/frontend/paper_connections.py: _WORK_OF_A_CONNECTION
         hetesynth/frontend/paper_network.py: _WORK_OF_A_PIPE
         hetesynth/frontend/parser.py: MAX_RECOVERY_CHARACTERS
-        hetesynth/frontend/paths.py: MAX_WAYS MANY_LINKS
+        hetesynth/frontend/paths.py: MAX_WAYS MANY_LINKS MAX_LINKS MAX_PATH_WIRES MAX_STEPS KEPT_STATES
+            _MAX_CHAIN _UNREACHED
         hetesynth/frontend/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/frontend/units.py: MAX_DIGITS MAX_LANES
         hetesynth/frontend/wiring.py: MAX_WIRES
@@ -65,6 +66,7 @@ ALLOWED = {
         hetesynth/importers/ibnetdiscover.py: MAX_DEVICES
         hetesynth/importers/join_network.py: MAX_SERVERS
         hetesynth/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
+        hetesynth/importers/network_text.py: _SHOWN
         hetesynth/importers/nvidia_smi_lists.py: MAX_GPUS MAX_LINKS
         hetesynth/importers/nvidia_smi_table.py: MAX_DEVICES
         hetesynth/importers/plain_yaml.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS

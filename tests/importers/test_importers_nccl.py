@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import networkx as nx
 import pytest
 from support.topology_files import (
     HIDDEN,
@@ -67,6 +68,35 @@ def test_an_nvswitch_server(tmp_path: Path) -> None:
     assert "instance n[0-1] = a100x4" in result.text
     users = {w.src for w in result.topology.wires if result.topology.vertices[w.dst].name == "n0.nic0"}
     assert users & set(range(8)) == {0, 1}, "each NIC is that of the GPUs behind its PCIe switch"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nics", "out"),
+    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50), (3, 2, 50), (1, 1, 25)],
+)
+def test_equal_nics_behind_one_bridge_are_all_used(
+    tmp_path: Path, gpus: int, nics: int, out: Fraction | int
+) -> None:
+    """What leaves a bridge is bounded by NICs of 25 GB/s and by slots of 31.5 GB/s of the GPUs that use them."""
+    groups = [
+        bridge(
+            b,
+            *(gpu(gpus * b + k, SWITCH.format(12)) for k in range(gpus)),
+            *(nic(nics * b + k) for k in range(nics)),
+        )
+        for b in range(2)
+    ]
+    topology = imported(tmp_path, system(cpu(0, *groups)), counts=(2,), net="switch").topology
+    names = [vertex.name for vertex in topology.vertices]
+    graph = nx.DiGraph()
+    for wire in topology.wires:
+        if wire.kind != "nvlink" and wire.dst >= topology.ranks and "n0." in names[wire.src]:
+            rest = {} if wire.bandwidth is None else {"capacity": wire.bandwidth * wire.lanes}
+            graph.add_edge(wire.src, wire.dst, **rest)
+    graph.add_edges_from(("gpus", rank) for rank in range(2 * gpus))
+    assert nx.maximum_flow_value(graph, "gpus", names.index("net")) == 2 * out * GIGA
+    crossed = {topology.wires[w].src for link in topology.links for w in link.wires}
+    assert all(f"n0.nic{i}" in {names[v] for v in crossed} for i in range(2 * nics))
 
 
 @pytest.mark.parametrize(("calibration", "port"), [("spec", 300), ("nccl", 240), ("raw", 300)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from importers.tool_outputs import ASTRA, HWLOC, IB_FABRIC, SLURM_CONF, SLURM_YAML, listed, topo_m
+from support.topology_files import switched
 
 from hetesynth.cli.main import run
 from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
@@ -15,6 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import parse_topology
 from hetesynth.importers.astra_sim import cluster_text, read_dimensions
 from hetesynth.importers.astra_sim_export import astra_sim_network, product
+from hetesynth.importers.fabric import parse_fabric
 from hetesynth.importers.hostlist import hosts_of
 from hetesynth.importers.hwloc import read_hwloc
 from hetesynth.importers.ibnetdiscover import read_ibnetdiscover
@@ -24,11 +26,15 @@ from hetesynth.model.topology import Topology
 GIGA = 10**9
 
 
-def imported(tmp_path: Path, files: dict[str, str], **options: object) -> ImportedTopology:
+def imported(
+    tmp_path: Path, files: dict[str, str], *, net: str | None = None, **options: object
+) -> ImportedTopology:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     stated = ReadOptions(**options)  # type: ignore[arg-type]
-    return import_topology(ImportTopologyRequest(tuple(str(tmp_path / name) for name in files), options=stated))
+    rule = None if net is None else parse_fabric(net)
+    paths = tuple(str(tmp_path / name) for name in files)
+    return import_topology(ImportTopologyRequest(paths, fabric=rule, options=stated))
 
 
 def uplinks(topology: Topology) -> dict[tuple[str, str], Fraction]:
@@ -92,6 +98,26 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
     blocks = "BlockName=b0 Nodes=n[0-1]\nBlockName=b1 Nodes=n[2-3]\nBlockSizes=2,4\n"
     read = imported(tmp_path, {"t.conf": blocks}, node_type="h20x4")
     assert {pair[1] for pair in uplinks(read.topology) if pair[0] == "b0"} == {"spine"}
+    assert not [remark for remark in read.remarks if remark.severity == "warning"]
+    trays = imported(tmp_path, {"t.conf": blocks}, node_type="gb200_tray")
+    assert trays.topology.ranks == 16 and {link.kind for link in trays.topology.links} <= {"net", "uplink"}
+    (warning,) = [remark.text for remark in trays.remarks if remark.severity == "warning"]
+    assert "NVLink between servers is left out" in warning and "gb200_nvl72" in warning
+
+
+def test_rails_and_leaves_of_servers_of_a_library_type(tmp_path: Path) -> None:
+    """The NICs are the library's: h20x8 has four of 50 GB/s."""
+    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="rails", node_type="h20x8")
+    assert nics_of(read.topology, "rail3") == [f"node0{i}.nic3" for i in range(4)]
+    assert sum(vertex.kind == "fabric" for vertex in read.topology.vertices) == 4
+    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="leafspine:3:2", node_type="h20x8")
+    assert uplinks(read.topology)[("leaf0", "spine")] == 300 * GIGA
+    assert uplinks(read.topology)[("leaf1", "spine")] == 100 * GIGA
+    assert nics_of(read.topology, "leaf1") == [f"node03.nic{i}" for i in range(4)]
+    with pytest.raises(HetesynthError) as caught:
+        dump = {"node00.xml": switched().decode(), "t.conf": SLURM_CONF}
+        imported(tmp_path, dump, net="rails", node_type="h20x8")
+    assert caught.value.code == "HS731" and "node00 2, node01 4" in caught.value.message
 
 
 @pytest.mark.parametrize(
