@@ -35,3 +35,23 @@ def topology_losses(function: F) -> F:
         return function(**options)
 
     return cast(F, _without(_degrade(command)))
+
+
+def topology_losses_of(name: str) -> Callable[[F], F]:
+    """The same for a command whose argument ``name`` is the file, or a tuple of files that all get the losses."""
+
+    def wrapped(function: F) -> F:
+        @functools.wraps(function)
+        def command(*, without: tuple[str, ...], degrade: tuple[str, ...], **options: Any) -> Any:
+            if without or degrade:
+                from hetesynth.frontend.overridden import overridden
+
+                files = options[name]
+                several = isinstance(files, tuple)
+                changed = tuple(overridden(f, without, degrade) for f in (files if several else (files,)))
+                options[name] = changed if several else changed[0]
+            return function(**options)
+
+        return cast(F, _without(_degrade(command)))
+
+    return wrapped

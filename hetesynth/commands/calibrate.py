@@ -20,7 +20,7 @@ from hetesynth.fitting.models import Algorithm, coefficients, default_algorithm
 from hetesynth.fitting.readers.registry import read_file
 from hetesynth.fitting.update import Figures, rounded, updated
 from hetesynth.frontend import load_topology
-from hetesynth.frontend.source import read_source
+from hetesynth.frontend.source import MAX_SOURCE_BYTES, read_source
 from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
@@ -102,10 +102,13 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     )
     copy = _copy_rate(fitted, links, request)
     figures, remarks = _written(fitted, copy, request.policy)
+    with request.topology.open("rb") as file:
+        line_end = "\r\n" if b"\r\n" in file.read(MAX_SOURCE_BYTES) else "\n"
     text = read_source(request.topology).text
     note = _note(series, fitted, figures, stated)
-    changed = updated(text, str(request.topology), topology, links, figures, note)
-    return Calibrated(topology, links, fitted, copy, points, figures, (*fitted.remarks, *remarks), changed)
+    changed, effects = updated(text, str(request.topology), topology, links, figures, note)
+    remarks = (*fitted.remarks, *remarks, *effects)
+    return Calibrated(topology, links, fitted, copy, points, figures, remarks, changed.replace("\n", line_end))
 
 
 def _observations(

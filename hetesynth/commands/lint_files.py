@@ -14,8 +14,12 @@ from typing import Any
 import hetesynth
 from hetesynth.diagnostics import Diagnostic, SourceError
 from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.frontend.elaborate import tell_mended
+from hetesynth.frontend.inspection import inspected
 from hetesynth.frontend.source import read_source
-from hetesynth.lint import RULES, lint
+from hetesynth.lint import RULES, lint, lint_inspected
+from hetesynth.model.topology import Topology
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.sarif import SarifNotification, SarifResult, SarifRule, sarif_failure, sarif_log
 
@@ -45,6 +49,18 @@ def _linted(path: str | os.PathLike[str], policy: CompilePolicy) -> LintedFile:
     except HetesynthError as error:
         return LintedFile(os.fspath(path), (), {}, error)
     return LintedFile(os.fspath(path), tuple(findings), sources)
+
+
+def linted_topology(
+    path: str | os.PathLike[str], policy: CompilePolicy
+) -> tuple[Topology, tuple[Diagnostic, ...]]:
+    """The cluster in the file at ``path`` and the findings. HetesynthError: as of load_topology."""
+    source = read_source(path)
+    inspections = list(inspected(source))
+    if len(inspections) != 1 or inspections[0].cluster is None:
+        return load_topology(path), ()  # which says that there is no cluster
+    tell_mended(source)
+    return inspections[0].topology, tuple(lint_inspected(inspections, source, policy)[0])
 
 
 def plain(diagnostic: Diagnostic) -> dict[str, Any]:

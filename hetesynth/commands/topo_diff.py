@@ -1,19 +1,30 @@
 """Two topologies compared, and what that means for schedules made for the first.
 
-In: two topology files, schedule files or folders of them. Out: changes, and a standing for each schedule: the
-judge of schedules decides whether it still delivers and fits.
+In: two topology files; schedules, programs and plans, or folders of them. Out: changes, and a standing for each
+such file: its judge decides whether it still delivers and fits.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+from hetesynth.commands.program_standing import program_standing
+from hetesynth.commands.standing import (
+    NOT_OF_THE_FIRST,
+    Standing,
+    link_words,
+    matching_links,
+    moved_rank,
+    named,
+    ranks_words,
+    slower,
+)
+from hetesynth.compile.formats import kind_of
 from hetesynth.compile.schedule_sizes import asked_collective
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
@@ -24,23 +35,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 
 MAX_FILES = 1000
-SHOWN = 3  # wires and links that a reason names
-
-Verdict = Literal["valid", "slower", "over capacity", "lost link", "other ranks", "not of the first", "unreadable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A schedule on the second topology. Only ``valid`` and ``slower`` still run."""
-
-    path: Path
-    verdict: Verdict
-    reason: str = ""
-
-    @property
-    def runs(self) -> bool:
-        """Whether the schedule still delivers on the second topology within its capacities."""
-        return self.verdict in ("valid", "slower")
+HEAD = 1024  # bytes of a file that say what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class TopologyDifference:
 
 
 def topology_difference(
-    before: Path, after: Path, schedules: Sequence[Path] = (), policy: Policy = DEFAULT
+    before: os.PathLike[str], after: os.PathLike[str], schedules: Sequence[Path] = (), policy: Policy = DEFAULT
 ) -> TopologyDifference:
     """Compare two files, and judge the schedules at ``schedules``. HetesynthError for what cannot be read."""
     paths = _schedule_files(schedules)
@@ -70,8 +65,8 @@ def _schedule_files(places: Iterable[Path]) -> list[Path]:
         if not place.is_dir():
             paths[place] = None
             continue
-        for path in sorted(place.rglob("*.json")):
-            if path.is_file() and _is_schedule(path):
+        for path in sorted((*place.rglob("*.json"), *place.rglob("*.xml"))):
+            if path.is_file() and _is_meant(path):
                 paths[path] = None
     if len(paths) > MAX_FILES:
         raise HetesynthError(
@@ -82,15 +77,30 @@ def _schedule_files(places: Iterable[Path]) -> list[Path]:
     return list(paths)
 
 
-def _is_schedule(path: Path) -> bool:
+def _is_meant(path: Path) -> bool:
+    """Whether a file of a folder is a schedule, MSCCL XML or an MSCCL++ plan."""
     try:
         with path.open("rb") as file:
-            return b'"hetesynth-schedule"' in file.read(200)
+            head = file.read(HEAD)
     except OSError:
         return True  # reading it will say why not
+    if path.suffix == ".xml":
+        return b"<algo" in head
+    return b'"hetesynth-schedule"' in head or (b'"collective"' in head and kind_of(head, path) == "plan")
 
 
 def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
+    try:
+        with path.open("rb") as file:
+            kind = kind_of(file.read(HEAD), path)
+    except OSError as error:
+        return Standing(path, "unreadable", error.strerror or str(error))
+    if kind == "schedule":
+        return _schedule_standing(path, old, new, policy)
+    return program_standing(path, old, new)
+
+
+def _schedule_standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
     try:
         with path.open("rb") as file:
             document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
@@ -101,13 +111,12 @@ def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Stand
         return Standing(path, "unreadable", error.message)
     ends = [(link.src, link.dst) for link in old.links]
     if document.ranks != old.ranks or any(i >= len(ends) or ends[i] != (u, v) for i, u, v in document.links):
-        return Standing(path, "not of the first", "it was made for other ranks or links than the first file has")
+        return Standing(path, "not of the first", NOT_OF_THE_FIRST)
     if document.ranks != new.ranks:
-        return Standing(path, "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now")
-    moved = next((r for r in range(old.ranks) if old.vertices[r].name != new.vertices[r].name), None)
-    if moved is not None:
-        names = f"{new.vertices[moved].name} now, it was {old.vertices[moved].name}"
-        return Standing(path, "other ranks", f"rank {moved} is {names}")
+        return Standing(path, "other ranks", ranks_words(old, new))
+    moved = moved_rank(old, new)
+    if moved:
+        return Standing(path, "other ranks", moved)
     return _judged(path, document, (old, new), policy)
 
 
@@ -118,10 +127,10 @@ def _judged(
     from hetesynth.verify.schedule.judge import schedule_violations
 
     old, new = clusters
-    same = _matching_links(old, new, [i for i, _, _ in document.links])
+    same = matching_links(old, new, [i for i, _, _ in document.links])
     lost = [i for i, link in same.items() if link is None]
     if lost:
-        return Standing(path, "lost link", _named([_link_words(old, i) for i in lost]))
+        return Standing(path, "lost link", named([link_words(old, i) for i in lost]))
     transfers = [
         Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
     ]
@@ -130,9 +139,9 @@ def _judged(
     problem = chunk(new, _options(document, old)).problem(goal)
     wrong = schedule_violations(problem, schedule, policy.verify)
     if wrong:
-        return Standing(path, "over capacity", _named(list(dict.fromkeys(w.message for w in wrong))))
-    slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
-    return Standing(path, "slower", _named(slow)) if slow else Standing(path, "valid")
+        return Standing(path, "over capacity", named(list(dict.fromkeys(w.message for w in wrong))))
+    slow = slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")
 
 
 def _options(document: ScheduleDocument, old: Topology) -> ChunkingOptions:
@@ -145,62 +154,3 @@ def _options(document: ScheduleDocument, old: Topology) -> ChunkingOptions:
         stated = Fraction(str(told)) / 1_000_000
         tau_ref = tau_ref if abs(float(stated / tau_ref) - 1) < 1e-9 else stated
     return ChunkingOptions(chunk_bytes or chunk(old).chunk_bytes, tau_ref, rule)
-
-
-def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
-    """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
-    ways: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for j, link in enumerate(new.links):
-        ways[link.src, link.dst].append(j)
-    same: dict[int, int | None] = {}
-    rest = []
-    for i in links:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        way = _way(old, i)
-        match = next((j for j in candidates if _way(new, j) == way), None)
-        if match is None:
-            rest.append(i)
-        else:
-            same[i] = match
-            candidates.remove(match)
-    for i in rest:
-        candidates = ways[old.links[i].src, old.links[i].dst]
-        same[i] = candidates.pop(0) if candidates else None
-    return same
-
-
-def _way(topology: Topology, link: int) -> tuple[str, ...]:
-    return tuple(topology.vertices[topology.wires[w].dst].name for w in topology.links[link].wires)
-
-
-def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> list[str]:
-    """Wires that the schedule uses and that carry less than before, or links that take longer to begin with."""
-    before, slow = {}, {}
-    for i, j in links:
-        for w in old.links[i].wires:
-            before[old.wire_name(w)] = old.wires[w]
-        for w in new.links[j].wires:
-            name, wire = new.wire_name(w), new.wires[w]
-            was = before.get(name)
-            if was is None or name in slow or wire.bandwidth is None:
-                continue
-            rate = wire.bandwidth * wire.lanes
-            if was.bandwidth is None or rate < was.bandwidth * was.lanes:
-                limit = "no limit" if was.bandwidth is None else f"{float(was.bandwidth * was.lanes) / 1e9:.4g}"
-                slow[name] = f"{name} {limit} -> {float(rate) / 1e9:.4g} GB/s"
-        a, b = old.links[i], new.links[j]
-        if _way(old, i) != _way(new, j) and (
-            b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
-        ):
-            slow[_link_words(new, j)] = f"{_link_words(new, j)} goes another, slower way"
-    return list(slow.values())
-
-
-def _link_words(topology: Topology, link: int) -> str:
-    ends = topology.links[link]
-    return f"{topology.vertices[ends.src].name} -> {topology.vertices[ends.dst].name} ({ends.kind})"
-
-
-def _named(words: Sequence[str]) -> str:
-    more = f"; and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return "; ".join(words[:SHOWN]) + more

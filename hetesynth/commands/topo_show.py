@@ -9,9 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.chunking import Chunking, ChunkingOptions
+from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.commands.places import demand_place
-from hetesynth.compile.problem import load_chunking
 from hetesynth.diagnostics import Diagnostic
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
@@ -45,14 +44,14 @@ class Look:
 
 def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, policy: Policy = DEFAULT) -> Look:
     """Capacities, facts and warnings of the topology at ``path``; its pictures are written."""
-    from hetesynth.commands.lint_files import lint_files
+    from hetesynth.commands.lint_files import linted_topology
 
     for place in pictures.paths:
         demand_place(place)
-    chunking = load_chunking(path, options)
-    facts = cluster_facts(chunking.topology)
-    _draw(chunking.topology, pictures)
-    findings = lint_files([path], policy.compile)[0].findings
+    topology, findings = linted_topology(path, policy.compile)
+    chunking = chunk(topology, options)
+    facts = cluster_facts(topology)
+    _draw(topology, pictures)
     return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))
 
 

@@ -62,21 +62,27 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has."""
+    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has.
+
+    ``topology`` is a file with the cluster, ``given`` the cluster itself, where it was read before.
+    """
 
     topology: os.PathLike[str] | None = None
     root: Rank | None = None
     targets: tuple[Target, ...] = ()
     sms: int | None = None
+    given: Topology | None = None
 
     def cluster(self, path: Path, ranks: int | None) -> Topology | None:
         """The topology to check against; None when there is none.
 
         HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
         """
-        if self.topology is None:
+        topology = self.given
+        if topology is None and self.topology is not None:
+            topology = load_topology(self.topology)
+        if topology is None:
             return None
-        topology = load_topology(self.topology)
         if ranks is not None and ranks != topology.ranks:
             raise HetesynthError(
                 f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",

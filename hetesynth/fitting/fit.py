@@ -11,7 +11,7 @@ the fit says so. The loss is Cauchy's, so that a few outliers do not decide (Hub
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.errors import HetesynthError
@@ -98,7 +98,13 @@ def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPoli
     problem = _Problem(times, terms, starts, fixed, free, policy)
     without = problem.solve(floor=False)
     with_floor = problem.solve(floor=True)
-    best = with_floor if _pays(with_floor, without, times, policy) else without
+    floored = _pays(with_floor, without, times, policy)
+    best = with_floor if floored else without
+    if 2 not in free and terms[:, 2].any() and fixed[2] > 0:  # the rate hangs on what is stated of reductions
+        other = replace(problem, fixed=fixed * np.array([1.0, 1.0, 0.0])).solve(floor=floored)
+        errors = best.errors.copy()
+        errors[1] = max(errors[1], abs(other.figures[1] / best.figures[1] - 1))
+        best = replace(best, errors=errors)
     return _told(best, problem, stated, remarks)
 
 
@@ -259,7 +265,7 @@ def _told(solution: _Solution, problem: _Problem, stated: Stated, remarks: Seque
 
     residuals = problem.times / solution.predicted - 1
     spread = _spread(residuals)
-    outliers = int((np.abs(residuals) > max(problem.policy.outlier * spread, 1e-9)).sum())
+    outliers = int((np.abs(residuals) > max(problem.policy.outlier * spread, problem.policy.robust_scale)).sum())
     reduces = bool(problem.terms[:, 2].any()) and solution.figures[2] > 0
     if len({round(float(t), 15) for t in problem.terms[:, 1]}) == 1:
         remarks = [*remarks, "there is one size only"]

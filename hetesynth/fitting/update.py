@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.link_class import LinkClass, link_classes
+from hetesynth.fitting.link_class import LinkClass
 from hetesynth.fitting.source_edits import CALIBRATED, Edit, closing, edited, noted, offset, opening
 from hetesynth.frontend import parse_topology
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.parser import parse
 from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.source import checked_source
-from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, NodeType, PodType, Property
+from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, Loop, Network, NodeType, PodType, Property
 from hetesynth.frontend.units import UNITS
 from hetesynth.model.topology import Topology
 
 _DIGITS = 4
-_DEFAULT_KINDS = {"link": "direct", "mesh": "direct", "nic": "net", "fabric": "net"}
+_WRITTEN = 1e-3  # a figure has four digits
+_DEFAULT_KINDS = {
+    **dict.fromkeys(("link", "mesh", "ring", "grid", "torus", "hypercube"), "direct"),
+    **dict.fromkeys(("nic", "fabric"), "net"),
+}
 _MICRO = Fraction(1, 10**6)
 _GIGA = 10**9
 _PROBE = 2 * _MICRO
 
-Statement = Element | Join
+Statement = Element | Join | Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,10 @@ class Figures:
     copy: float | None = None
 
 
-def updated(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
-    """``text`` with ``figures``; HetesynthError HS847 where a figure has no place that can be changed."""
+def updated(
+    text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
+) -> tuple[str, tuple[str, ...]]:
+    """``text`` with ``figures``, and what else that changes; HetesynthError HS847 where a figure has no place."""
     changed = text
     if figures.rate is not None:
         changed = _with_rate(changed, name, topology, links, figures.rate, note)
@@ -53,8 +59,7 @@ def updated(text: str, name: str, topology: Topology, links: LinkClass, figures:
     for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
         if value is not None:
             changed = _with_gpus(changed, name, topology, links, word, value, note)
-    _check(changed, name, topology, links, figures)
-    return changed
+    return changed, _effects(topology, parse_topology(changed, name), links, figures)
 
 
 def rounded(value: float) -> Fraction:
@@ -102,14 +107,21 @@ def _with_rate(text: str, name: str, topology: Topology, links: LinkClass, rate:
 
 def _statements(text: str, name: str) -> list[Statement]:
     """The elements and joins in the file itself that state a bandwidth in so many figures."""
+    return [s for s in _all_statements(text, name) if _literal(text, _property(s, "bandwidth"))]
+
+
+def _all_statements(text: str, name: str) -> list[Statement]:
+    """Those inside of loops too."""
     file = parse(checked_source(text, name))
-    blocks = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
-    return [
-        item
-        for block in blocks
-        for item in block.items
-        if isinstance(item, (Element, Join)) and _literal(text, _property(item, "bandwidth"))
-    ]
+    todo: list[object] = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
+    statements: list[Statement] = []
+    while todo:
+        item = todo.pop(0)
+        if isinstance(item, (NodeType, PodType, Cluster, Loop)):
+            todo += item.items
+        elif isinstance(item, (Element, Join, Network)):
+            statements.append(item)
+    return statements
 
 
 def _property(statement: Statement, name: str) -> Property | None:
@@ -129,7 +141,8 @@ def _is_of(statement: Statement, links: LinkClass) -> bool:
         return False
     word = kind.words[0].text if kind is not None else _DEFAULT_KINDS.get(statement.kind, statement.kind)
     total = Fraction(bandwidth.amount.number) * UNITS[bandwidth.amount.unit][1]
-    return word == links.kind and total * lanes_of(bandwidth.lanes, Findings()) == links.rate
+    stated = float(total * lanes_of(bandwidth.lanes, Findings()))
+    return word == links.kind and abs(stated / float(links.rate) - 1) < _WRITTEN
 
 
 def _replaced(text: str, amount: Amount, shown: str) -> Edit:
@@ -149,8 +162,11 @@ def _notes(text: str, statements: Iterable[Statement], note: str) -> list[Edit]:
 def _with_alpha(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
     """The latency of the element that stands for the class, so that all of the way has ``alpha``."""
     goal = rounded(figures.alpha or 0.0)
-    none = _alpha_of(_latency_set(text, name, topology, links, Fraction(0), note), name, links)
-    once = _alpha_of(_latency_set(text, name, topology, links, _PROBE, note), name, links)
+    sample = next(i for i in links.links if topology.links[i].latency == links.alpha)
+    if figures.rate is not None:
+        links = replace(links, rate=rounded(figures.rate))
+    none = _alpha_of(_latency_set(text, name, topology, links, Fraction(0), note), name, sample)
+    once = _alpha_of(_latency_set(text, name, topology, links, _PROBE, note), name, sample)
     crossings = (once - none) / _PROBE
     if crossings <= 0:
         raise _no_place(links, "latency")
@@ -158,9 +174,8 @@ def _with_alpha(text: str, name: str, topology: Topology, links: LinkClass, figu
     return _latency_set(text, name, topology, links, rounded(float(latency)), note)
 
 
-def _alpha_of(text: str, name: str, links: LinkClass) -> Fraction:
-    topology = parse_topology(text, name)
-    return next(topology.links[i].latency for i in links.links if i < len(topology.links))
+def _alpha_of(text: str, name: str, sample: int) -> Fraction:
+    return parse_topology(text, name).links[sample].latency
 
 
 def _latency_set(text: str, name: str, topology: Topology, links: LinkClass, latency: Fraction, note: str) -> str:
@@ -177,18 +192,17 @@ def _latency_set(text: str, name: str, topology: Topology, links: LinkClass, lat
 
 def _latency_statements(text: str, name: str, topology: Topology, links: LinkClass) -> list[Statement]:
     """What holds the latency, where the file itself states it: the fabric of a network, else what limits."""
-    file = parse(checked_source(text, name))
-    blocks = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
-    items = [item for block in blocks for item in block.items if isinstance(item, (Element, Join))]
+    items = [s for s in _all_statements(text, name) if _takes_a_latency(text, s)]
     if not any(topology.vertices[topology.wires[w].dst].kind == "fabric" for w in _path_wires(topology, links)):
-        limiting = [s for s in items if _stated_kind(s) == links.kind and _property(s, "bandwidth") is not None]
+        limiting = [s for s in items if _literal(text, _property(s, "bandwidth")) and _is_of(s, links)]
         return [s for s in limiting if isinstance(s, Element)] or limiting
     return [s for s in items if isinstance(s, Element) and s.kind == "fabric"]
 
 
-def _stated_kind(statement: Statement) -> str:
-    kind = _property(statement, "kind")
-    return kind.words[0].text if kind is not None else _DEFAULT_KINDS.get(statement.kind, statement.kind)
+def _takes_a_latency(text: str, statement: Statement) -> bool:
+    """Whether its latency stands there in figures, or not at all."""
+    latency = _property(statement, "latency")
+    return latency is None or _literal(text, latency)
 
 
 def _latency_edit(text: str, statement: Statement, shown: str) -> Edit:
@@ -278,17 +292,41 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
     return HetesynthError(
-        f"the {what} of {links.title} stands in an imported file, on links that have no name",
+        f"the {what} of {links.title} has no statement that could be changed: it comes from links without a name "
+        "in an imported type, or another part of the way limits it",
         code="HS847",
-        help="copy the node type into a file of your own, import that, and calibrate again",
+        help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
     )
 
 
-def _check(text: str, name: str, before: Topology, links: LinkClass, figures: Figures) -> None:
-    """The links have the figures now: within the digits that are written."""
-    after = parse_topology(text, name)
+def _effects(before: Topology, after: Topology, links: LinkClass, figures: Figures) -> tuple[str, ...]:
+    """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
     if len(after.links) != len(before.links):
-        raise HetesynthError(f"{name} has other links now", code="HS847", help="state the figures by hand")
-    rate = figures.rate
-    if rate is not None and not any(abs(float(c.rate) / rate - 1) < 1e-3 for c in link_classes(after)):
+        raise HetesynthError("there would be other links then", code="HS847", help="state the figures by hand")
+    members = set(links.links)
+    others: dict[str, None] = {}
+    for number, (old, new) in enumerate(zip(before.links, after.links, strict=True)):
+        was, is_ = (old.bandwidth * old.lanes, old.latency), (new.bandwidth * new.lanes, new.latency)
+        if number in members:
+            _demand_figures(links, figures, old.latency, *is_)
+        elif was != is_:
+            change = f"{_titled(old.kind, was)} becomes {_titled(new.kind, is_)}"
+            others[f"{change}: its way crosses what was changed"] = None
+    return tuple(others)
+
+
+def _demand_figures(links: LinkClass, figures: Figures, was: Fraction, rate: Fraction, latency: Fraction) -> None:
+    if figures.rate is not None and abs(float(rate) / figures.rate - 1) > _WRITTEN:
         raise _no_place(links, "bandwidth")
+    alpha = figures.alpha
+    if alpha is not None and was == links.alpha and abs(float(latency) / (alpha or 1) - 1) > _WRITTEN:
+        rest = _microseconds(latency)
+        raise HetesynthError(
+            f"links of {links.title} cannot have {alpha * 1e6:.4g} us: other parts of their way leave {rest}",
+            code="HS847",
+            help="calibrate what these parts are made of first, or state their latencies by hand",
+        )
+
+
+def _titled(kind: str, character: tuple[Fraction, Fraction]) -> str:
+    return f"{kind} of {float(character[0] / _GIGA):.4g} GB/s and {float(character[1] / _MICRO):.4g} us"

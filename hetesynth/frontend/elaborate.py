@@ -62,10 +62,15 @@ MAX_POD_PARTS = 16 * MAX_PARTS
 def topology_of(source: Source) -> Topology:
     """The cluster that ``source`` describes; a ``SourceWarning`` for each thing that was mended in it."""
     findings = Findings()
-    for warning in source.warnings:
-        warnings.warn(render(warning, source.written), SourceWarning, stacklevel=3)
+    tell_mended(source)
     program = expanded(resolve(source, findings), findings)
     return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
+
+
+def tell_mended(source: Source) -> None:
+    """A ``SourceWarning`` for each thing that was mended in ``source``."""
+    for warning in source.warnings:
+        warnings.warn(render(warning, source.written), SourceWarning, stacklevel=4)
 
 
 def pods_of(source: Source) -> PodCluster:

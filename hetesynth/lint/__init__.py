@@ -5,7 +5,7 @@ In: a ``Source`` and the thresholds. Out: diagnostics in the order of the text. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hetesynth.diagnostics import Diagnostic
 from hetesynth.frontend.inspection import Inspection, inspected
@@ -14,7 +14,7 @@ from hetesynth.lint import definitions, rates, rounding, symmetry
 from hetesynth.lint.rules import RULES, Rule
 from hetesynth.policy.compile import CompilePolicy
 
-__all__ = ["RULES", "Rule", "lint"]
+__all__ = ["RULES", "Rule", "lint", "lint_inspected"]
 
 _CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
     rates.doubtful_rates,
@@ -30,9 +30,16 @@ _CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
 
 def lint(source: Source, policy: CompilePolicy) -> tuple[list[Diagnostic], dict[str, str]]:
     """The findings about ``source``, each once, and the texts they point into; ``SourceError`` if it is wrong."""
+    return lint_inspected(inspected(source), source, policy)
+
+
+def lint_inspected(
+    inspections: Iterable[Inspection], source: Source, policy: CompilePolicy
+) -> tuple[list[Diagnostic], dict[str, str]]:
+    """The same of inspections of ``source`` that are there already."""
     findings: dict[Diagnostic, None] = {}
     sources = {source.name: source.text}
-    for inspection in inspected(source):
+    for inspection in inspections:
         for check in _CHECKS:
             findings.update(dict.fromkeys(check(inspection)))
         findings.update(dict.fromkeys(rounding.distorted(inspection, policy.large_rounding_error)))

@@ -68,12 +68,21 @@ class Bottleneck:
 
 
 @dataclass(frozen=True, slots=True)
+class Capable:
+    """A switch that does more than forward: ``multicast``, ``reduction``."""
+
+    name: str
+    capabilities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """All of it, in the order of the topology."""
 
     servers: tuple[ServerFacts, ...]
     links: tuple[LinkClass, ...]
     bottlenecks: tuple[Bottleneck, ...]
+    capable: tuple[Capable, ...] = ()
 
     @property
     def gpus(self) -> tuple[GpuPlace, ...]:
@@ -83,7 +92,9 @@ class ClusterFacts:
 
 def cluster_facts(topology: Topology) -> ClusterFacts:
     """The facts of ``topology``."""
-    return ClusterFacts(tuple(_servers(topology)), tuple(_link_classes(topology)), tuple(bottlenecks(topology)))
+    capable = tuple(Capable(v.name, v.capabilities) for v in topology.vertices if v.capabilities)
+    links = tuple(_link_classes(topology))
+    return ClusterFacts(tuple(_servers(topology)), links, tuple(bottlenecks(topology)), capable)
 
 
 def number_in_server(vertex: Vertex, otherwise: int) -> int:

@@ -23,7 +23,7 @@ BAR = 20.0
 FAN, FAN_STEP, MOST_FAN = 30.0, 6.0, 90.0  # between servers and what joins them: more for more of it
 SPACE = 6.0
 MAX_ROW = 1500.0  # width from which on servers without a network between them begin a new row
-SERVERS_A_ROW = 16  # on each side of the network
+SERVERS_A_ROW = 64  # on each side of the network: wires to a further row would lead round servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def drawing(topology: Topology) -> Drawing:
         block = server_block(topology, inside, joined)
         captions = _captions(topology, name, inside, block.width - 16, rates.get(name, {}))
         blocks.append(_Captioned(name, block, captions))
-    page = _Page(loose, joined)
+    page = _Page(loose, joined, _domains(topology, loose, joined))
     page.arrange(blocks)
     boxes = tuple(page.placed[i] for i in range(len(topology.vertices)))
     wires = wire_curves(topology, boxes, page.arcs)
@@ -146,6 +146,29 @@ def rate_range(rates: set[Fraction]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """Switches that join the GPUs of several servers past their NICs, and these servers."""
+
+    switches: tuple[int, ...]
+    servers: frozenset[str]
+
+
+def _domains(topology: Topology, loose: Sequence[int], joined: Mapping[int, set[int]]) -> list[Domain]:
+    """None where no other network joins the servers: what joins GPUs is the network then."""
+    between = [i for i in loose if joined[i] and max(joined[i]) < topology.ranks]
+    if all(i in between or not joined[i] for i in loose):
+        return []
+    domains: list[Domain] = []
+    for i in between:
+        servers = frozenset(topology.vertices[n].server for n in joined[i])
+        alike = [d for d in domains if d.servers & servers]
+        switches = (*(s for d in alike for s in d.switches), i)
+        domains = [d for d in domains if d not in alike]
+        domains.append(Domain(switches, servers.union(*(d.servers for d in alike))))
+    return domains
+
+
+@dataclass(frozen=True, slots=True)
 class _Captioned:
     """A server with its captions."""
 
@@ -167,9 +190,13 @@ class _Captioned:
 class _Page:
     """Rows of servers and what joins them: one tier between two rows of servers, several tiers above one."""
 
-    def __init__(self, loose: Sequence[int], joined: Mapping[int, set[int]]) -> None:
+    def __init__(
+        self, loose: Sequence[int], joined: Mapping[int, set[int]], domains: Sequence[Domain] = ()
+    ) -> None:
         self.joined = joined
-        self.tiers = _tiers(loose, joined)
+        self.domains = domains
+        apart = {i for domain in domains for i in domain.switches}
+        self.tiers = _tiers([i for i in loose if i not in apart], joined)
         self.placed: dict[int, Box] = {}
         self.arcs: dict[tuple[int, int], float] = {}
         self.servers: list[ServerBox] = []
@@ -190,6 +217,8 @@ class _Page:
         self.height = y - GAP / 2
 
     def _rows(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
+        if self.domains:
+            return self._rows_of_domains(blocks)
         if not self.tiers:
             rows: list[list[_Captioned]] = [[]]
             for block in blocks:
@@ -202,13 +231,35 @@ class _Page:
             most = (len(blocks) + 1) // 2
         return [blocks[i : i + most] for i in range(0, len(blocks), most)]
 
+    def _rows_of_domains(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
+        """The servers of a domain beside each other; two rows where one tier is between them."""
+        place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
+        order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
+        starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
+        if len(self.tiers) > 1 or not starts:
+            return [order]
+        half = min(starts, key=lambda k: abs(2 * k - len(order)))
+        return [order[:half], order[half:]]
+
     def _row(self, row: Sequence[_Captioned], y: float, *, flip: bool) -> float:
         tallest = max(b.height for b in row)
         x = self._left(row)
+        names = {b.name for b in row}
+        domains = [domain for domain in self.domains if domain.servers & names]
+        extra = BAR + FAN if domains else 0.0
+        spans: dict[str, tuple[float, float]] = {}
         for server in row:
-            self._frame(server, x, y + (tallest - server.height if flip else 0), flip)
+            self._frame(server, x, y + (extra + tallest - server.height if flip else 0), flip)
+            spans[server.name] = (x, x + server.block.width)
             x += server.block.width + GAP
-        return y + tallest + GAP
+        for domain in domains:
+            left = min(spans[name][0] for name in domain.servers)
+            right = max(spans[name][1] for name in domain.servers)
+            share = (right - left + SPACE) / len(domain.switches)
+            for k, i in enumerate(domain.switches):
+                top = y if flip else y + tallest + FAN
+                self.placed[i] = Box(left + k * share, top, share - SPACE, BAR)
+        return y + tallest + extra + GAP
 
     def _left(self, row: Sequence[_Captioned]) -> float:
         return (self.width - sum(b.block.width for b in row) - GAP * (len(row) - 1)) / 2

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Topology, VertexKind
 from hetesynth.report.boxes import Box
 from hetesynth.report.gpu_shapes import Pairs, grid_columns, shape, two_squares
 
@@ -24,6 +24,7 @@ SPACE = 4.0
 WRAP = 44.0  # round a grid: for the connections of its ends
 ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
 ARC, ARC_STEP = 14.0, 9.0
+OVER: Mapping[VertexKind, int] = {"pcie": 1, "numa": 2, "cpu": 3}  # what is joined to a lower one stands over it
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class _Part:
     """A switch, or a bus with its ends; ``x`` is its middle."""
 
     ends: list[int]
+    over: int = 0  # as in ``OVER``; 0: by what it joins alone
     level: int = 0
     x: float = 0.0
     width: float = PART[0]
@@ -61,7 +63,14 @@ def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int,
     alone = not upper and not lower and (not nics or two_squares(len(gpus), pairs) is not None)
     if pairs and alone:
         return _Shaped(gpus, [*nics, *idle], joined, pairs).block(_modules(topology, order))
+    if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and _leave(gpus, joined, inside):
+        return _Rows(gpus, [], upper, lower, joined, pairs, under=[*nics, *idle]).block()
     return _Rows(gpus, [*nics, *idle], upper, lower, joined, pairs).block()
+
+
+def _leave(gpus: Sequence[int], joined: Mapping[int, set[int]], inside: Sequence[int]) -> bool:
+    """Whether wires lead from GPUs straight out of the server."""
+    return any(not joined[i] <= set(inside) for i in gpus)
 
 
 def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
@@ -70,7 +79,7 @@ def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
     for i in others:
         name = topology.vertices[i].name
         ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", name)].append(i)
-    return [_Part(several) for several in ends.values()]
+    return [_Part(several, OVER.get(topology.vertices[several[0]].kind, 0)) for several in ends.values()]
 
 
 def _modules(topology: Topology, order: Mapping[int, int]) -> Pairs:
@@ -125,6 +134,7 @@ class _Rows:
     joined: Mapping[int, set[int]]
     pairs: Pairs
     x: dict[int, float] = field(default_factory=dict)
+    under: Sequence[int] = ()  # NICs on the far side of the GPUs
 
     def block(self) -> Block:
         """The boxes."""
@@ -137,13 +147,19 @@ class _Rows:
         levels = self._levels()
         for level in sorted(levels)[:1]:
             self._place(levels[level], inner, wide=True)
-        nic_x = _apart([self._mean([i]) or inner / 2 for i in self.nics], NIC[0], inner)
-        self.x.update(zip(self.nics, nic_x, strict=True))
+        for level in sorted(levels)[1:]:  # for the NICs that are joined there
+            self._place(levels[level], inner, wide=False)
+        for nics in (self.nics, self.under):
+            nic_x = _apart([self._mean([i]) or inner / 2 for i in nics], NIC[0], inner)
+            self.x.update(zip(nics, nic_x, strict=True))
         aside = END[0] / 2 + 2 if any(len(p.ends) > 1 for p in self.upper) else 0.0
-        lines = [x + away for x in nic_x for away in (-aside, aside)]
+        for end in (e for level in sorted(levels)[1:] for p in levels[level] for e in p.ends):
+            del self.x[end]
         for level in sorted(levels)[1:]:
             self._place(levels[level], inner, wide=False)
             for part in levels[level]:
+                others = [i for i in self.nics if not any(i in self.joined[e] for e in part.ends)]
+                lines = [self.x[i] + away for i in others for away in (-aside, aside)]
                 part.x = _free(part.x, part.width, lines, inner)
         return self._stacked(inner, levels, two)
 
@@ -162,7 +178,9 @@ class _Rows:
         columns = len(self.gpus) / 2 + 0.75 if self._two else float(len(self.gpus))
         widths = [sum(p.width + SPACE for p in self.upper if len(p.ends) == 1)]
         widths += [sum(2 * (END[0] + 2) + SPACE for p in self.upper if len(p.ends) > 1)]
-        return max(self._pitch * columns, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE), *widths)
+        return max(
+            self._pitch * columns, 3 * PITCH, max(map(len, (self.nics, self.under))) * (NIC[0] + SPACE), *widths
+        )
 
     def _levels(self) -> dict[int, list[_Part]]:
         """1 for what joins GPUs or NICs, 2 for what joins level 1, and so on."""
@@ -178,6 +196,9 @@ class _Rows:
             level += 1
             for part in nexts or [p for p in self.upper if p.level == 0]:
                 part.level = level
+        for part in sorted(self.upper, key=lambda p: p.over):
+            beside = [of[n] for e in part.ends for n in self.joined[e] if n in of]
+            part.level = max([part.level, *(p.level + 1 for p in beside if 0 < p.over < part.over)])
         levels: dict[int, list[_Part]] = defaultdict(list)
         for part in self.upper:
             levels[part.level].append(part)
@@ -229,6 +250,9 @@ class _Rows:
         y += GPU[1] + (STAGGER if two else 0)
         arcs = {} if two else self._arcs()
         y += max(arcs.values(), default=0) / 2
+        for i in self.under:
+            places[i] = _around(self.x[i], y + BETWEEN, NIC)
+        y += NIC[1] + BETWEEN if self.under else 0
         if self.lower:
             y += BETWEEN
             ends = [end for part in self.lower for end in part.ends]

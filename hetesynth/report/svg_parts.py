@@ -5,7 +5,7 @@ In: a drawing. Out: elements as text, the same for the same input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from xml.sax.saxutils import escape
 
@@ -16,6 +16,8 @@ from hetesynth.report.drawing import LINE, Drawing, label
 
 INK, FAINT, FRAME = "#1f2933", "#b8c2cc", "#8795a1"
 HUES = ("#0b6e99", "#c2410c", "#2f7d32", "#7b3f8c", "#a16207", "#be185d", "#0f766e", "#4338ca")
+FILLS = {"gpu": INK, "cpu": "#f5e3c3", "numa": "#faf0de", "pcie": "#d3e6ef", "router": "#dcebd3"}  # others: PART
+PART, PANEL = "#e4e9ee", "#f7f9fb"
 XML_WHITE = frozenset("\t\n\r")
 
 
@@ -39,17 +41,22 @@ def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
         b = server.box
         parts.append(
             f'<rect x="{px(b.x)}" y="{px(b.y)}" width="{px(b.width)}" height="{px(b.height)}" rx="8" '
-            f'fill="#f7f9fb" stroke="{FRAME}"/>'
+            f'fill="{PANEL}" stroke="{FRAME}"/>'
         )
+    if colours:
+        return "".join([*parts, *map(wire_path, drawn.wires, colours, repeat(1.1)), *_captions(drawn)])
+    return "".join([*parts, *(wire_path(curve, FAINT, 0.8) for curve in drawn.wires), *_captions(drawn)])
+
+
+def _captions(drawn: Drawing) -> Iterator[str]:
+    """Over the wires, with an edge in the colour of the frame, so that they can be read."""
+    for server in drawn.servers:
         for k, line in enumerate(server.captions):
             weight = ' font-weight="600"' if k == 0 else ""
-            parts.append(
-                f'<text x="{px(b.x + 10)}" y="{px(server.caption_y + k * LINE)}" font-size="10.5" fill="{INK}"'
-                f"{weight}>{clean(line)}</text>"
+            yield (
+                f'<text x="{px(server.box.x + 10)}" y="{px(server.caption_y + k * LINE)}" font-size="10.5" '
+                f'fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"{weight}>{clean(line)}</text>'
             )
-    if colours:
-        return "".join([*parts, *map(wire_path, drawn.wires, colours, repeat(1.1))])
-    return "".join([*parts, *(wire_path(curve, FAINT, 0.8) for curve in drawn.wires)])
 
 
 def parts_and_names(topology: Topology, drawn: Drawing) -> str:
@@ -57,7 +64,7 @@ def parts_and_names(topology: Topology, drawn: Drawing) -> str:
     parts = []
     for i, (vertex, box) in enumerate(zip(topology.vertices, drawn.vertices, strict=True)):
         x, y = box.middle
-        fill = INK if vertex.kind == "gpu" else "#e4e9ee"
+        fill = FILLS.get(vertex.kind, PART)
         parts.append(
             f'<rect x="{px(box.x)}" y="{px(box.y)}" width="{px(box.width)}" height="{px(box.height)}" rx="3" '
             f'fill="{fill}" stroke="{FRAME}" stroke-width="0.8"/>'

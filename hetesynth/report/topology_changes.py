@@ -89,10 +89,14 @@ def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
             if vertex.server not in gone | come:
                 yield TopologyChange("added" if a is None else "removed", what, name)
             continue
-        for field in ("kind", "model", "server", "host"):
-            was, is_ = str(getattr(a, field)), str(getattr(b, field))
+        for field in ("kind", "model", "server", "host", "capabilities"):
+            was, is_ = (_words(getattr(vertex, field)) for vertex in (a, b))
             if was != is_:
                 yield TopologyChange("changed", f"{field} of {what}", name, was or "none", is_ or "none")
+
+
+def _words(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:

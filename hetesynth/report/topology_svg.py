@@ -16,6 +16,8 @@ from hetesynth.report.words import counted
 HEAD = 30.0
 ROW_OF_LEGEND = 16.0
 LEGEND_LETTER = 6.2
+TITLE_LETTER = 9.0
+MOST_TITLE = 80  # letters
 LEAST_WIDTH = 260.0
 
 
@@ -24,10 +26,11 @@ def topology_svg(topology: Topology) -> str:
     drawn = drawing(topology)
     kinds = list(dict.fromkeys(wire.kind for wire in topology.wires))
     hues = {kind: HUES[k % len(HUES)] for k, kind in enumerate(kinds)}
-    width = max(drawn.width, LEAST_WIDTH)
+    name = topology.name if len(topology.name) <= MOST_TITLE else topology.name[: MOST_TITLE - 1] + "…"
+    title = f"{name}: {counted(topology.ranks, 'GPU')}"
+    width = max(drawn.width, LEAST_WIDTH, TITLE_LETTER * len(title) + 32)
     rows = _legend_rows(topology, kinds, width - 32)
     head = HEAD + ROW_OF_LEGEND * len(rows)
-    title = f"{topology.name}: {counted(topology.ranks, 'GPU')}"
     said = f"{title}, {counted(len(set(topology.servers)), 'server')}; " + "; ".join(
         words for row in rows for _, words in row
     )

@@ -16,7 +16,7 @@ LANE, PARALLEL = 2.0, 3.0  # from the middle of a connection to the wire of one 
 CLEAR = 1.0  # between a wire and a box
 SAMPLE = 2.5
 BENDS = tuple(sign * 0.03 * k for k in range(1, 31) for sign in (1, -1))  # of the length
-MANY_WIRES = 20_000  # are not led round boxes
+MANY_WIRES = 5_000  # are not led round boxes
 CELL, MARGIN = 64.0, 4.0
 INSET = 4.0
 SPREAD, MOST_SPREAD = 0.25, 90.0  # of a wide box, for wires that come from beside it
@@ -93,10 +93,11 @@ def _middle(
     best, least = straight, obstacles.score(straight, pair)
     if rows and _facing(a, b) and not least[0]:
         return straight
+    sense = -1 if rows and a.y == b.y and a.x < b.x else 1  # parts of one row: over it first
     for bend in BENDS:
         if not any(least):
             break
-        curve = _between(a, b, bend, rows)
+        curve = _between(a, b, sense * bend, rows)
         score = obstacles.score(curve, pair)
         if score < least:
             best, least = curve, score

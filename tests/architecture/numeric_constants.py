@@ -147,7 +147,7 @@ ALLOWED = {
         hetesynth/bounds/price.py: SCALE
         hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/fitting/link_class.py: _GIGA
-        hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE
+        hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE _WRITTEN
         hetesynth/packing/exchange.py: LARGEST
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
@@ -195,10 +195,11 @@ ALLOWED = {
             MOST_SPREAD
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
-        hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER LEAST_WIDTH
+        hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER TITLE_LETTER MOST_TITLE LEAST_WIDTH
         hetesynth/report/cluster_facts.py: EXAMPLES
         hetesynth/commands/topo_show.py: MAX_DRAWN_WIRES
-        hetesynth/commands/topo_diff.py: MAX_FILES SHOWN
+        hetesynth/commands/topo_diff.py: MAX_FILES HEAD
+        hetesynth/commands/standing.py: SHOWN
         hetesynth/cli/render/topo_diff.py: SHOWN_NAMES
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/report/words.py: NAMED_CUTS size_text.digits

@@ -62,6 +62,18 @@ def test_a_change_is_named(old: str, new: str, expected: list[tuple[str, str, st
     assert sorted(changes(old, new)) == sorted(expected)
 
 
+def test_capabilities_and_hosts_are_compared() -> None:
+    text = (
+        "node n { gpus 2; switch s { ports gpu*; bandwidth 9 GB/s; multicast } }\n"
+        'cluster c { instance a = n { host "x1" } }'
+    )
+    assert changes("multicast }", "multicast; reduction }", text) == [
+        ("changed", "capabilities of switch", "a.s", "multicast", "multicast, reduction")
+    ]
+    assert changes("; multicast", "", text) == [("changed", "capabilities of switch", "a.s", "multicast", "none")]
+    assert ("changed", "host of GPU", "a.gpu1", "x1", "x2") in changes('"x1"', '"x2"', text)
+
+
 def ring(rates: list[str]) -> str:
     return RING % "".join(LINK % (i, (i + 1) % 4, rate) for i, rate in enumerate(rates) if rate)
 
@@ -98,6 +110,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
     topology = written(folder, "ring.dsl", ring(["1 GB/s x 2"] * 4))
     (folder / "made").mkdir()
     arguments = ["synth", str(topology), "--coll", "allgather", "--strategy", "greedy", "--chunks", "2"]
+    arguments += ["--target", "portable", "--target", "mscclpp"]
     assert run([*arguments, "-o", str(folder / "made" / "ag")]) == 0
     written(folder, "other.json", "{}")
     return folder
@@ -117,8 +130,7 @@ def test_a_schedule_is_judged_on_the_second_topology(
 ) -> None:
     after = written(tmp_path, "after.dsl", ring(rates))
     difference = topology_difference(around / "ring.dsl", after, [around])
-    (standing,) = difference.schedules
-    assert standing.path.name == "ag.schedule.json"
+    (standing,) = (s for s in difference.schedules if s.path.name == "ag.schedule.json")
     assert (standing.verdict, standing.runs) == (verdict, verdict in ("valid", "slower"))
     assert reason in standing.reason
 
@@ -127,9 +139,46 @@ def test_schedules_of_other_ranks_and_files_that_are_none(around: Path, tmp_path
     after = written(tmp_path, "after.dsl", ring(["1 GB/s x 2"] * 4).replace("gpus 4", "gpus 4 except 3"))
     paths = [around, around / "other.json", around / "none.json"]
     verdicts = [s.verdict for s in topology_difference(around / "ring.dsl", after, paths).schedules]
-    assert verdicts == ["other ranks", "unreadable", "unreadable"]
-    (standing,) = topology_difference(EXAMPLES / "fig10" / "topo.dsl", after, [around]).schedules
-    assert standing.verdict == "not of the first"
+    assert verdicts == ["other ranks"] * 5 + ["unreadable", "unreadable"]
+    standings = topology_difference(EXAMPLES / "fig10" / "topo.dsl", after, [around]).schedules
+    assert [s.verdict for s in standings] == ["not of the first"] * 5
+
+
+@pytest.mark.parametrize(
+    ("rates", "verdict", "reason"),
+    [
+        (["1 GB/s x 2"] * 4, "valid", ""),
+        (["1 GB/s x 2"] * 3 + ["0.5 GB/s x 2"], "slower", "2 -> 1 GB/s"),
+        (["1 GB/s x 2"] * 3 + [""], "lost link", "the topology has no such link"),
+    ],
+)
+def test_programs_and_plans_are_judged_on_the_second_topology(
+    around: Path, tmp_path: Path, rates: list[str], verdict: str, reason: str
+) -> None:
+    after = written(tmp_path, "after.dsl", ring(rates))
+    standings = topology_difference(around / "ring.dsl", after, [around]).schedules
+    programs = [s for s in standings if s.path.name != "ag.schedule.json"]
+    assert {s.path.suffix for s in programs} == {".xml", ".json"} and len(programs) == 4
+    assert {s.verdict for s in programs} == {verdict}
+    assert all(reason in s.reason for s in programs)
+
+
+def test_a_program_that_is_wrong_by_itself_is_told_apart(around: Path, tmp_path: Path) -> None:
+    text = (around / "made" / "ag.portable.xml").read_text()
+    broken = written(tmp_path, "broken.xml", text.replace('nchunksperloop="8"', 'nchunksperloop="16"'))
+    assert broken.read_text() != text
+    (standing,) = topology_difference(around / "ring.dsl", around / "ring.dsl", [broken]).schedules
+    assert standing.verdict == "wrong" and standing.reason
+
+
+def test_losses_on_the_command_line_are_of_the_second(around: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(around / "ring.dsl")
+    arguments = ["topo", "diff", file, file, "--without", "a.gpu3<->a.gpu0", "--schedules", str(around)]
+    assert run(arguments) == 1
+    shown = capsys.readouterr().out
+    assert "- link a.gpu3 <-> a.gpu0" in shown and "5 lost link" in shown
+    assert run(["topo", "diff", file, file, "--degrade", "a.gpu0<->a.gpu1=50%"]) == 1
+    assert "~ link a.gpu0 <-> a.gpu1" in capsys.readouterr().out
 
 
 def test_exit_codes_and_json(around: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +189,8 @@ def test_exit_codes_and_json(around: Path, tmp_path: Path, capsys: pytest.Captur
     assert run(["topo", "diff", before, after, "--schedules", str(around), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [c["name"] for c in document["changes"]] == ["a.gpu3 <-> a.gpu0"] and not document["same"]
-    assert [s["runs"] for s in document["schedules"]] == [False]
+    runs = {Path(s["file"]).name: s["runs"] for s in document["schedules"]}
+    assert runs.pop("ag.schedule.json") is False and len(runs) == 4
     assert run(["topo", "diff", before, after]) == 1
     assert "~ link a.gpu3 <-> a.gpu0: 1 GB/s x 2 -> 1 GB/s" in capsys.readouterr().out
     assert run(["topo", "diff", before, str(tmp_path / "none.dsl")]) == 2

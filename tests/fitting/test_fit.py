@@ -79,6 +79,7 @@ def test_a_reduction_rate_needs_a_collective_with_and_one_without(seed: int) -> 
     assert alone.reduce is not None and alone.reduce.stated
     assert any("reduce cannot be told" in remark for remark in alone.remarks)
     assert alone.rate.value == pytest.approx(truth[1], rel=0.02)
+    assert alone.rate.error > 0.2  # as much as it hangs on what is stated of reductions
 
 
 def test_streams_do_not_tell_alpha() -> None:

@@ -31,6 +31,11 @@ def test_nccl_tests_takes_the_collective_from_its_name() -> None:
     assert {s.operation for s in read_file(DATA / "all_gather_perf.txt", ranks=4)} == {"allgather"}
 
 
+def test_the_name_of_the_file_tells_too() -> None:
+    text = (DATA / "all_gather_perf.txt").read_text().replace("all_gather_perf", "").encode()
+    assert read_measurements(text, "runs/reduce_scatter_perf.txt", ranks=4)[0].operation == "reducescatter"
+
+
 def test_an_unnamed_table_needs_the_operation() -> None:
     text = (DATA / "all_gather_perf.txt").read_text().replace("all_gather_perf", "")
     with pytest.raises(HetesynthError, match="which collective") as caught:

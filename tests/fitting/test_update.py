@@ -29,7 +29,7 @@ cluster two { instance a[0-1] = box; fabric ib { join *.nic*; latency 1.3 us } }
 def _after(text: str, name: str, figures: Figures) -> tuple[str, Topology]:
     topology = parse_topology(text)
     links = named_class(topology, name)
-    changed = updated(text, "<text>", topology, links, figures, "3 points of x.csv")
+    changed, _ = updated(text, "<text>", topology, links, figures, "3 points of x.csv")
     return changed, parse_topology(changed)
 
 
@@ -100,3 +100,51 @@ def test_a_pattern_stands_for_all_or_the_names_are_listed() -> None:
     assert compressed(["a.nic0", "a.nic1", "b.nic0"], every) == "a.nic0, a.nic1, b.nic0"  # `nic*` fits nicer, too
     assert compressed(["a.nic0", "a.nic1", "b.nic0"], every[:-1]) == "*.nic*"
     assert compressed(["a.gpu0"], every) == "a.gpu0"
+
+
+SHARED = """node fast(r = 25 GB/s, l = 0.9 us) {
+  gpus 2
+  switch s { ports gpu*; bandwidth (r); latency (l); kind nvlink }
+  nic nic0 { bandwidth 10 GB/s }
+  attach gpu* -> nic0
+}
+cluster c { instance b = fast; instance d = fast(r = 30 GB/s, l = 5 us); fabric ib { join *.nic0; latency 1 us } }
+"""
+
+
+def test_an_expression_is_left_and_other_servers_keep_their_figures() -> None:
+    text, topology = _after(SHARED, "nvlink@25GB/s", Figures(alpha=1.1e-6, rate=45e9))
+    assert "bandwidth (r); latency (l)" in text and "set b.s { latency 1.1 us }" in text
+    assert _class_figures(topology, "nvlink") == {(F(45 * 10**9), F(11, 10**7)), (F(30 * 10**9), F(5, 10**6))}
+
+
+def test_links_of_one_line_networks_are_calibrated() -> None:
+    box = "node n { gpus 4; ring gpu* { bandwidth 25 GB/s; latency 0.9 us; kind nvlink } }"
+    ring = f"{box} cluster c {{ instance a = n }}"
+    text, topology = _after(ring, "nvlink", Figures(alpha=1e-6, rate=21e9))
+    assert "ring gpu* { bandwidth 21 GB/s; latency 1 us; kind nvlink }" in text
+    assert _class_figures(topology, "nvlink") == {(F(21 * 10**9), F(1, 10**6))}
+
+
+def test_what_else_changes_is_told() -> None:
+    other = LOCAL.replace(
+        "cluster two {", "cluster two { instance b[0-1] = box { set nic* { bandwidth 200 Gbps } };"
+    )
+    topology = parse_topology(other)
+    links = named_class(topology, "net@12.5GB/s")
+    _, effects = updated(other, "<text>", topology, links, Figures(alpha=2e-6), "x")
+    assert effects == (
+        "net of 25 GB/s and 1.3 us becomes net of 25 GB/s and 2 us: its way crosses what was changed",
+    )
+
+
+def test_a_latency_that_the_rest_of_the_way_exceeds_is_refused() -> None:
+    boxes = """node n { gpus 2
+      switch s { ports gpu0; bandwidth 16 GB/s; latency 0.1 us; kind pcie }
+      switch u { ports gpu1; bandwidth 48 GB/s; latency 1.5 us; kind upi }
+      link s <-> u { bandwidth 48 GB/s; kind upi }
+    }
+    cluster c { instance a = n }"""
+    with pytest.raises(HetesynthError, match="other parts of their way") as caught:
+        _after(boxes, "pcie", Figures(alpha=1.1e-6))
+    assert caught.value.code == "HS847"

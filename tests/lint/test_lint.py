@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.cli.topo import command
-from hetesynth.diagnostics import Diagnostic
+from hetesynth.diagnostics import Diagnostic, SourceError
 from hetesynth.frontend import parse_topology
 from hetesynth.frontend.language import library_names, library_path
 from hetesynth.frontend.quantity import parse_quantity
@@ -190,3 +190,13 @@ def test_exit_codes_and_documents(tmp_path: Path) -> None:
     region = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
     assert region["startLine"] == 1 and region["endColumn"] - region["startColumn"] == len("450 Gb/s")
     assert not log["runs"][1]["invocations"][0]["executionSuccessful"]
+
+
+def test_a_type_whose_gpus_meet_outside_is_right(tmp_path: Path) -> None:
+    """A tray of a rack: nothing in it joins its GPUs."""
+    path = tmp_path / "tray.dsl"
+    path.write_text("node tray { gpus 2; nic nic[0-1] { bandwidth 400 Gbps }; attach gpu[0-1] -> nic[0-1] }\n")
+    assert lint(read_source(path), DEFAULT.compile)[0] == []
+    path.write_text("node tray { gpus 2; nic nic[0-1] { bandwidth 400 Gbps }; attach gpu[0-2] -> nic[0-1] }\n")
+    with pytest.raises(SourceError):
+        lint(read_source(path), DEFAULT.compile)

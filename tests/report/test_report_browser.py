@@ -372,6 +372,7 @@ def test_text_and_marks_have_contrast(browser: Browser, address: str, scheme: st
         assert contrast(colour("strong"), colour(ground)) >= 4.5
         assert min(contrast(colour(m), colour(ground)) for m in ("busy", "full", "focus")) >= 3
     assert contrast(colour("ink"), colour("full-back")) >= 7 and contrast(colour("full"), colour("full-back")) >= 3
+    assert min(contrast(colour("ink"), colour(part)) for part in ("part", "host", "pcie", "router")) >= 7
     assert contrast(colour("gpu-ink"), colour("gpu")) >= 4.5 and contrast(colour("gpu-ink"), colour("level")) >= 4
     assert (luminance(colour("page")) < 0.1) == (scheme == "dark")
     page.close()

@@ -82,3 +82,44 @@ def test_pictures_are_written_together_or_not_at_all(tmp_path: Path, capsys: pyt
     assert run(["topo", "show", topology, "--svg", str(picture), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["servers"][0]["ranks"] == list(range(8))
     assert picture.read_text().startswith("<svg")
+
+
+def test_show_says_what_switches_can_do_and_what_is_doubtful(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An NVSwitch of 450 Gb/s is one whose unit is probably wrong."""
+    text = (
+        'node n { model "H100"; gpus 8; switch nvswitch { ports gpu*; bandwidth 450 Gb/s; kind nvlink; '
+        'multicast; reduction } }\ncluster c { instance a = n { host "node7" } }\n'
+    )
+    path = tmp_path / "c.dsl"
+    path.write_text(text)
+    assert run(["topo", "show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "multicast, reduction: a.nvswitch" in shown and "node7" in shown
+    assert "warning: " in shown and "450 Gb/s" in shown
+    assert run(["topo", "show", str(path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["capabilities"] == [{"name": "a.nvswitch", "capabilities": ["multicast", "reduction"]}]
+    assert document["servers"][0]["host"] == "node7" and document["warnings"]
+
+
+def test_show_works_the_links_of_a_file_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetesynth.frontend import elaborate
+
+    calls = []
+    original = elaborate.links_over
+    monkeypatch.setattr(elaborate, "links_over", lambda *a: calls.append(1) or original(*a))
+    assert run(["topo", "show", str(EXAMPLES / "h20_4p8" / "topo.dsl")]) == 0
+    assert len(calls) == 1
+
+
+def test_lint_and_show_look_at_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = str(EXAMPLES / "h20_4p8" / "topo.dsl")
+    assert run(["topo", "lint", topology, "--without", "b"]) == 0
+    assert "no link between GPUs uses fabric `ib`" in capsys.readouterr().out
+    assert run(["topo", "lint", topology]) == 0
+    assert "HS245" not in capsys.readouterr().out
+    assert run(["topo", "show", topology, "--without", "b.nic3"]) == 0
+    assert "3 x 50 GB/s" in capsys.readouterr().out
+    assert run(["topo", "lint", topology, "--without", "b.gpu99"]) == 2

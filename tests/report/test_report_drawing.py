@@ -18,6 +18,7 @@ from hetesynth.report.boxes import Box
 from hetesynth.report.drawing import LETTER, drawing, label
 from hetesynth.report.gpu_shapes import grid_columns, two_squares
 from hetesynth.report.svg import MAX_PANELS, schedule_svg
+from hetesynth.report.svg_parts import FILLS
 from hetesynth.report.topology_svg import topology_svg
 
 CLUSTERS = [
@@ -56,12 +57,36 @@ fabric leaf1 { join a[2-3].nic* }
 switch spine0 { ports leaf0, leaf1; bandwidth 200 GB/s; kind uplink }
 switch spine1 { ports leaf0, leaf1; bandwidth 200 GB/s; kind uplink }
 """
+BY_KIND = """
+node s {
+  gpus 8
+  nic nic[0-1] { bandwidth 100 Gbps }
+  for i in 0-3 { pcie pcie[i] { ports gpu[(2*i)-(2*i+1)]; bandwidth 25 GB/s } }
+  numa numa0 { ports pcie0, pcie1; bandwidth 25 GB/s }
+  numa numa1 { ports pcie2, pcie3; bandwidth 25 GB/s }
+  cpu cpu0 { ports numa0, nic0; bandwidth 25 GB/s }
+  cpu cpu1 { ports numa1, nic1; bandwidth 25 GB/s }
+  upi cpu0 <-> cpu1 { bandwidth 20 GB/s }
+}
+"""
+TRAYS = """
+node tray { gpus 4; nic nic[0-3] { bandwidth 400 Gbps }; attach gpu[0-3] -> nic[0-3] }
+pod rack {
+  instance t[0-2] = tray
+  switch nvswitch { ports t*.gpu*; bandwidth 900 GB/s; kind nvlink }
+}
+"""
 WRITTEN = {
     "rails": f"{HGX} cluster c {{ instance a[0-3] = hgx\n {RAILS} }}",
     "leaves and spines": f"{HGX} cluster c {{ instance a[0-3] = hgx\n {LEAVES} }}",
+    "by kind": f"{BY_KIND} cluster c {{ instance a = s\n fabric ib {{ join *.nic* }} }}",
+    "racks": f"{TRAYS} cluster c {{ instance r[0-1] = rack\n fabric ib {{ join *.*.nic* }} }}",
+    "a rack": f"{TRAYS} cluster c {{ instance r = rack }}",
     "one server": f"{HGX} cluster c {{ instance a = hgx\n disable a.nic* }}",
 }
 EVERY = [*CLUSTERS, *WRITTEN]
+LARGE = {"h20_64", "dgx2_x2", "torus_8x8", "mesh_8x8", "rails"}
+FEW = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in EVERY]
 
 
 def drawn_cluster(name: str) -> Topology:
@@ -123,7 +148,7 @@ def test_bent_wires_stay_on_the_page(example: str) -> None:
     assert min(middles) >= 0 and max(middles) <= drawn.height
 
 
-@pytest.mark.parametrize("example", EVERY)
+@pytest.mark.parametrize("example", FEW)
 def test_no_wire_passes_through_a_box_that_it_does_not_join(example: str) -> None:
     topology = drawn_cluster(example)
     drawn = drawing(topology)
@@ -167,6 +192,49 @@ def test_a_pcie_tree_is_drawn_as_one() -> None:
     assert inside(Box(boxes["a0.gpu0"].x, 0, 30, 0), Box(boxes["a0.pcie0"].x, 0, boxes["a0.pcie0"].width, 0))
 
 
+def tops(name: str) -> dict[str, Box]:
+    topology = drawn_cluster(name)
+    return dict(zip((v.name for v in topology.vertices), drawing(topology).vertices, strict=True))
+
+
+def test_a_cpu_stands_over_what_it_joins_even_beside_a_nic() -> None:
+    """CPU over NUMA domain over PCIe switch over GPU, although the CPUs join the NICs."""
+    boxes = tops("by kind")
+    heights = [boxes[name].y for name in ("ib", "a.nic0", "a.cpu0", "a.numa0", "a.pcie0", "a.gpu0")]
+    assert heights == sorted(set(heights))
+    assert boxes["a.cpu0"].x < boxes["a.cpu1"].x - 100
+
+
+def test_a_rack_has_its_switch_on_the_far_side_of_the_network() -> None:
+    """Two racks: switch, GPUs, NICs, network, NICs, GPUs, switch; each switch as wide as its rack."""
+    boxes = tops("racks")
+    order = ["r0.nvswitch", "r0.t0.gpu0", "r0.t0.nic0", "ib", "r1.t0.nic0", "r1.t0.gpu0", "r1.nvswitch"]
+    heights = [boxes[name].y for name in order]
+    assert heights == sorted(set(heights))
+    for rack in ("r0", "r1"):
+        bar = boxes[f"{rack}.nvswitch"]
+        assert all(bar.x < b.x < bar.x + bar.width for name, b in boxes.items() if name.startswith(f"{rack}.t"))
+
+
+def test_nics_that_nothing_joins_stand_behind_the_gpus_of_a_rack() -> None:
+    boxes = tops("a rack")
+    assert boxes["r.nvswitch"].y < boxes["r.t0.gpu0"].y < boxes["r.t0.nic0"].y
+
+
+def test_kinds_of_hardware_have_their_colours() -> None:
+    svg = topology_svg(drawn_cluster("by kind"))
+    for kind, count in {"cpu": 2, "numa": 2, "pcie": 4, "gpu": 8}.items():
+        assert svg.count(f'rx="3" fill="{FILLS[kind]}"') == count
+    assert len(set(FILLS.values())) == len(FILLS)
+
+
+def test_a_long_name_fits_the_picture() -> None:
+    topology = replace(cluster("dgx1"), name="x" * 200)
+    root = ElementTree.fromstring(topology_svg(topology))
+    title = next(e for e in root.iter(f"{SVG}text") if e.text and e.text.startswith("x"))
+    assert title.text is not None and "…" in title.text and len(title.text) * 8 < float(root.attrib["width"])
+
+
 def test_a_dgx1_is_two_squares_and_a_torus_a_grid() -> None:
     dgx = cluster("dgx1")
     places = drawing(dgx).vertices[:8]
@@ -196,7 +264,7 @@ def test_two_dies_of_a_module_stand_closest() -> None:
     assert all(apart(k, k + 1) < 0.8 * apart(k + 1, (k + 2) % 16) for k in range(0, 16, 2))
 
 
-@pytest.mark.parametrize("example", EVERY)
+@pytest.mark.parametrize("example", FEW)
 def test_the_picture_of_a_cluster_names_every_kind_of_wire(example: str) -> None:
     topology = drawn_cluster(example)
     svg = topology_svg(topology)
@@ -262,6 +330,7 @@ def test_a_long_schedule_says_that_steps_are_left_out() -> None:
     assert (f"the first {MAX_PANELS} of {steps} steps" in svg) == (steps > MAX_PANELS)
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_documentation_are_up_to_date(tmp_path: Path) -> None:
     pictures = Path(__file__).resolve().parents[2] / "docs" / "pictures"
     run_path(str(pictures / "make.py"))["make"](tmp_path)

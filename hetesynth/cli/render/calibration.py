@@ -36,7 +36,9 @@ def calibration_report(result: Calibrated, stated: tuple[float, float], written:
 
 def _figure(figure: Figure, factor: float, unit: str) -> str:
     shown = f"{figure.value * factor:.4g} {unit}"
-    return f"{shown} (as stated)" if figure.stated else f"{shown} +- {figure.error:.1%}"
+    if figure.stated:
+        return f"{shown} (as stated)"
+    return f"{shown} +- {figure.error:.1%}" if figure.error < 1 else f"cannot be told, perhaps {shown}"
 
 
 def _table(result: Calibrated) -> Iterator[str]:

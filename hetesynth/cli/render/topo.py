@@ -36,6 +36,8 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     yield from ("", *_servers(facts, every=every))
     yield from ("", *_classes(facts))
     yield from ("", *_bottlenecks(facts))
+    if facts.capable:
+        yield from ("", *_capable(facts))
     yield ""
     yield (
         f"  chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {_us(chunking.tau_ref)} "
@@ -110,6 +112,17 @@ def _bottlenecks(facts: ClusterFacts) -> Iterator[str]:
         yield "    none"
         return
     yield from ("    " + "  ".join(row).rstrip() for row in _aligned(rows, right=(0, 2, 3, 4, 5)))
+
+
+def _capable(facts: ClusterFacts) -> Iterator[str]:
+    """Switches with the same capabilities in a line."""
+    yield "  switches that do more than forward"
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for switch in facts.capable:
+        alike[switch.capabilities].append(switch.name)
+    for capabilities, names in alike.items():
+        more = f", ... ({len(names)} in all)" if len(names) > SHOWN_NAMES else ""
+        yield f"    {', '.join(capabilities)}: {', '.join(names[:SHOWN_NAMES])}{more}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], right: Sequence[int] = ()) -> Iterator[list[str]]:
@@ -232,6 +245,7 @@ def _facts_document(facts: ClusterFacts) -> dict[str, object]:
             }
             for b in facts.bottlenecks
         ],
+        "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
     }  # fmt: skip
 
 

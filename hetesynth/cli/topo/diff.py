@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
 
+from hetesynth.cli.losses import topology_losses_of
 from hetesynth.cli.options import TOPOLOGY, json_option
 from hetesynth.cli.terminal import show, show_lines
 
@@ -16,11 +18,14 @@ from hetesynth.cli.terminal import show, show_lines
 @click.argument("after", type=TOPOLOGY)
 @click.option(
     "--schedules", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER|FILE",
-    help="Schedules made for BEFORE (.schedule.json), judged on AFTER; repeatable.",
+    help="Schedules (.schedule.json), MSCCL XML and MSCCL++ plans made for BEFORE, judged on AFTER; repeatable.",
 )  # fmt: skip
 @json_option
-def command(before: Path, after: Path, schedules: tuple[Path, ...], as_json: bool) -> int:
+@topology_losses_of("after")
+def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], as_json: bool) -> int:
     """Say what changed from topology BEFORE to AFTER: servers, GPUs, NICs, rates, latencies, links, ranks.
+
+    --without and --degrade say what AFTER has lost; BEFORE and AFTER may be the same file then.
 
     Exits 0 where nothing did, 1 where something did. The parts of both files are the same where their names are.
     """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
 
 import click
 
+from hetesynth.cli.losses import topology_losses_of
 from hetesynth.cli.options import TOPOLOGY, json_option
 from hetesynth.cli.terminal import show
 
@@ -16,7 +17,8 @@ from hetesynth.cli.terminal import show
 @click.option("--strict", is_flag=True, help="Exit 1 when there is a warning.")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
-def command(files: tuple[Path, ...], strict: bool, as_json: bool, as_sarif: bool) -> int:
+@topology_losses_of("files")
+def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as_sarif: bool) -> int:
     """Look at FILES for what is right and probably not meant: wrong units, missing links, idle hardware.
 
     Exits 2 when a file cannot be read or is wrong, else 1 with --strict and a warning, else 0. docs/lint.md lists

@@ -1,14 +1,15 @@
 """nccl-tests and rccl-tests: a table of sizes, with times out of place and in place.
 
 In: text. Out: one ``Series`` for each. The operation is the caller's, else that of the program's name in the
-text, else what the ratio of bus to algorithm bandwidth leaves. The columns are those of the header: each
-``time`` begins a group of four (time, algbw, busbw, wrong).
+text, else of the file's name, else what the ratio of bus to algorithm bandwidth leaves. The columns are those of
+the header: each ``time`` begins a group of four (time, algbw, busbw, wrong).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from hetesynth.fitting.lines import Line, lines_of, number, refused
 from hetesynth.fitting.measurements import MAX_POINTS, Operation, Point, Series
@@ -47,7 +48,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
         raise refused(source, "there is no row of a table", "give the whole output, with its header")
     devices = len({match[1] for line in lines for match in _RANK.finditer(line.text)})
     count = ranks or (devices if devices > 1 else None)
-    goal = operation or _named(text) or _from_ratio(rows, count)
+    goal = operation or _named(text) or _named(Path(source).name) or _from_ratio(rows, count)
     if goal is None:
         raise refused(
             source, "the table does not say which collective it is", "add --operation allreduce (or ...)"

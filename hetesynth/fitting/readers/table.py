@@ -36,6 +36,8 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     rows = _rows(text)
     if not rows or len(rows[0]) < 2 or len(rows[0]) > MAX_COLUMNS:
         raise refused(source, "no table of two columns or more", _HELP)
+    if len(rows) > MAX_POINTS:
+        raise refused(source, f"the table has {len(rows)} rows, more than {MAX_POINTS}", "leave some out")
     header = [cell.lower() for cell in rows[0]]
     if not any(cell in _SIZES for cell in header):
         header, rows = ["size", "us"], [["size", "us"], *rows]
@@ -54,7 +56,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
 
 
 def _rows(text: str) -> list[list[str]]:
-    lines = [line for line in text.splitlines()[:MAX_POINTS] if line.strip() and not line.lstrip().startswith("#")]
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
         return []
     mark = max(",;\t", key=lines[0].count)

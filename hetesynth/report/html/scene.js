@@ -26,7 +26,7 @@ function scene() {
   const parts = d3.selectAll(layers.flatMap(([layer, members]) => layer.append("g").selectAll("g").data(members).join("g").nodes()))
     .on("pointermove", (event, v) => { const text = vertexText(T.vertices.indexOf(v)); showTip(event, text); byId("hint").textContent = text; })
     .on("pointerleave", hideTip);
-  parts.append("rect").attr("class", (v) => (v[1] === "gpu" ? "gpu" : "part")).attr("rx", 3)
+  parts.append("rect").attr("class", (v) => (v[1] === "gpu" ? "gpu" : `part ${v[1]}`)).attr("rx", 3)
     .attr("x", (v) => v[5]).attr("y", (v) => v[6]).attr("width", (v) => v[7]).attr("height", (v) => v[8]);
   const gpus = parts.filter((v) => v[1] === "gpu");
   const levels = gpus.append("rect").attr("class", "level").attr("x", (v) => v[5] + 1).attr("width", (v) => v[7] - 2);
