@@ -32,7 +32,7 @@ def parser() -> Lark:
 
 def built() -> Lark:
     """The parser with tables of its own."""
-    made: Lark = Lark(
+    lark_parser: Lark = Lark(
         grammar_text(),
         parser="lalr",
         lexer="contextual",
@@ -40,8 +40,8 @@ def built() -> Lark:
         propagate_positions=True,
         edit_terminals=_bounded,
     )
-    made.options.options["edit_terminals"] = None  # done, and no data
-    return made
+    lark_parser.options.options["edit_terminals"] = None  # done, and no data
+    return lark_parser
 
 
 def is_word(terminal: TerminalDef) -> bool:

@@ -197,7 +197,8 @@ class Wiring:
             rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
             if rated or part.name not in self._linked:
                 title = f"{element.kind} `{element.name.text}`"
-                require(element.properties, "ports", title, element.span, self.findings, _ports_of(part))
+                like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
+                require(element.properties, "ports", title, element.span, self.findings, like)
         for fabric, nic, span in self._lonely:
             if fabric.name not in self._linked:
                 message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
@@ -386,11 +387,6 @@ def _slower(port: Rate, nic: Rate) -> Rate:
     if nic.bandwidth is None or port.bandwidth is None:
         return port
     return port if port.bandwidth * port.lanes <= nic.bandwidth * nic.lanes else nic
-
-
-def _ports_of(part: Part) -> str:
-    """What a switch may join where it stands: GPUs in a server, fabrics between servers."""
-    return "" if part.server else "ports leaf0, leaf1"
 
 
 def _two_sided(members: Property) -> bool:
