@@ -44,11 +44,20 @@ def to_paper(source: Source) -> str:
         return formatted(source)
     topology = topology_of(source)
     text, reasons = paper_text(topology)
+    reasons += _unsaid(topology)
     if reasons:
         raise _inexpressible(
             source, "paper", reasons[0] + (f" (and {len(reasons) - 1} more)" if reasons[1:] else "")
         )
     return _checked(source, topology, _block_comments(source) + text, "paper")
+
+
+def _unsaid(topology: Topology) -> list[str]:
+    """What links and rates do not show, and the paper form has no words for."""
+    host = next((vertex for vertex in topology.vertices if vertex.host), None)
+    able = next((vertex for vertex in topology.vertices if vertex.capabilities), None)
+    reasons = [f"the host of `{host.server}`, {host.host}"] if host is not None else []
+    return reasons + ([f"`{able.capabilities[0]}` of `{able.name}`"] if able is not None else [])
 
 
 def _checked(source: Source, topology: Topology, text: str, form: str) -> str:

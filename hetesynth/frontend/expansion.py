@@ -66,6 +66,7 @@ class _Expansion:
     types: dict[str, NodeType | PodType]
     _names: dict[object, str] = field(default_factory=dict)
     _constant: dict[int, bool] = field(default_factory=dict)
+    _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
     _statements: int = 0
 
     def items(self, items: Iterable[_Item], variables: Variables, *, in_pod: bool, depth: int = 0) -> list[_Item]:
@@ -96,6 +97,7 @@ class _Expansion:
             )
             return []
         result: list[Any] = []
+        self._count(loop)
         for value in self._values(loop.values, variables):
             self._count(loop)
             result += self.items(loop.items, {**variables, name: value}, in_pod=in_pod, depth=depth + 1)
@@ -109,7 +111,14 @@ class _Expansion:
             self.findings.raise_any()
 
     def _values(self, word: Word, variables: Variables) -> list[Value | str]:
-        """What a loop goes through: numbers, or words."""
+        """What a loop goes through: numbers, or words; worked out once where no variable is in it."""
+        if any(name in variables for name in _NAME.findall(word.text)):
+            return self._worked_out(word, variables)
+        if word not in self._values_of:
+            self._values_of[word] = self._worked_out(word, variables)
+        return self._values_of[word]
+
+    def _worked_out(self, word: Word, variables: Variables) -> list[Value | str]:
         values: list[Value | str] = []
         offset = 0
         for piece in _pieces(word.text):
@@ -135,6 +144,10 @@ class _Expansion:
                 self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
                 return []
             return list(expand(self._word(word, variables), self.findings))
+        meant = _as_elsewhere(word.text)
+        if meant:
+            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", f"write {meant}")
+            return []
         pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
         values: list[Value | str] = []
         for first, last in pairs:
@@ -311,6 +324,16 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
+
+
+def _as_elsewhere(text: str) -> str:
+    """What a range of other languages is here: ``range(4)``, ``0..3``, ``0:3``, ``0 to 3``; else empty."""
+    call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", text)
+    if call:
+        last = str(int(call[2]) - 1) if call[2].isdecimal() and 0 < int(call[2]) < 10**6 else f"({call[2]}-1)"
+        return f"{call[1] or 0}-{last}"
+    ends = re.fullmatch(r"(\w+|\([^()]*\))\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*(\w+|\([^()]*\))", text)
+    return f"{ends[1]}-{ends[2]}"[:60] if ends else ""
 
 
 def _title(name: str, bound: dict[str, Value]) -> str:

@@ -206,11 +206,12 @@ class _Reader:
         """Numbers, variables and parenthesised expressions, or two of them with - between, after commas."""
         pairs: list[tuple[int, int]] = []
         while True:
+            start = self.at
             first = self._index(0)
             last = self._index(least) if self._sign("-") is not None else first
             pairs.append((first, last))
             if self._sign(",") is None:
-                self._expect_end_of_ranges()
+                self._expect_end_of_ranges(start, "[{}]" if least == 0 else "{}")
                 return pairs
 
     def _index(self, least: int) -> int:
@@ -226,15 +227,27 @@ class _Reader:
             )
         return int(value.number)
 
-    def _expect_end_of_ranges(self) -> None:
+    def _expect_end_of_ranges(self, start: int, form: str) -> None:
         """As ``expect_end``; what is worked out in a range stands in parentheses of its own."""
         token = self.tokens[self.at]
-        if token.text in ("+", "*", "/", "%"):
+        if token.kind == "sign" and token.text in "+-*/%":
             message = f"`{token.text}` stands outside of parentheses"
-            raise _WrongError("HS230", token.offset, message, "write [(i+1)], or [(2*i)-(2*i+1)] for a range")
+            raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
         if token.text in ("to", ".."):
-            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", "write [0-3]")
+            help_ = f"write {form.format('0-3')}"
+            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
         self.expect_end()
+
+    def _in_parentheses(self, start: int, form: str) -> str:
+        """The range that begins at ``start``, with what has to be worked out in parentheses."""
+        texts: list[str] = []
+        for token in self.tokens[start:-1]:
+            if token.text == "," and "(" not in "".join(texts):
+                break
+            texts.append(token.text)
+        if len(texts) > 1 and texts[1] == "-":
+            return form.format(f"{texts[0]}-({''.join(texts[2:])[:60]})")
+        return form.format(f"({''.join(texts)[:60]})") + f", or {form.format('(2*i)-(2*i+1)')} for a range"
 
     def expect_end(self) -> None:
         """Raise unless everything was read."""

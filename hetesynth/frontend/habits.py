@@ -35,6 +35,10 @@ _HEADS = (
     "instance|cluster|node|pod|switch|nic|bus|fabric|link|mesh|attach|set|disable|import|chunk|gpus|for|shared"
 )
 _PROPERTIES = "bandwidth|latency|kind|ports|members|join|model|reduce|chunk|gpus|send|receive|length|host"
+_RATED = "nic|link|upi|wan|mesh|ring|grid|torus|hypercube"  # what needs a rate in braces
+_OF_CLUSTERS = "instance|fabric|set|disable|chunk|without|degrade|down|rails|leafspine|dragonfly|wan"
+_OF_BLOCKS = "switch|nic|bus|link|mesh|attach|detach|for|shared|ring|grid|torus|hypercube|router"
+_PARTS = ("nic", "switch", "cpu", "numa", "pcie", "router", "bus", "fabric")
 _NAME = r"[A-Za-z_][\w.*\[\]]*"
 
 
@@ -161,12 +165,23 @@ _HABITS = tuple(
         (r"link\b.*?", r"(?:--?|<--?>|<--?|=>|<=>|to\b|→|↔|⇄|⟷)\s*", "`<->` for both directions, `->` for one"),
         (r"link\s+(\w+)\s*,\s*(\w+)\s*", r"\{", "a link has two sides: link {0} <-> {1}"),
         (
-            r"(?:attach|detach)\s+(\S+)\s*",
+            r"(?:attach|detach)\s+([^;{}<>]*?)\s*",
             r"<->\s*(\w+)",
             "from the GPU to the NIC: {0} -> {1}; it serves both directions",
         ),
         (r"", r"[\[(]\s*(?:bandwidth|latency)\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
         (r"", rf"(?:{_PROPERTIES})\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
+        # the paper form
+        (
+            r"(\w+)\s*=>\s*(\([^\[\]{}]*?)\s*",
+            r"(>?->)\s*(\([^()\[\]{}]*\))",
+            "entries stand in brackets: {0} => [{1} {2} {3}]",
+        ),
+        (
+            r"(\w+)\s*=>\s*(\([^\[\]{}>]*)",
+            r"(\([^\[\]{}]*?)\s*(>?->)\s*(\([^()\[\]{}]*\))",
+            "entries stand in brackets: {0} => [({1}{2}) {3} {4}]",
+        ),
         # loops and parameters
         (r"for\s+(\w+)\s*", r"=\s*([^\s{]+)", "write `for {0} in {1} {{ ... }}`"),
         (r"\w\(\s*(\w+)\s*", r":\s*([^,)]+)", "write ({0} = {1})"),
@@ -184,7 +199,32 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
     """
     before, rest = before[-_MOST:], rest[:_MOST]
-    return _other_word(before, rest, expected) or _sign(before, rest, expected)
+    return _other_word(before, rest, expected) or _glued(rest, expected) or _sign(before, rest, expected)
+
+
+def _glued(rest: str, expected: Collection[str]) -> str:
+    """A word of the language with more behind it: ``nic0 {``, ``switches``, ``importh20``."""
+    written = re.match(r"([A-Za-z]\w*)([\w.*\[\]-]*)\s*(\{?)", rest)
+    heads = [word for word in expected if word.isalpha() and written and written[1].startswith(word)]
+    if written is None or not heads or (written[1] in expected and not written[2]):
+        return ""
+    word = max(heads, key=len)
+    whole = (written[1] + written[2])[:40]
+    tail = whole[len(word) :]
+    if written[3] and word in _PARTS and re.match(r"\d|\[", tail):
+        return f"write `{word} {whole} {{ ... }}`: first what it is, then its name"
+    if tail in ("s", "es"):
+        return f"did you mean `{word}`?"
+    return f"a space stands behind a word of the language: `{word} {tail}`" if word != "for" else ""
+
+
+def outside(rest: str, expected: Collection[str]) -> str:
+    """A statement of a cluster where only whole blocks stand."""
+    word = re.match(rf"(?:({_OF_CLUSTERS})|{_OF_BLOCKS})(?![\w.*\[])", rest)
+    if word is None or "cluster" not in expected:
+        return ""
+    block = "the cluster" if word[1] else "a node type or the cluster"
+    return f"`{word[0]}` stands inside {block}: move it before the `}}` that ends the block"
 
 
 def _sign(before: str, rest: str, expected: Collection[str]) -> str:
@@ -199,6 +239,13 @@ def _sign(before: str, rest: str, expected: Collection[str]) -> str:
             groups = [group or "" for group in (*left.groups(), *right.groups())]
             return help_.format(*(group[:40] for group in groups))
     return ""
+
+
+def needed(before: str, expected: Collection[str]) -> str:
+    """What braces hold where a statement on the line ``before`` lacks them; empty where it is another's."""
+    if list(expected) != ["{"] or not re.search(rf"(?:^|[;{{}}\s])(?:{_RATED})\s[^;{{}}]*$", before[-_MOST:]):
+        return ""
+    return "what stands before it needs its properties: { bandwidth 25 GB/s }"
 
 
 def _other_word(before: str, rest: str, expected: Collection[str]) -> str:

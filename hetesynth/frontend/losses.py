@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from hetesynth.frontend.expressions import MAX_BITS
 from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.hardware_graph import HardwareGraph, Rate
 from hetesynth.frontend.names import Part, Scope, expand
@@ -18,6 +19,8 @@ from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.syntax import Degrade, Down, Loss, Without, Word
 from hetesynth.frontend.units import measure, share
 from hetesynth.model.topology import NETWORK_KINDS, VertexKind
+
+WORK_OF_A_RATE = 8  # in units of one name tried against a pattern
 
 _NETWORK = NETWORK_KINDS | {"nic"}
 
@@ -76,7 +79,7 @@ class Losses:
             self.findings.add("HS212", loss.span, message, help_)
             return []
         width = max(len(left), len(right))
-        self.findings.spend(width, loss.span)
+        self.findings.spend(WORK_OF_A_RATE * width, loss.span)
         wires: dict[int, None] = {}
         for i in range(width):
             wires.update(dict.fromkeys(self._joining(left[i % len(left)], right[i % len(right)], loss)))
@@ -103,6 +106,7 @@ class Losses:
         lanes = lanes_of(loss.lanes, self.findings)
         slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
         for concerned, name in self._concerned(loss, scope):
+            self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
             wires = [wire for wire in concerned if wire not in slowed]
             slowed.update(wires)
             if not wires and concerned:
@@ -128,6 +132,7 @@ class Losses:
         """The wires whose rate is that of ``part``."""
         ends = self.hardware.vertices_of(part)
         wires = [wire for end in ends for wire in self._at.get(end, ())]
+        self.findings.spend(WORK_OF_A_RATE * len(wires), loss.span)
         if part.kind in ("bus", "fabric"):
             return [
                 wire for way in zip(ends[::2], ends[1::2], strict=False) for wire in self._between.get(way, ())
@@ -149,7 +154,12 @@ class Losses:
         for wire in limiting:
             rate = self.hardware.wires()[wire][2]
             if rate.bandwidth is not None:
-                self.hardware.change(wire, replace(rate, bandwidth=rate.bandwidth * factor))
+                less = rate.bandwidth * factor
+                if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                    help_ = "state once what is left of its bandwidth"
+                    self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
+                    self.findings.raise_any()
+                self.hardware.change(wire, replace(rate, bandwidth=less))
 
     def _limit(self, wires: Sequence[int], limit: Rate, name: str, loss: Degrade) -> None:
         rates = [self.hardware.wires()[wire][2] for wire in wires]

@@ -38,6 +38,7 @@ class Part:
     server: str
     span: Span
     link_kind: str = ""
+    kind_stated: bool = False  # or it is the kind of all such parts
     model: str = ""
     bandwidth: Fraction | None = None
     lanes: int = 1
@@ -88,19 +89,24 @@ class Scope:
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:
             part = self.parts.get(pattern)
-            if part is None and not self.findings.reported("HS201", word.span):
+            if part is None and not self._is_told("HS201", pattern, word.span):
                 message = f"{self.title} has no `{_short(pattern)}`"
                 self.findings.add("HS201", word.span, message, self._known(pattern))
             return [part] if part is not None else []
         self.findings.spend(len(self.parts), word.span)
         regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
         matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-        if not matched and not self.parts and self.findings:
-            return []  # what is wrong with their declaration has been said
-        if not matched and not self.findings.reported("HS202", word.span):
+        if not matched and not self._is_told("HS202", pattern, word.span):
             message = f"`{_short(pattern)}` matches nothing in {self.title}"
             self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
         return matched
+
+    def _is_told(self, code: str, pattern: str, span: Span) -> bool:
+        """Whether it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
+        if not self.findings or self.findings.reported(code, span):
+            return bool(self.findings)
+        like = ("." in name for name in self.parts) if "." in pattern else self.parts
+        return not any(like)
 
     def _known(self, wrong: str) -> str:
         near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)

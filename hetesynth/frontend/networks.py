@@ -19,7 +19,7 @@ from hetesynth.frontend.units import count, ratio
 
 MAX_SWITCHES = 4096
 MAX_NETWORK_WIRES = 100_000
-MAX_AXES = 16
+MAX_AXES = 16  # of a grid or torus: more than the logarithm of the number of GPUs
 
 Statement = Element | Join
 Pair = tuple[int, int]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hetesynth.frontend import tables
 from hetesynth.frontend.parser import grammar_parser, parse
 from hetesynth.frontend.source import Source
 
@@ -73,7 +74,7 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
 
 def words(lark: Any) -> frozenset[str]:
     """The types of the tokens that are words of the language, such as ``SWITCH``."""
-    return frozenset(t.name for t in lark.terminals if t.pattern.type == "str" and t.pattern.value.isidentifier())
+    return frozenset(t.name for t in lark.terminals if tables.is_word(t))
 
 
 def heads(lark: Any) -> frozenset[str]:

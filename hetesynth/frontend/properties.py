@@ -80,14 +80,14 @@ def measured(properties: Iterable[Property], findings: Findings) -> Measured:
 
 
 def require(
-    properties: Iterable[Property], name: str, what: str, span: Span, findings: Findings
+    properties: Iterable[Property], name: str, what: str, span: Span, findings: Findings, like: str = ""
 ) -> Property | None:
-    """The property ``name``; None, with a finding, when it is missing."""
+    """The property ``name``; None, with a finding, when it is missing. ``like``: an example of it."""
     for prop in properties:
         if prop.name == name:
             return prop
     example = {"bandwidth": "bandwidth 25 GB/s", "ports": "ports gpu[0-7]", "join": "join *.nic*"}
-    help_ = f"add for example `{example.get(name, 'members gpu[0-1] <-> nic0')}`"
+    help_ = f"add for example `{like or example.get(name, 'members gpu[0-1] <-> nic0')}`"
     findings.add("HS209", span, f"{what} needs `{name}`", help_)
     return None
 

@@ -13,7 +13,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from hetesynth.diagnostics import Diagnostic, Span
 from hetesynth.frontend.findings import did_you_mean
-from hetesynth.frontend.habits import habit
+from hetesynth.frontend.habits import habit, needed, outside
 from hetesynth.frontend.source import Source
 
 _SHOWN = {
@@ -92,7 +92,8 @@ def _habit(source: Source, line: int, column: int, expected: list[str], keywords
         above = [earlier.split("#")[0].rstrip() for earlier in lines[: line - 1]]
         before = next((earlier for earlier in reversed(above) if earlier), "")
     braces = [sign for name, sign in (("LBRACE", "{"), ("RBRACE", "}")) if name in expected]
-    return habit(before, text[column - 1 :], [*keywords, *braces])
+    rest, signs = text[column - 1 :], [*keywords, *braces]
+    return habit(before, rest, signs) or needed(before, signs) or outside(rest, keywords)
 
 
 def hides_the_rest(error: UnexpectedInput, text: str) -> bool:

@@ -17,11 +17,12 @@ from typing import Any
 import lark
 from lark import Lark
 from lark.grammar import Rule
-from lark.lexer import TerminalDef
+from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from hetesynth.frontend.language import dsl_directory, grammar_text
 
 TABLES = "topology.tables.json"
+_WORD_END = r"(?![A-Za-z0-9_.*\[])"
 
 
 def parser() -> Lark:
@@ -31,9 +32,28 @@ def parser() -> Lark:
 
 def built() -> Lark:
     """The parser with tables of its own."""
-    return Lark(
-        grammar_text(), parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
+    lark_parser: Lark = Lark(
+        grammar_text(),
+        parser="lalr",
+        lexer="contextual",
+        maybe_placeholders=False,
+        propagate_positions=True,
+        edit_terminals=_bounded,
     )
+    lark_parser.options.options["edit_terminals"] = None  # done, and no data
+    return lark_parser
+
+
+def is_word(terminal: TerminalDef) -> bool:
+    """Whether it is a word of the language, such as `switch`."""
+    return terminal.pattern.value.endswith(_WORD_END)
+
+
+def _bounded(terminal: TerminalDef) -> None:
+    """A word of the language ends where a name would: `clusters` is not `cluster s`, `nic[0]` not `nic [0]`."""
+    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
+        terminal.pattern = PatternRE(terminal.pattern.value + _WORD_END)
+        terminal.priority = 1  # before names, where both may stand
 
 
 def stamp() -> str:

@@ -83,7 +83,8 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
         return None
     if amount.unit or number.denominator != 1:
         shown = f"; it is {amount.number} {amount.unit}".rstrip()[:40] if amount.expression else ""
-        findings.add("HS206", amount.span, f"{what} must be a whole number without a unit{shown}")
+        help_ = f"write a whole number from {least} to {most}, as 8" if most > least else ""
+        findings.add("HS206", amount.span, f"{what} must be a whole number without a unit{shown}", help_)
         return None
     if not least <= number <= most:
         help_ = f"give a number from {least} to {most}"

@@ -55,7 +55,7 @@ class Wiring:
         self._check_rates(element)
         for local in declared(element.name, what, self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
-            part.link_kind = values.kind or _KINDS[element.kind]
+            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind], values.kind is not None
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
@@ -120,7 +120,8 @@ class Wiring:
                 return
             part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
         part.latency = values.latency if values.latency is not None else part.latency
-        part.link_kind = values.kind or part.link_kind
+        if values.kind is not None:
+            part.link_kind, part.kind_stated = values.kind, True
 
     def _change_directions(self, part: Part, change: Change, values: Measured) -> None:
         if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
@@ -196,7 +197,8 @@ class Wiring:
             rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
             if rated or part.name not in self._linked:
                 title = f"{element.kind} `{element.name.text}`"
-                require(element.properties, "ports", title, element.span, self.findings)
+                like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
+                require(element.properties, "ports", title, element.span, self.findings, like)
         for fabric, nic, span in self._lonely:
             if fabric.name not in self._linked:
                 message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
@@ -221,7 +223,8 @@ class Wiring:
             if len(joined) == 1 and len(nics) == 1:
                 self._lonely.append((part, nics[0], join.words[0].span))
             for nic in nics:
-                self.hardware.connect(nic, part, *_rates(nic))
+                kind = nic.link_kind if nic.kind_stated else part.link_kind
+                self.hardware.connect(nic, part, *(replace(rate, kind=kind) for rate in _rates(nic)))
 
     def _joined_words(self, fabrics: Sequence[Part], join: Property, scope: Scope) -> list[tuple[Word, ...]]:
         """What each fabric joins: of several the i-th joins the i-th NIC of every server."""

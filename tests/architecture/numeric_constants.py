@@ -32,6 +32,7 @@ ALLOWED = {
         hetesynth/frontend/hosts.py: MAX_HOST_NAME
         hetesynth/frontend/habits.py: _MOST
         hetesynth/frontend/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
+        hetesynth/frontend/losses.py: WORK_OF_A_RATE
         hetesynth/frontend/names.py: MAX_SPELLING MAX_RANGE WORK_OF_A_NAME
         hetesynth/frontend/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
         hetesynth/frontend/networks.py: MAX_SWITCHES MAX_NETWORK_WIRES MAX_AXES

@@ -1,0 +1,5 @@
+import h20
+
+clusters {
+  instance a = h20x8
+}

@@ -1,0 +1,5 @@
+import h20
+
+cluster c {
+  instance a = h20x8 { hosts "x" }
+}

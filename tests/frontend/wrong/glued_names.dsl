@@ -1,0 +1,6 @@
+importh20
+
+cluster c {
+  instancea=h20x8
+  withouta.gpu0
+}
