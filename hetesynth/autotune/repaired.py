@@ -37,7 +37,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.synthesis.repair.strategy import NAME, STRATEGY, WHOLE
+from hetesynth.synthesis.repair.strategy import NAME, WHOLE, strategy
 from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.steady_state import PACKED, refuses, whole_packing
 
@@ -127,10 +127,8 @@ class Repair:
 
     def _solution(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         old = self.carried(problem)
-        strategy = STRATEGY
-        if problem.collective.name == "allreduce" and not _in_two_phases(problem, old):
-            strategy = WHOLE
-        solver = verified_solver(strategy, self.run.budget, self.run.request.policy)
+        whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
+        solver = verified_solver(WHOLE if whole else strategy(), self.run.budget, self.run.request.policy)
         return replace(
             solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
             trace=self.run.trace,

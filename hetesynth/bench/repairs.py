@@ -1,67 +1,125 @@
-"""``python -m hetesynth.bench.repairs`` writes the table of docs/repair.md: repairs beside fresh runs.
+"""``python -m hetesynth.bench.repairs`` writes the tables of docs/repair.md: repairs beside fresh runs.
 
-In: the examples of the repository. Out: Markdown on standard output. Every loss is repaired from the schedule of
-the whole cluster and synthesized anew, both in this process with empty caches after a run that fills those of
-machine code; seconds are of the processor, so other work on the machine counts little.
+In: the examples of the repository, generated clusters, a journal from which a run that was stopped goes on. Out:
+the section "Measured" of the page. Every loss is repaired from the schedule of the whole cluster and synthesized
+anew, both in this process with empty caches after a run that fills those of machine code; seconds are of the
+processor, so other work on the machine counts little.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from hetesynth.bench.generated_clusters import generated_cluster
+from hetesynth.bench.journal import RowJournal
 from hetesynth.bench.machine import load, machine
-from hetesynth.commands.repair import Repaired, RepairRequest, repair
+from hetesynth.commands.n_minus_one import single_losses
+from hetesynth.commands.repair import RepairRequest, repair
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis, write
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.request import Request
+from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend.overridden import OverriddenFile, overridden
+from hetesynth.files.atomic import write_atomically
+from hetesynth.frontend import load_topology
+from hetesynth.frontend.overridden import overridden
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 
 EXAMPLES = Path("examples")
 HEAD = "cluster | loss | steps: repaired, fresh, bound | program us: the same, limit | CPU s: the same, share"
+MEASURED = "## Measured\n"
+THIRD = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A loss on a cluster. ``programs``: with programs as well as schedules alone."""
+    """A loss on a cluster: ``without`` or ``degrade``, or ``to``, the example of the cluster that is left.
+    ``programs``: with programs as well as schedules alone; ``text``: of a cluster that is no example."""
 
-    example: str
+    cluster: str
     without: tuple[str, ...] = ()
     degrade: tuple[str, ...] = ()
+    to: str = ""
     programs: bool = False
+    text: str = ""
 
-    @property
-    def changed(self) -> OverriddenFile:
+    def topology(self, folder: Path) -> Path:
+        """Its file, in ``folder`` where it is no example."""
+        if not self.text:
+            return EXAMPLES / self.cluster / "topo.dsl"
+        path = folder / f"{self.cluster}.dsl"
+        path.write_text(self.text)
+        return path
+
+    def changed(self, folder: Path) -> os.PathLike[str]:
         """The cluster with the loss."""
-        return overridden(self.topology, self.without, self.degrade)
-
-    @property
-    def topology(self) -> Path:
-        """Its file."""
-        return EXAMPLES / self.example / "topo.dsl"
+        if self.to:
+            return EXAMPLES / self.to / "topo.dsl"
+        return overridden(self.topology(folder), self.without, self.degrade)
 
     @property
     def name(self) -> str:
         """In words."""
         slow = [text.replace("=", " at ") for text in self.degrade]
-        return ", ".join([*self.without, *slow])
+        return self.to or ", ".join([*self.without, *slow])
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured. ``bare``: of schedules alone; ``seconds``: of the repair and of the fresh run; ``steps``
+    and ``us``: repaired, fresh, bound; ``refused``: why there is no schedule."""
+
+    section: str
+    cluster: str
+    loss: str
+    collective: CollectiveName
+    bare: bool
+    seconds: tuple[float, float] = (0.0, 0.0)
+    steps: tuple[int, int, int] | None = None
+    us: tuple[float, float, float] | None = None
+    refused: str = ""
+
+    @property
+    def share(self) -> float:
+        """Of the seconds of the fresh run."""
+        return self.seconds[0] / self.seconds[1]
+
+
+class Journal(RowJournal[tuple[str, str, str, bool], Row]):
+    """Rows in a file."""
+
+    field = "repairs"
+
+    def key(self, row: Row) -> tuple[str, str, str, bool]:
+        """Cluster, loss, collective, schedules alone or not."""
+        return row.cluster, row.loss, row.collective, row.bare
+
+    def plain(self, row: Row) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(row)
+
+    def row(self, values: dict[str, Any]) -> Row:
+        """Lists become tuples again."""
+        return Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
 
 
 APPENDIX_E = (
-    Scenario("v100_4p8", ("a.gpu3", "a.nic3"), programs=True),  # one of the 4 GPUs, and its NIC
-    Scenario("v100_4p8", ("b.gpu7",), programs=True),
-    Scenario("v100_4p8", ("a.gpu3", "a.nic3", "b.gpu7"), programs=True),
-    Scenario("v100_4p8", (), ("a.nic*=18Gbps",), programs=True),
-    Scenario("v100_4x3p8", ("*.gpu3",), programs=True),
+    Scenario("v100_4p8", to="v100_fail_one4", programs=True),
+    Scenario("v100_4p8", to="v100_fail_one8", programs=True),
+    Scenario("v100_4p8", to="v100_fail_both", programs=True),
+    Scenario("v100_4x2p8", to="v100_fail_each4", programs=True),
+    Scenario("v100_4p8", to="v100_4p8_slow18G", programs=True),
 )
 SINGLE = (
     Scenario("h20_64", ("b3.gpu7",)),
@@ -75,7 +133,27 @@ SINGLE = (
     Scenario("mesh_8x8", ("a.gpu27",)),
     Scenario("torus_8x8", ("a.gpu0",)),
 )
+SEEDS = {2: False, 4: True, 5: False, 7: False, 9: True, 11: True}
+"""Of generated clusters; with programs or not."""
 NAMES: tuple[CollectiveName, ...] = ("allgather", "allreduce")
+
+
+def sections(folder: Path) -> dict[str, list[Scenario]]:
+    """All scenarios by the heading of their table."""
+    return {
+        "HeteCCL, Appendix E": list(APPENDIX_E),
+        "Single losses": list(SINGLE),
+        "Generated clusters, one loss each": [_generated(seed, folder) for seed in SEEDS],
+    }
+
+
+def _generated(seed: int, folder: Path) -> Scenario:
+    """A cluster that nobody tuned for, with a loss that the seed says."""
+    cluster = generated_cluster(seed)
+    whole = Scenario(cluster.name, text=cluster.text)
+    losses = [name for _, name in single_losses(load_topology(whole.topology(folder)), ("gpu", "nic", "link"))]
+    chosen = losses[seed * 7 % len(losses)]
+    return Scenario(cluster.name, (chosen,), programs=SEEDS[seed], text=cluster.text)
 
 
 def _forget() -> None:
@@ -90,78 +168,136 @@ def _forget() -> None:
                     value.cache_clear()
 
 
-def _fresh(topology: Path | OverriddenFile, name: CollectiveName, *, bare: bool) -> Synthesis:
+def _fresh(topology: os.PathLike[str], name: CollectiveName, *, bare: bool) -> Synthesis:
     budget = Budget(effort=1.0)
     return synthesize(
         Request(topology, name, budget=budget, schedule_only=bare, objective="time", runtime=NCCL_TABLES)
     )  # fmt: skip
 
 
-def _row(scenario: Scenario, name: CollectiveName, folder: Path, *, bare: bool) -> str | None:
-    """One line; None where the cluster with the loss has no schedule."""
-    schedule = folder / f"{scenario.example}-{name}-{bare}{SCHEDULE_SUFFIX}"
+def _measured(section: str, scenario: Scenario, name: CollectiveName, folder: Path, *, bare: bool) -> Row:
+    """One row."""
+    row = Row(section, scenario.cluster, scenario.name, name, bare)
+    schedule = folder / f"{scenario.cluster}-{name}-{bare}{SCHEDULE_SUFFIX}"
+    topology, changed = scenario.topology(folder), scenario.changed(folder)
     if not schedule.exists():
         stem = schedule.with_name(schedule.name.removesuffix(SCHEDULE_SUFFIX))
-        write(_fresh(scenario.topology, name, bare=bare), stem)
+        write(_fresh(topology, name, bare=bare), stem)
     try:
         _forget()
         began = time.process_time()
-        repaired = repair(
-            RepairRequest(schedule, scenario.topology, scenario.changed, Budget(effort=1.0), schedule_only=bare)
-        )
-        seconds = [time.process_time() - began]
+        ours = repair(RepairRequest(schedule, topology, changed, Budget(effort=1.0), schedule_only=bare)).synthesis
+        middle = time.process_time()
         _forget()
-        began = time.process_time()
-        fresh = _fresh(scenario.changed, name, bare=bare)
-        seconds.append(time.process_time() - began)
+        restarted = time.process_time()
+        fresh = _fresh(changed, name, bare=bare)
+        seconds = (middle - began, time.process_time() - restarted)
     except HetesynthError as error:
-        return f"{scenario.example} {name} | {scenario.name} | {error.message} | | "
-    return f"{scenario.example} {name} | {scenario.name} | {_figures(repaired, fresh, seconds, bare=bare)}"
-
-
-def _figures(repaired: Repaired, fresh: Synthesis, seconds: Sequence[float], *, bare: bool) -> str:
-    ours, share = repaired.synthesis, seconds[0] / seconds[1]
-    steps, times = "", ""
+        return Row(section, scenario.cluster, scenario.name, name, bare, refused=error.message)
+    except SourceError as error:
+        return Row(section, scenario.cluster, scenario.name, name, bare, refused=error.diagnostics[0].message)
     if bare:
         bound = ours.solution.bound.steps if ours.solution.within is None else ours.solution.within
-        steps = f"{ours.solution.schedule.makespan}, {fresh.solution.schedule.makespan}, {bound}"
-    else:
-        limit = ours.time_optimality.bound_seconds
-        times = f"{_us(ours.program_seconds)}, {_us(fresh.program_seconds)}, {_us(limit)}"
-    return f"{steps} | {times} | {seconds[0]:.2f}, {seconds[1]:.2f}, {100 * share:.0f} %"
+        steps = (ours.solution.schedule.makespan, fresh.solution.schedule.makespan, bound)
+        return Row(row.section, row.cluster, row.loss, name, bare, seconds, steps)
+    limit = ours.time_optimality.bound_seconds
+    us = tuple(0.0 if s is None else s * 1e6 for s in (ours.program_seconds, fresh.program_seconds, limit))
+    return Row(row.section, row.cluster, row.loss, name, bare, seconds, us=us)  # type: ignore[arg-type]
 
 
-def _us(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1e6:,.0f}"
+def rows(journal: Journal, folder: Path) -> Iterator[Row]:
+    """All rows, from the journal where they are there; new ones go into it at once."""
+    warm = False
+    for section, scenarios in sections(folder).items():
+        for scenario in scenarios:
+            for name in NAMES:
+                for bare in (True, False) if scenario.programs else (True,):
+                    row = journal.get((scenario.cluster, scenario.name, name, bare))
+                    if row is None:
+                        if not warm:
+                            _measured(section, APPENDIX_E[0], "allgather", folder, bare=False)
+                            warm = True
+                        row = _measured(section, scenario, name, folder, bare=bare)
+                        journal.add(row)
+                        sys.stderr.write(f"{_line(row)}\n")
+                    yield row
 
 
-def _table(scenarios: Sequence[Scenario], folder: Path) -> Iterator[str]:
-    yield HEAD
-    yield " | ".join(["---"] * 5)
-    for scenario in scenarios:
-        for name in NAMES:
-            for bare in (True, False):
-                if bare or scenario.programs:
-                    row = _row(scenario, name, folder, bare=bare)
-                    if row is not None:
-                        yield row
+def _line(row: Row) -> str:
+    """Of a table."""
+    what = f"{row.cluster} {row.collective} | {row.loss}"
+    if row.refused:
+        return f"| {what} | {row.refused} | | |"
+    steps = "" if row.steps is None else ", ".join(map(str, row.steps))
+    us = "" if row.us is None else ", ".join(f"{value:,.0f}" if value else "-" for value in row.us)
+    return f"| {what} | {steps} | {us} | {row.seconds[0]:.2f}, {row.seconds[1]:.2f}, {100 * row.share:.0f} % |"
 
 
-def page() -> Iterator[str]:
-    """The lines of the tables, and what they were measured on."""
+def _summary(measured: Sequence[Row]) -> Iterator[str]:
+    """What the tables say, in numbers."""
+    for bare, what in ((True, "schedules alone"), (False, "with programs")):
+        some = [row for row in measured if row.bare is bare and not row.refused]
+        if not some:
+            continue
+        shares = sorted(row.share for row in some)
+        third = sum(share <= THIRD for share in shares)
+        ours, fresh = sum(row.seconds[0] for row in some), sum(row.seconds[1] for row in some)
+        middle = 100 * shares[len(shares) // 2]
+        yield (
+            f"- {what}: {len(some)} repairs take {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % of the time of "
+            f"the fresh runs, {middle:.0f} % in the middle, {100 * ours / fresh:.0f} % over all; {third} take a "
+            "third or less."
+        )
+    steps = [row.steps for row in measured if row.steps]
+    more = [ours - fresh for ours, fresh, _ in steps]
+    us = [row.us[0] / row.us[1] for row in measured if row.us and row.us[0] and row.us[1]]
+    yield (
+        f"- steps: as many as the fresh schedule or fewer in {sum(m <= 0 for m in more)} of {len(more)}, at most "
+        f"{max(more, default=0)} more."
+    )
+    if us:
+        equal = sum(ratio <= 1.001 for ratio in us)
+        yield (
+            f"- programs: as quick as the fresh one or quicker in {equal} of {len(us)}, at most "
+            f"{100 * (max(us) - 1):.0f} % slower."
+        )
+
+
+def measured_section(measured: Sequence[Row]) -> str:
+    """The section of the page."""
+    lines = [MEASURED, _PREFACE, *_summary(measured), "", _FLOOR]
+    for section in dict.fromkeys(row.section for row in measured):
+        lines += ["", f"### {section}", "", f"| {HEAD} |", "| --- | --- | --- | --- | --- |"]
+        lines += [_line(row) for row in measured if row.section == section]
+    lines += ["", "### Measured on", "", *(f"- {what}: {value}" for what, value in machine().items())]
+    return "\n".join([*lines, f"- load at the end: {load()}", ""])
+
+
+_PREFACE = """\
+`python -m hetesynth.bench.repairs` writes this section. Seconds are of the processor, from the schedule file to
+judged files in memory, in a process that has compiled its kernels. Rows with steps are schedules alone
+(`--schedule-only`), rows with times are the default command, with programs; the repair leaves out a comparison
+with NCCL's rings. The bound of an allreduce is that of its two phases. In the first table the loss is named by the
+example of the cluster that is left.
+"""
+_FLOOR = """\
+No repair saves the proof of the new bound, nor lowering and judging the programs, out of place and in place: where
+a fresh run finds its answer at once, that is most of its time too."""
+
+
+def main() -> None:
+    """Measure and write the section into the page."""
+    parser = argparse.ArgumentParser(prog="python -m hetesynth.bench.repairs", description=__doc__)
+    parser.add_argument("--page", type=Path, default=Path("docs/repair.md"))
+    parser.add_argument("--journal", type=Path, help="measured rows, kept from run to run")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _row(APPENDIX_E[0], "allgather", folder, bare=False)
-        yield "### HeteCCL, Appendix E\n"
-        yield from (f"| {line} |" for line in _table(APPENDIX_E, folder))
-        yield "\n### Single losses\n"
-        yield from (f"| {line} |" for line in _table(SINGLE, folder))
-    yield "\n### Measured on\n"
-    yield from (f"- {what}: {value}" for what, value in machine().items())
-    yield f"- load at the end: {load()}"
+        measured = list(rows(Journal(options.journal), Path(name)))
+    before, heading, _ = options.page.read_text(encoding="utf-8").partition(MEASURED)
+    if not heading:
+        before = before.rstrip("\n") + "\n\n"
+    write_atomically(options.page, (before + measured_section(measured)).encode())
 
 
 if __name__ == "__main__":
-    for line in page():
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    main()

@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from hetesynth.model.problem import Problem, Resource
 
@@ -27,6 +28,7 @@ class Coverer:
         for r, resource in enumerate(self.resources):
             for a in resource.arcs:
                 self.of_arc[a].append(r)
+        self.arcs_of = [frozenset(resource.arcs) for resource in self.resources]
         self.at_receiver = [_at_receiver(problem, resource) for resource in self.resources]
 
     def cover(self, arcs: Iterable[int]) -> Cover:
@@ -38,7 +40,8 @@ class Coverer:
     def _greedy(self, arcs: list[int], receivers: bool | None) -> Cover:
         """Greedy weighted set cover, least capacity per newly covered arc first; then what is redundant goes."""
         open_arcs = set(arcs)
-        newly_covered: Counter[int] = Counter(r for a in arcs for r in self.of_arc[a])
+        touching = dict.fromkeys(r for a in arcs for r in self.of_arc[a])
+        newly_covered = {r: len(open_arcs & self.arcs_of[r]) for r in touching}
 
         def rank(r: int, count: int) -> tuple[bool, float, int, int]:
             other_side = receivers is not None and self.at_receiver[r] is not receivers
@@ -49,24 +52,24 @@ class Coverer:
         cover: list[int] = []
         while open_arcs:
             *_, r, count = heapq.heappop(queue)
-            now = sum(1 for a in self.resources[r].arcs if a in open_arcs)
+            now = len(open_arcs & self.arcs_of[r])
             if now == 0:
                 continue
             if now < count:
                 heapq.heappush(queue, rank(r, now))
                 continue
             cover.append(r)
-            open_arcs.difference_update(self.resources[r].arcs)
+            open_arcs -= self.arcs_of[r]
         return self._without_redundant(arcs, cover)
 
     def _without_redundant(self, arcs: list[int], cover: list[int]) -> Cover:
         within = set(arcs)
-        covered: Counter[int] = Counter(a for r in cover for a in self.resources[r].arcs if a in within)
+        carried = {r: within & self.arcs_of[r] for r in cover}
+        covered = Counter(chain.from_iterable(carried.values()))
         kept: list[int] = []
         for r in sorted(cover, key=lambda r: (-self.resources[r].capacity, r)):
-            carried = [a for a in self.resources[r].arcs if a in within]
-            if all(covered[a] > 1 for a in carried):
-                covered.subtract(carried)
+            if all(covered[a] > 1 for a in carried[r]):
+                covered.subtract(carried[r])
             else:
                 kept.append(r)
         names = tuple(sorted(self.resources[r].name for r in kept))

@@ -1,11 +1,12 @@
-"""``hetesynth atlas``: a folder with one schedule for each range of sizes."""
+"""``hetesynth atlas``: a folder with one schedule for each range of sizes, or for each single loss."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,6 +22,7 @@ from hetesynth.cli.options import (
     schedule_only_option,
     search_options,
     single_root_option,
+    size_option,
     sized_problem_options,
     sizes_option,
     targets_option,
@@ -28,8 +30,13 @@ from hetesynth.cli.options import (
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show
 
+if TYPE_CHECKING:
+    from hetesynth.commands.n_minus_one import Kind
 
-@click.command(name="atlas", short_help="Write one schedule for each range of sizes.")
+_KINDS = ("gpu", "nic", "link", "server")
+
+
+@click.command(name="atlas", short_help="Write one schedule for each range of sizes, or each single loss.")
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @sized_problem_options
@@ -41,20 +48,58 @@ from hetesynth.cli.terminal import show
 @single_root_option
 @schedule_only_option
 @click.option(
+    "--n-minus-1", "single", is_flag=True,
+    help="Instead for the whole cluster and for every single loss, each for one --size.",
+)  # fmt: skip
+@click.option(
+    "--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, show_default=True,
+    help="With --n-minus-1: what is lost, repeatable.",
+)  # fmt: skip
+@size_option
+@click.option(
     "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
     help="A new or empty folder, or an older atlas, which is replaced.",
 )  # fmt: skip
 @explain_option
 @json_option
 def command(
-    topology: os.PathLike[str], sizes: str, output: Path, explain: bool, as_json: bool, **options: Any
+    topology: os.PathLike[str], output: Path, single: bool, explain: bool, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
     Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. The ranges tile all
     sizes: minBytes and maxBytes in the files let a runtime pick. Time is simulated. The folder appears whole or
     not at all. --explain prints how the schedules were chosen, with --json under "decisions".
+
+    With --n-minus-1 the folder has what synth writes, and the same for every GPU, NIC, link between two GPUs and
+    server lost, repaired from it. Losses that leave the same cluster but for names share one: index.json says
+    which rank is which there.
     """
+    _demand_options_of_one_kind(single=single, explain=explain)
+    kinds, sizes = cast("tuple[Kind, ...]", options.pop("kinds")), options.pop("sizes")
+    if single:
+        return _single_losses(topology, kinds, output, as_json, options)
+    return _ranges(topology, sizes, output, explain, as_json, options)
+
+
+def _demand_options_of_one_kind(*, single: bool, explain: bool) -> None:
+    """click.UsageError where an option says nothing here."""
+    context = click.get_current_context()
+
+    def stated(name: str) -> bool:
+        return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+    if single and stated("sizes"):
+        raise click.UsageError("--n-minus-1 makes schedules for one --size, not for --sizes")
+    if single and explain:
+        raise click.UsageError("--explain tells of ranges of sizes, and --n-minus-1 has none")
+    if not single and (stated("size") or stated("kinds")):
+        raise click.UsageError("--size and --losses go with --n-minus-1; ranges are made for --sizes")
+
+
+def _ranges(
+    topology: os.PathLike[str], sizes: str, output: Path, explain: bool, as_json: bool, options: dict[str, Any]
+) -> None:  # fmt: skip
     buffers = buffer_sizes(sizes, "--sizes", factor=2)
     from hetesynth.cli.render.atlas import atlas_report
     from hetesynth.cli.render.decisions import decision_lines, decision_values
@@ -77,3 +122,24 @@ def command(
         show(atlas_report(summary, str(output), len(contents)))
         if decisions is not None:
             show("\n".join(decision_lines(decisions)))
+
+
+def _single_losses(
+    topology: os.PathLike[str], kinds: tuple[Kind, ...], output: Path, as_json: bool, options: dict[str, Any]
+) -> None:  # fmt: skip
+    from hetesynth.cli.render.atlas import losses_report
+    from hetesynth.commands.atlas import MARK
+    from hetesynth.commands.n_minus_one import files, index, n_minus_one
+    from hetesynth.files.folders import check_replaceable, write_folder
+
+    check_replaceable(output, MARK)
+    stated = replace(request(topology, **options), objective="time")
+    with watching(quiet=as_json) as progress:
+        result = n_minus_one(stated, kinds, progress)
+    contents = files(result)
+    write_folder(output, contents, MARK)
+    summary = index(result)
+    if as_json:
+        show(json.dumps({**summary, "directory": str(output), "files": sorted(contents)}, indent=2))
+    else:
+        show(losses_report(summary, str(output), len(contents)))

@@ -28,7 +28,6 @@ from hetesynth.errors import HetesynthError, InternalError
 COMMANDS = {
     "synth": "synth",
     "repair": "repair",
-    "n-minus-one": "n_minus_one",
     "verify": "verify",
     "install-hint": "install_hint",
     "run": "run",

@@ -41,7 +41,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Progress, no_progress
 
-MARK = b'"kind": "hetesynth atlas"'
+MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, that of single losses too
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from hetesynth.frontend.overridden import overridden
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.synthesis.search import Progress, no_progress
 
-MARK = b'"kind": "hetesynth n-minus-one"'
 Kind = Literal["gpu", "nic", "link", "server"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -142,7 +141,7 @@ def index(result: NMinusOne) -> dict[str, Any]:
     """The JSON index: each loss with its folder, or the loss whose schedule it shares, and figures."""
     folders = {loss.name: _folder(i, loss) for i, loss in enumerate(result.losses) if loss.repaired is not None}
     return {
-        "kind": "hetesynth n-minus-one",
+        "kind": "hetesynth atlas of single losses",
         "generator": f"hetesynth {__version__}",
         "cluster": result.whole.topology.name,
         "collective": result.request.collective,

@@ -6,7 +6,6 @@ A transfer is the same where its chunk, its link and its kind are; it may be in 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,24 +74,24 @@ def schedule_difference(
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
     carried = changes.transfers(document.schedule, before, problem.collective)
-    steps: dict[tuple[int, int, bool], Counter[int]] = defaultdict(Counter)
+    steps: dict[tuple[int, int, bool], list[int]] = {}
     for t in carried.transfers:
-        steps[t.chunk, t.link, t.reduce][t.start] += 1
+        steps.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
     sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     same = moved = new = 0
     for t in schedule.transfers:
-        old = steps[t.chunk, t.link, t.reduce]
-        if old[t.start]:
-            old[t.start] -= 1
-            same += 1
-        elif old.total():
-            old[min(step for step in old if old[step])] -= 1
-            moved += 1
-        else:
+        old = steps.get((t.chunk, t.link, t.reduce))
+        if not old:
             new += 1
             arc = problem.arcs[t.link]
             sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
             receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
+        elif t.start in old:
+            old.remove(t.start)
+            same += 1
+        else:
+            old.pop(0)
+            moved += 1
     gone = len(document.schedule.transfers) - same - moved
     return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)

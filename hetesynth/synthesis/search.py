@@ -106,7 +106,11 @@ class Search:
     @property
     def done(self) -> bool:
         """Whether the best schedule meets the bound."""
-        return self.best is not None and self.best.makespan <= self.target
+        return self.reached(0)
+
+    def reached(self, steps: int) -> bool:
+        """Whether the best schedule meets the bound, or has no more than ``steps`` steps."""
+        return self.best is not None and self.best.makespan <= max(steps, self.target)
 
     @property
     def ending(self) -> Ending:

@@ -32,6 +32,8 @@ CLUSTERS: dict[str, tuple[tuple[int, ...], tuple[str, ...], int]] = {
     "v100_4x2p8x2": ((4, 4, 8, 8), ("12.5", "8", "12.5", "12.5"), 4),
     "v100_fail_one4": ((3, 8), ("8", "12.5"), 4),
     "v100_fail_one8": ((4, 7), ("8", "12.5"), 4),
+    "v100_fail_both": ((3, 7), ("8", "12.5"), 4),
+    "v100_fail_each4": ((3, 3, 8), ("12.5", "8", "12.5"), 4),
 }
 Pairs = frozenset[tuple[int, int]]
 Rate = tuple[int, int, Fraction]

@@ -53,7 +53,8 @@ def paper(name: str) -> Topology:
 
 def test_the_six_clusters_and_the_scenarios_are_there() -> None:
     clusters = {f"{gpu}_{name}" for gpu in ("h20", "v100") for name in SIX}
-    assert clusters | {"v100_fail_one4", "v100_fail_one8", "v100_4p8_slow18G"} <= set(NAMES)
+    failed = {f"v100_fail_{which}" for which in ("one4", "one8", "both", "each4")}
+    assert clusters | failed | {"v100_4p8_slow18G"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,19 +31,7 @@ TRAINING = {16: "h20_8x2", 32: "h20_8x4"}
 PODS = "h20_pods/512x8.dsl"
 
 _FABRIC = "  fabric ib { join *.nic*; latency 1.3 us }\n"
-_SLOWER = "set nic* { bandwidth 64 Gbps }"
 _TEXTS = {
-    "v100_fail_both": (
-        "# V100 (4+8), the last GPU of each server failed: HeteCCL, Appendix E.\n\nimport v100\n\n"
-        f"cluster v100_fail_both {{\n  instance a = v100x4 {{ {_SLOWER}; disable gpu3 }}\n"
-        f"  instance b = v100x8 {{ disable gpu7 }}\n{_FABRIC}}}\n"
-    ),
-    "v100_fail_each4": (
-        "# V100 (4x2+8), the last GPU of each 4-GPU server failed: HeteCCL, Appendix E.\n"
-        "# Assumed: the base cluster.\n\n"
-        f"import v100\n\ncluster v100_fail_each4 {{\n  instance a0 = v100x4 {{ disable gpu3 }}\n"
-        f"  instance a1 = v100x4 {{ {_SLOWER}; disable gpu3 }}\n  instance b = v100x8\n{_FABRIC}}}\n"
-    ),
     "v100_4p8_nic18G": (
         "# V100 (4+8), one NIC of the 4-GPU server at 18 Gbps: HeteCCL, Appendix E, read "
         "differently.\n\nimport v100\n\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetesynth.report.words import clock_line, counted, size_text
+from hetesynth.report.words import clock_line, counted, microseconds, size_text
 
 
 def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
@@ -52,3 +52,27 @@ def _plans_end(index: dict[str, Any], entry: dict[str, Any]) -> list[str]:
     blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
     text = f"plans for MSCCL++ end at {size_text(limit)}{blocks}, as far as its 32-bit offsets reach"
     return [f"               {text}"]
+
+
+def losses_report(index: dict[str, Any], folder: str, files: int) -> str:
+    """How many losses share a schedule, the worst of them beside the whole cluster, and those without one."""
+    losses, whole = index["losses"], index["whole"]
+    repaired = [entry for entry in losses if "steps" in entry]
+    alike = sum("like" in entry for entry in losses)
+    lines = [
+        f"{index['cluster']}: {index['collective']}, each of {counted(len(losses), 'part')} lost",
+        f"  whole        {_figures(whole)}",
+        f"  repaired     {len(repaired)}; {alike} more are like these but for names",
+    ]
+    if repaired:
+        worst = max(repaired, key=lambda entry: (entry["program_predicted_us"] or 0.0, entry["steps"]))
+        lines.append(f"  worst        without {worst['without']}: {_figures(worst)}")
+    lines += [f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e]
+    lines.append(f"  wrote        {files} files into {folder}")
+    return "\n".join(lines)
+
+
+def _figures(entry: dict[str, Any]) -> str:
+    program = entry["program_predicted_us"]
+    steps = f"{counted(entry['steps'], 'step')}, lower bound {entry['lower_bound']}"
+    return steps if program is None else f"program {microseconds(program / 1e6)}, {steps}"

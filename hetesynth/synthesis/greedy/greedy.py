@@ -43,10 +43,10 @@ from hetesynth.synthesis.search import Search
 from hetesynth.synthesis.strategy import Strategy
 
 
-def improve(search: Search, rounds: int | None = None) -> None:
+def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
     """Offer better and better schedules until the bound is met, the rounds are used up or time is out.
 
-    ``rounds`` defaults to as many as the size of the problem allows.
+    ``rounds`` defaults to as many as the size of the problem allows. ``enough``: steps that end it too.
     """
     arrays = _Arrays(CopyProblem(search.problem))
     rng = np.random.default_rng(search.budget.seed)
@@ -61,7 +61,7 @@ def improve(search: Search, rounds: int | None = None) -> None:
     rounds_in_vain = 0
     last = 0.0  # seconds of the last round; no round is begun that would not end in time
     for number in range(rounds or _rounds(search.problem, policy)):
-        if search.done or rounds_in_vain >= patience or (number and search.out_of_time(last)):
+        if search.reached(enough) or rounds_in_vain >= patience or (number and search.out_of_time(last)):
             return
         began, computed = search.elapsed(), time.process_time()
         limit = 0 if search.best is None else int(policy.abandon_ratio * search.best.makespan)

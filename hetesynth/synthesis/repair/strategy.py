@@ -3,13 +3,18 @@
 In: a search whose first candidate is a schedule on the links and chunks of the problem, valid or not. What is
 mended is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
 repair of the best from checkpoint to checkpoint (HeteCCL, algorithm 1). Without such a candidate there are greedy
-rounds alone. ``WHOLE`` takes an allreduce as it is, for old schedules that are not a reduce-scatter followed by an
+rounds alone. Near is the bound itself, or one step more where there are many; the phases of an allreduce share
+that step. ``WHOLE`` takes an allreduce as it is, for old schedules that are not a reduce-scatter followed by an
 allgather.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 from hetesynth.model.schedule import Schedule
+from hetesynth.policy.repair import RepairPolicy
 from hetesynth.synthesis.greedy import greedy
 from hetesynth.synthesis.repair.mend import mended
 from hetesynth.synthesis.search import Search
@@ -18,31 +23,53 @@ from hetesynth.synthesis.strategy import Strategy
 NAME = "repair"
 
 
-def improve(search: Search) -> None:
+@dataclass
+class _Slack:
+    """Whether a step more than the bound was accepted in the repair of this schedule, in whatever phase."""
+
+    used: bool = False
+
+    def enough(self, search: Search) -> int:
+        """Steps so near to the bound that a search for fewer is not worth its time."""
+        near = min(1, int(search.policy.repair.near_share * search.target))
+        return search.target + (0 if self.used else near)
+
+
+def strategy() -> Strategy:
+    """For the repair of one schedule."""
+    return Strategy(NAME, partial(improve, slack=_Slack()))
+
+
+def improve(search: Search, slack: _Slack | None = None) -> None:
     """Offer what is mended; more where it is far from the bound."""
+    enough = (slack or _Slack()).enough(search)
     _mend(search)
-    if not _near(search, 0):
-        greedy.improve(search, rounds=search.policy.repair.greedy_rounds)
-    if not _near(search, search.policy.repair.near_steps) and search.problem.max_peers is None:
+    if not search.reached(enough) and not (search.best is not None and search.out_of_time()):
+        greedy.improve(search, _rounds(search, search.policy.repair), enough)
+    if not search.reached(search.target + search.policy.repair.near_steps) and search.problem.max_peers is None:
         _checkpoints(search)
+    if slack is not None and not search.done:
+        slack.used = True
 
 
 def _mend(search: Search) -> None:
-    """Offer the schedules along the mended trees of the first candidate, as long as they get shorter."""
+    """Offer the shortest schedule along the mended trees of the first candidate, as far as time goes."""
     first = search.first_candidate
     if not isinstance(first, Schedule):
         return
+    best: Schedule | None = None
     for schedule in mended(search.problem, first.transfers, search.target, search.policy.repair):
-        search.offer(schedule, NAME)
-        if search.done or search.out_of_time():
-            return
+        best = schedule
+        if best.makespan <= search.target or search.out_of_time():
+            break
+    if best is not None:
+        search.offer(best, NAME)
 
 
-def _near(search: Search, steps: int) -> bool:
-    """Whether the best schedule is as near to the bound as makes a search not worth its time: ``steps`` steps, or
-    more where the bound is many."""
-    slack = max(steps, int(search.policy.repair.near_share * search.target))
-    return search.best is not None and (search.best.makespan <= search.target + slack or search.out_of_time())
+def _rounds(search: Search, policy: RepairPolicy) -> int:
+    """Of greedy: the more the smaller the problem is."""
+    most = policy.greedy_work // max(1, search.problem.collective.deliveries)
+    return max(policy.min_greedy_rounds, min(policy.max_greedy_rounds, most))
 
 
 def _checkpoints(search: Search) -> None:
@@ -51,7 +78,7 @@ def _checkpoints(search: Search) -> None:
 
     policy, best = search.policy.repair, search.best
     deliveries = search.problem.collective.deliveries * search.problem.ranks
-    if best is None or deliveries > policy.checkpoint_work:
+    if best is None or deliveries > policy.checkpoint_work or search.out_of_time():
         return
     for steps in range(search.target + policy.near_steps, best.makespan):
         schedule = cegis.from_checkpoints(
