@@ -2,8 +2,9 @@
 
 In: a run for the changed cluster, the old document with its recipe, what was carried over of it. Out: a solved
 request. What won before is made again with what it won by: trees for the changed cluster, those of the old
-schedule mended or a new packing of as many; rings; or the mended schedule step by step. Nothing else is tried on
-large clusters, which is where the time of a fresh choice goes.
+schedule mended or a new packing of as many; rings; or the mended schedule step by step. Where that is not near the
+limit, what a fresh choice opens with follows, programs in steady state and rings; where steps are not near the
+bound, the search of a fresh run. Large clusters are spared both, unless what is mended is far off.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
@@ -81,11 +83,13 @@ class Repair:
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
+        if target is not None:
+            ranked = self._quickest(specs, target, ranked)
         choice = Choice(ranked.candidate.label, 1, cut_short=False)
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
         spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
-        if target is not None and target.format == "msccl-xml":
+        if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
         choice = replace(choice, pipelined=pipelined is not None, trees=trees)
         optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
@@ -169,26 +173,46 @@ class Repair:
                 return ring_candidate(self.factory, specs, target, self.run.deadline, record)
             if self.recipe.way != "trees":
                 return None
-            request, size = self.run.request, specs.size
-            effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
-            candidates = SteadyCandidates(
-                self.factory, specs, target, self._bounds.seconds(size), self.run.deadline, record, effort, _untold
-            )
-            return self._along_trees(specs, candidates)
+            return self._along_trees(specs, self._steady(specs, target, record))
+
+    def _steady(
+        self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
+    ) -> _SteadyCandidates:  # fmt: skip
+        """Programs in steady state, with the effort of a fresh choice."""
+        request = self.run.request
+        effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
+        limit = self._bounds.seconds(specs.size)
+        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, _untold)
+        return _SteadyCandidates(*question, before=before)
 
     def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
-        """The quicker program of those along the mended trees and along as many packed anew, by estimate; on small
-        clusters along other numbers of trees, where that is not near the limit."""
+        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
         plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
         for plan in sorted(plans, key=lambda plan: plan.seconds):
             candidates.try_plan(plan)
             if candidates.ranked:
                 break
-        number = transfers(self.run.request.collective, self.changes.after.ranks, 1)
-        few = number <= self.run.request.policy.repair.explored_transfers
-        if few and not candidates.near_bound:
-            candidates.try_all()
         return next(iter(candidates.quickest_first()), None)
+
+    def _quickest(self, specs: CandidateSpecs, target: Target, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit what is quicker of the programs in steady state and the
+        rings that a fresh choice opens with."""
+        policy, record = self.run.request.policy.repair, self.run.decisions.inside("further")
+        limit = self._bounds.seconds(specs.size)
+        if ranked.seconds is not None and limit >= policy.near_limit * ranked.seconds:
+            return ranked
+        number = transfers(self.run.request.collective, self.changes.after.ranks, 1)
+        far = ranked.seconds is None or limit < policy.far_from_limit * ranked.seconds
+        if number > (policy.explored_far if far else policy.explored_transfers):
+            return ranked
+        with self.run.timer.phase("choice"):
+            candidates = self._steady(specs, target, record, ranked)
+            candidates.try_all()
+            timed = [ranked, *candidates.ranked]
+            if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+                rings = ring_candidate(self.factory, specs, target, self.run.deadline, record)
+                timed += [] if rings is None else [rings]
+        return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""
@@ -242,6 +266,27 @@ class Repair:
         listed = arrangements(problem, schedule, costs, lowering, specs.size)
         alike = [a for a in listed if a.division == recipe.division] or listed
         return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
+
+@dataclass
+class _SteadyCandidates(SteadyCandidates):
+    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
+
+    before: Ranked | None = None
+
+    def try_plan(self, plan: Plan) -> None:
+        """As of every candidate."""
+        before = self.before
+        if (
+            before is None
+            or before.steady != plan.pipeline
+            or before.candidate.label != plan.label
+            or before.candidate.solution.schedule != plan.schedule
+        ):
+            super().try_plan(plan)
+            return
+        self.effort.spend(self._work(plan))
+        self.ranked.append(before)
 
 
 def _untold(label: str, seconds: float) -> None:
