@@ -39,6 +39,8 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.synthesis import registry
+from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.repair.strategy import NAME, WHOLE, strategy
 from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.steady_state import PACKED, refuses, whole_packing
@@ -102,7 +104,7 @@ class Repair:
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
         """The schedule of the fewest steps, with a program lowered like the one before."""
-        solved = self._mended(chunk(self.changes.after, self.recipe.chunking))
+        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
         if target is None:  # bounds in seconds take longer than all else
             name, ranks = solved.problem.collective.name, solved.problem.ranks
@@ -113,6 +115,25 @@ class Repair:
         return replace(
             solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
         )
+
+    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
+        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
+        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
+        policy = request.policy.repair
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps = mended.schedule.makespan
+        large = solved.problem.collective.deliveries > policy.fresh_deliveries
+        if steps <= bound + policy.near_steps or (large and steps <= (1.0 + policy.near_share) * bound):
+            return solved
+        with self.run.timer.phase("search"):
+            strategy = registry.strategy("auto")
+            fresh = replace(
+                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
+                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
+            ).solve(solved.problem)  # fmt: skip
+        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
+            return solved
+        return replace(solved, strategy=strategy.name, solution=fresh)
 
     def _mended(self, chunking: Chunking) -> SolvedRequest:
         """The old schedule on the changed cluster, step by step."""

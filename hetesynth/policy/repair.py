@@ -50,6 +50,12 @@ class RepairPolicy(Record):
     )
     min_greedy_rounds: int = threshold(4, "rounds", "Of greedy, on large problems. Not measured.")
     max_greedy_rounds: int = threshold(60, "rounds", "Of greedy, on small problems. Not measured.")
+    fresh_deliveries: int = threshold(
+        4_000,
+        "deliveries",
+        "Up to here the search of a fresh run follows where a repaired schedule is two steps or more above the "
+        "bound; on larger problems only where these are a larger part of it than is near. Not measured.",
+    )
     checkpoint_work: int = threshold(
         400_000, "ranks", "Deliveries times ranks up to which steps are filled from checkpoints. Not measured."
     )
@@ -61,7 +67,9 @@ class RepairPolicy(Record):
         0.98, "share of the limit", "A program made like the old one that is so near to it is taken. Not measured."
     )
     far_from_limit: float = threshold(
-        0.8, "share of the limit", "A program made like the old one that is farther from it is far off. Not measured."
+        0.8,
+        "share of the limit",
+        "A program made like the old one that is farther from it is far off. Not measured.",
     )
     explored_transfers: int = threshold(
         4_000,
