@@ -39,7 +39,6 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 EXAMPLES = Path("examples")
 HEAD = "cluster | loss | steps: repaired, fresh, bound | program us: the same, limit | CPU s: the same, share"
 MEASURED = "## Measured\n"
-THIRD = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,8 @@ class Journal(RowJournal[tuple[str, str, str, bool], Row]):
 
     def row(self, values: dict[str, Any]) -> Row:
         """Lists become tuples again."""
-        return Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        tuples: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return Row(**tuples)
 
 
 APPENDIX_E = (
@@ -240,7 +240,7 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
         if not some:
             continue
         shares = sorted(row.share for row in some)
-        third = sum(share <= THIRD for share in shares)
+        third = sum(3 * share <= 1 for share in shares)
         ours, fresh = sum(row.seconds[0] for row in some), sum(row.seconds[1] for row in some)
         middle = 100 * shares[len(shares) // 2]
         yield (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from hetesynth.bounds.cut import cut_bounds, volume_bound
 from hetesynth.bounds.distance import distance_bound, doubling_bound
@@ -23,13 +24,26 @@ def all_bounds(
     problem: Problem, policy: BoundsPolicy = DEFAULT.bounds, packing: PackingPolicy = DEFAULT.packing
 ) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
-    cut, last_step = cut_bounds(problem, policy)
-    bounds = list(_cheap_bounds(problem, cut, policy))
+    cheap, last_step = _without_flows(problem, policy)
+    bounds = list(cheap)
     if not problem.collective.reduces:
         bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy, packing)
-    if last_step is not None:
-        bounds.append(last_step)
-    return sorted(bounds, key=lambda b: -b.steps)
+    return sorted([*bounds, *last_step], key=lambda b: -b.steps)
+
+
+def quick_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound:
+    """The best of those that take no flows and no linear programs."""
+    cheap, last_step = _without_flows(problem, policy)
+    return max((*cheap, *last_step), key=lambda b: b.steps)
+
+
+@lru_cache(maxsize=16)
+def _without_flows(
+    problem: Problem, policy: BoundsPolicy
+) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:  # fmt: skip
+    """The quick bounds; apart from them that of the last step, where there is one."""
+    cut, last_step = cut_bounds(problem, policy)
+    return tuple(_cheap_bounds(problem, cut, policy)), () if last_step is None else (last_step,)
 
 
 def _flow_bounds(

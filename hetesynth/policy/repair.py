@@ -45,8 +45,8 @@ class RepairPolicy(Record):
         20_000,
         "deliveries over all rounds",
         "Of greedy where what is mended is not near the bound: divided by the deliveries of the problem it gives "
-        "the rounds, between these two. With 4 rounds an allreduce on 24 V100 without a NIC took 15 steps, with 36 it "
-        "takes 14; a fresh run, 13.",
+        "the rounds, between these two. With 4 rounds an allreduce on 24 V100 without a NIC took 15 steps, with "
+        "36 it takes 14; a fresh run, 13.",
     )
     min_greedy_rounds: int = threshold(4, "rounds", "Of greedy, on large problems. Not measured.")
     max_greedy_rounds: int = threshold(60, "rounds", "Of greedy, on small problems. Not measured.")

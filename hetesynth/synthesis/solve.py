@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from hetesynth.bounds.distance import reach
-from hetesynth.bounds.lower import all_bounds, lower_bound
+from hetesynth.bounds.lower import all_bounds, lower_bound, quick_bound
 from hetesynth.collectives.composition import split
 from hetesynth.collectives.inversion import DUAL, invert, reverse_schedule
 from hetesynth.errors import HetesynthError
@@ -178,12 +178,12 @@ class Solver:
             )
         started = now()
         self.progress("bound", None)
+        opened = self._opened(problem, budget, backwards=backwards)
+        if opened is not None:
+            return opened
         bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
         bound_seconds = now() - started
-        search = Search(
-            problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
-            self._first_candidate(backwards=backwards),
-        )  # fmt: skip
+        search = self._search(problem, bound, budget, backwards=backwards)
         try:
             proved = self.strategy.improve(search)
         except KeyboardInterrupt:
@@ -199,3 +199,23 @@ class Solver:
         search.target = max(search.target, bound.steps)
         first = search.first_seconds or 0.0
         return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
+
+    def _search(self, problem: Problem, bound: LowerBound, budget: Budget, *, backwards: bool) -> Search:
+        return Search(
+            problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
+            self._first_candidate(backwards=backwards),
+        )  # fmt: skip
+
+    def _opened(self, problem: Problem, budget: Budget, *, backwards: bool) -> Solution | None:
+        """What the opening of the strategy finds, if that meets a bound that is proved in no time."""
+        if self.strategy.opening is None:
+            return None
+        started = now()
+        bound = quick_bound(problem, self.policy.bounds)
+        seconds = now() - started
+        search = self._search(problem, bound, budget, backwards=backwards)
+        self.strategy.opening(search)
+        if search.best is None or not search.done:
+            return None
+        first = search.first_seconds or 0.0
+        return Solution(search.best, bound, search.cut_short, seconds, first, ending=search.ending)

@@ -28,12 +28,14 @@ def _anything(problem: Problem, policy: Policy) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
-    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather."""
+    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather. ``opening``: tried
+    before bounds that take long are proved, and all there is where it meets one that does not."""
 
     name: str
     improve: Improve
     refuses: Accepts = _anything
     whole: bool = False
+    opening: Improve | None = None
 
 
 def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:

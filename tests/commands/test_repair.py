@@ -539,11 +539,11 @@ def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_pa
 
 def test_phases_share_the_step_above_the_bound() -> None:
     """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
-    from hetesynth.synthesis.repair.strategy import _Slack
+    from hetesynth.synthesis.repair.strategy import _Progress
     from hetesynth.synthesis.search import Search
 
-    problem, slack = _problem(), _Slack()
-    assert slack.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6
-    assert slack.enough(Search(problem, 16, BUDGET, schedule_violations)) == 17
-    slack.used = True
-    assert slack.enough(Search(problem, 16, BUDGET, schedule_violations)) == 16
+    problem, progress = _problem(), _Progress()
+    assert progress.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6
+    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 17
+    progress.used = True
+    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 16

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.policy.repair import RepairPolicy
 from hetesynth.synthesis.greedy import greedy
@@ -24,10 +25,12 @@ NAME = "repair"
 
 
 @dataclass
-class _Slack:
-    """Whether a step more than the bound was accepted in the repair of this schedule, in whatever phase."""
+class _Progress:
+    """Of the repair of one schedule. ``used``: a step more than the bound was accepted, in whatever phase;
+    ``mended``: what was mended last, of which problem and for which bound."""
 
     used: bool = False
+    mended: tuple[Problem, int, Schedule] | None = None
 
     def enough(self, search: Search) -> int:
         """Steps so near to the bound that a search for fewer is not worth its time."""
@@ -37,32 +40,37 @@ class _Slack:
 
 def strategy() -> Strategy:
     """For the repair of one schedule."""
-    return Strategy(NAME, partial(improve, slack=_Slack()))
+    progress = _Progress()
+    return Strategy(NAME, partial(improve, progress=progress), opening=partial(_mend, progress=progress))
 
 
-def improve(search: Search, slack: _Slack | None = None) -> None:
+def improve(search: Search, progress: _Progress | None = None) -> None:
     """Offer what is mended; more where it is far from the bound."""
-    enough = (slack or _Slack()).enough(search)
-    _mend(search)
+    progress = progress or _Progress()
+    enough = progress.enough(search)
+    _mend(search, progress)
     if not search.reached(enough) and not (search.best is not None and search.out_of_time()):
         greedy.improve(search, _rounds(search, search.policy.repair), enough)
     if not search.reached(search.target + search.policy.repair.near_steps) and search.problem.max_peers is None:
         _checkpoints(search)
-    if slack is not None and not search.done:
-        slack.used = True
+    progress.used |= not search.done
 
 
-def _mend(search: Search) -> None:
+def _mend(search: Search, progress: _Progress | None = None) -> None:
     """Offer the shortest schedule along the mended trees of the first candidate, as far as time goes."""
-    first = search.first_candidate
+    first, best = search.first_candidate, None
     if not isinstance(first, Schedule):
         return
-    best: Schedule | None = None
+    progress = progress or _Progress()
+    if progress.mended is not None and progress.mended[:2] == (search.problem, search.target):
+        search.offer(progress.mended[2], NAME)
+        return
     for schedule in mended(search.problem, first.transfers, search.target, search.policy.repair):
         best = schedule
         if best.makespan <= search.target or search.out_of_time():
             break
     if best is not None:
+        progress.mended = search.problem, search.target, best
         search.offer(best, NAME)
 
 
