@@ -18,7 +18,7 @@ from hetesynth.autotune.planned import Plan, along, copied, schedule_along
 from hetesynth.autotune.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.steady import SteadyCandidates
-from hetesynth.autotune.tuning import Candidate
+from hetesynth.autotune.tuning import Candidate, tune
 from hetesynth.chunking import Chunking, chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
@@ -41,7 +41,7 @@ from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.effort import for_steps
-from hetesynth.synthesis.repair.strategy import NAME, WHOLE, strategy
+from hetesynth.synthesis.repair.strategy import MENDED, NAME, WHOLE, strategy
 from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.steady_state import PACKED, refuses, whole_packing
 
@@ -85,8 +85,7 @@ class Repair:
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
-        if target is not None:
-            ranked = self._quickest(specs, target, ranked)
+        ranked = self._quickest(specs, target, ranked)
         choice = Choice(ranked.candidate.label, 1, cut_short=False)
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
@@ -150,10 +149,12 @@ class Repair:
         programs = ProgramSpec(self.run.request.targets)
         return SolvedRequest(self.run, NAME, chunking, problem, outcome, programs)
 
-    def _solution(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+    def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
+        """``quick``: what is mended, with no search for fewer steps."""
         old = self.carried(problem)
         whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
-        solver = verified_solver(WHOLE if whole else strategy(), self.run.budget, self.run.request.policy)
+        searched = MENDED if quick else strategy()
+        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
         return replace(
             solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
             trace=self.run.trace,
@@ -215,31 +216,56 @@ class Repair:
                 break
         return next(iter(candidates.quickest_first()), None)
 
-    def _quickest(self, specs: CandidateSpecs, target: Target, ranked: Ranked) -> Ranked:
-        """``ranked``, or where that is not near the limit what is quicker of the programs in steady state and the
-        rings that a fresh choice opens with."""
-        policy, record = self.run.request.policy.repair, self.run.decisions.inside("further")
-        limit = self._bounds.seconds(specs.size)
-        if ranked.seconds is not None and limit >= policy.near_limit * ranked.seconds:
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
+        fresh choice tries: of programs only those it opens with."""
+        policy, limit = self.run.request.policy.repair, self._bounds.seconds(specs.size)
+        seconds = ranked.candidate.seconds if target is None else ranked.seconds
+        if seconds is not None and limit >= policy.near_limit * seconds:
             return ranked
-        number = transfers(self.run.request.collective, self.changes.after.ranks, 1)
-        far = ranked.seconds is None or limit < policy.far_from_limit * ranked.seconds
-        if number > (policy.explored_far if far else policy.explored_transfers):
+        far = seconds is None or limit < policy.far_from_limit * seconds
+        if self._transfers > (policy.explored_far if far else policy.explored_transfers):
             return ranked
+        record = self.run.decisions.inside("further")
         with self.run.timer.phase("choice"):
-            candidates = self._steady(specs, target, record, ranked)
-            candidates.try_all()
-            timed = [ranked, *candidates.ranked]
-            if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
-                rings = ring_candidate(self.factory, specs, target, self.run.deadline, record)
-                timed += [] if rings is None else [rings]
+            if target is None:
+                return self._quicker_schedule(specs.size, ranked, record)
+            return self._quicker_program(specs, target, ranked, record)
+
+    @property
+    def _transfers(self) -> int:
+        return transfers(self.run.request.collective, self.changes.after.ranks, 1)
+
+    def _quicker_schedule(self, size: int, ranked: Ranked, record: Decisions) -> Ranked:
+        """``ranked``, or what a fresh choice among schedules takes."""
+        try:
+            tuning = tune(
+                self.changes.after, self._sized, size, self.run.progress, programs=False,
+                budget=self.run.budget_left, decisions=record, trace=self.run.trace,
+            )  # fmt: skip
+        except HetesynthError:
+            return ranked
+        best = tuning.candidates[0]
+        return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
+
+    def _quicker_program(
+        self, specs: CandidateSpecs, target: Target, ranked: Ranked, record: Decisions
+    ) -> Ranked:  # fmt: skip
+        """``ranked``, or a quicker one of the programs in steady state and of rings."""
+        candidates = self._steady(specs, target, record, ranked)
+        candidates.try_all()
+        timed = [ranked, *candidates.ranked]
+        if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+            rings = ring_candidate(self.factory, specs, target, self.run.deadline, record)
+            timed += [] if rings is None else [rings]
         return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""
         chunks = self.document.chunks_per_rank
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        solved = cache(partial(self._solution, problem))
+        few = self._transfers <= self.run.request.policy.repair.explored_transfers  # others follow
+        solved = cache(partial(self._solution, problem, quick=few))
         outcome = solved()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)

@@ -40,6 +40,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "gap": certificate.gap,
         "proven_optimal": certificate.proven_optimal,
         "size": optimality.size,
+        "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
         "program_predicted_us": None if program is None else program * 1e6,
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
         "transfers": {
