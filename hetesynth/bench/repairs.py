@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -265,7 +266,8 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
 
 def measured_section(measured: Sequence[Row]) -> str:
     """The section of the page."""
-    lines = [MEASURED, _PREFACE, *_summary(measured), "", _FLOOR]
+    said = (textwrap.fill(line, width=118, subsequent_indent="  ") for line in _summary(measured))
+    lines = [MEASURED, _PREFACE, *said, "", _FLOOR]
     for section in dict.fromkeys(row.section for row in measured):
         lines += ["", f"### {section}", "", f"| {HEAD} |", "| --- | --- | --- | --- | --- |"]
         lines += [_line(row) for row in measured if row.section == section]
