@@ -75,7 +75,7 @@ class RepairPolicy(Record):
         4_000,
         "transfers of one chunk per rank",
         "Up to here the other programs that a fresh choice opens with are tried where one like the old one is not "
-        "near the limit. Of 44 losses on two clusters of 12 and 16 GPUs, seven were 2 to 43 % slower than fresh "
+        "near the limit. Of 56 losses on two clusters of 12 and 16 GPUs, seven were 2 to 43 % slower than fresh "
         "without them, and none with them.",
     )
     explored_far: int = threshold(
