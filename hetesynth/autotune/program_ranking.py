@@ -242,18 +242,16 @@ class ProgramRanking:
 
     def like(self, candidate: Candidate, way: str, after: str | None) -> Ranked:
         """``candidate`` lowered as another one was: along its trees in steady state, throttled, or step by step,
-        which is not timed."""
+        with the time of its program."""
         if way == "trees":
             timed = [_ranked(candidate, steady, seconds) for seconds, _, steady in self._piped(candidate, 0)]
             return timed[0] if timed else Ranked(candidate)
-        if way != "throttled" or self.options.target.format != "msccl-xml":
-            return Ranked(candidate)
-        schedule, costs = candidate.solution.schedule, self._costs
-        listed = throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs)
-        return next(
-            (Ranked(candidate, throttling) for throttling in listed if throttling.after == after),
-            Ranked(candidate),
-        )
+        throttling = None
+        if way == "throttled" and self.options.target.format == "msccl-xml":
+            schedule, costs = candidate.solution.schedule, self._costs
+            listed = throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs)
+            throttling = next((t for t in listed if t.after == after), None)
+        return Ranked(candidate, throttling, self.seconds(candidate, replace(self.options, throttling=throttling)))
 
     def seconds(self, candidate: Candidate, options: LoweringOptions) -> float | None:
         """What the program takes, with fused receives or without, or the plan, in steady state or not; None where

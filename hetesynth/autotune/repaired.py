@@ -2,8 +2,9 @@
 
 In: a run for the changed cluster, the old document with its recipe, what was carried over of it. Out: a solved
 request. What won before is made again with what it won by: trees for the changed cluster, those of the old
-schedule mended or a new packing of as many; rings; or the mended schedule step by step. Nothing else is tried on
-large clusters, which is where the time of a fresh choice goes.
+schedule mended or a new packing of as many; rings; or the mended schedule step by step. Where that is not near the
+limit, what a fresh choice opens with follows, programs in steady state and rings; where steps are not near the
+bound, the search of a fresh run. Large clusters are spared both, unless what is mended is far off.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hetesynth.autotune.planned import Plan, along, copied, schedule_along
 from hetesynth.autotune.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
 from hetesynth.autotune.ring_candidate import ring_candidate
 from hetesynth.autotune.steady import SteadyCandidates
-from hetesynth.autotune.tuning import Candidate
+from hetesynth.autotune.tuning import Candidate, tune
 from hetesynth.chunking import Chunking, chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
@@ -33,11 +34,14 @@ from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
-from hetesynth.synthesis.repair.strategy import NAME, WHOLE, strategy
+from hetesynth.synthesis import registry
+from hetesynth.synthesis.effort import for_steps
+from hetesynth.synthesis.repair.strategy import MENDED, NAME, WHOLE, strategy
 from hetesynth.synthesis.solve import Solution
 from hetesynth.synthesis.steady.steady_state import PACKED, refuses, whole_packing
 
@@ -81,11 +85,12 @@ class Repair:
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
+        ranked = self._quickest(specs, target, ranked)
         choice = Choice(ranked.candidate.label, 1, cut_short=False)
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
         spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
-        if target is not None and target.format == "msccl-xml":
+        if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
         choice = replace(choice, pipelined=pipelined is not None, trees=trees)
         optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
@@ -98,7 +103,7 @@ class Repair:
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
         """The schedule of the fewest steps, with a program lowered like the one before."""
-        solved = self._mended(chunk(self.changes.after, self.recipe.chunking))
+        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
         if target is None:  # bounds in seconds take longer than all else
             name, ranks = solved.problem.collective.name, solved.problem.ranks
@@ -109,6 +114,25 @@ class Repair:
         return replace(
             solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
         )
+
+    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
+        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
+        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
+        policy = request.policy.repair
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps = mended.schedule.makespan
+        large = solved.problem.collective.deliveries > policy.fresh_deliveries
+        if steps <= bound + policy.near_steps or (large and steps <= (1.0 + policy.near_share) * bound):
+            return solved
+        with self.run.timer.phase("search"):
+            strategy = registry.strategy("auto")
+            fresh = replace(
+                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
+                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
+            ).solve(solved.problem)  # fmt: skip
+        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
+            return solved
+        return replace(solved, strategy=strategy.name, solution=fresh)
 
     def _mended(self, chunking: Chunking) -> SolvedRequest:
         """The old schedule on the changed cluster, step by step."""
@@ -125,10 +149,12 @@ class Repair:
         programs = ProgramSpec(self.run.request.targets)
         return SolvedRequest(self.run, NAME, chunking, problem, outcome, programs)
 
-    def _solution(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+    def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
+        """``quick``: what is mended, with no search for fewer steps."""
         old = self.carried(problem)
         whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
-        solver = verified_solver(WHOLE if whole else strategy(), self.run.budget, self.run.request.policy)
+        searched = MENDED if quick else strategy()
+        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
         return replace(
             solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
             trace=self.run.trace,
@@ -169,32 +195,77 @@ class Repair:
                 return ring_candidate(self.factory, specs, target, self.run.deadline, record)
             if self.recipe.way != "trees":
                 return None
-            request, size = self.run.request, specs.size
-            effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
-            candidates = SteadyCandidates(
-                self.factory, specs, target, self._bounds.seconds(size), self.run.deadline, record, effort, _untold
-            )
-            return self._along_trees(specs, candidates)
+            return self._along_trees(specs, self._steady(specs, target, record))
+
+    def _steady(
+        self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
+    ) -> _SteadyCandidates:  # fmt: skip
+        """Programs in steady state, with the effort of a fresh choice."""
+        request = self.run.request
+        effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
+        limit = self._bounds.seconds(specs.size)
+        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, _untold)
+        return _SteadyCandidates(*question, before=before)
 
     def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
-        """The quicker program of those along the mended trees and along as many packed anew, by estimate; on small
-        clusters along other numbers of trees, where that is not near the limit."""
+        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
         plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
         for plan in sorted(plans, key=lambda plan: plan.seconds):
             candidates.try_plan(plan)
             if candidates.ranked:
                 break
-        number = transfers(self.run.request.collective, self.changes.after.ranks, 1)
-        few = number <= self.run.request.policy.repair.explored_transfers
-        if few and not candidates.near_bound:
-            candidates.try_all()
         return next(iter(candidates.quickest_first()), None)
+
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
+        fresh choice tries: of programs only those it opens with."""
+        policy, limit = self.run.request.policy.repair, self._bounds.seconds(specs.size)
+        seconds = ranked.candidate.seconds if target is None else ranked.seconds
+        if seconds is not None and limit >= policy.near_limit * seconds:
+            return ranked
+        far = seconds is None or limit < policy.far_from_limit * seconds
+        if self._transfers > (policy.explored_far if far else policy.explored_transfers):
+            return ranked
+        record = self.run.decisions.inside("further")
+        with self.run.timer.phase("choice"):
+            if target is None:
+                return self._quicker_schedule(specs.size, ranked, record)
+            return self._quicker_program(specs, target, ranked, record)
+
+    @property
+    def _transfers(self) -> int:
+        return transfers(self.run.request.collective, self.changes.after.ranks, 1)
+
+    def _quicker_schedule(self, size: int, ranked: Ranked, record: Decisions) -> Ranked:
+        """``ranked``, or what a fresh choice among schedules takes."""
+        try:
+            tuning = tune(
+                self.changes.after, self._sized, size, self.run.progress, programs=False,
+                budget=self.run.budget_left, decisions=record, trace=self.run.trace,
+            )  # fmt: skip
+        except HetesynthError:
+            return ranked
+        best = tuning.candidates[0]
+        return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
+
+    def _quicker_program(
+        self, specs: CandidateSpecs, target: Target, ranked: Ranked, record: Decisions
+    ) -> Ranked:  # fmt: skip
+        """``ranked``, or a quicker one of the programs in steady state and of rings."""
+        candidates = self._steady(specs, target, record, ranked)
+        candidates.try_all()
+        timed = [ranked, *candidates.ranked]
+        if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+            rings = ring_candidate(self.factory, specs, target, self.run.deadline, record)
+            timed += [] if rings is None else [rings]
+        return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""
         chunks = self.document.chunks_per_rank
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        solved = cache(partial(self._solution, problem))
+        few = self._transfers <= self.run.request.policy.repair.explored_transfers  # others follow
+        solved = cache(partial(self._solution, problem, quick=few))
         outcome = solved()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
@@ -242,6 +313,27 @@ class Repair:
         listed = arrangements(problem, schedule, costs, lowering, specs.size)
         alike = [a for a in listed if a.division == recipe.division] or listed
         return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
+
+@dataclass
+class _SteadyCandidates(SteadyCandidates):
+    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
+
+    before: Ranked | None = None
+
+    def try_plan(self, plan: Plan) -> None:
+        """As of every candidate."""
+        before = self.before
+        if (
+            before is None
+            or before.steady != plan.pipeline
+            or before.candidate.label != plan.label
+            or before.candidate.solution.schedule != plan.schedule
+        ):
+            super().try_plan(plan)
+            return
+        self.effort.spend(self._work(plan))
+        self.ranked.append(before)
 
 
 def _untold(label: str, seconds: float) -> None:

@@ -86,7 +86,10 @@ class CarryOver:
         return new
 
     def chunks(self, before: Collective, after: Collective) -> list[int | None]:
-        """The new number of each old chunk: the same part of the same block; None: it is lost."""
+        """The new number of each old chunk: the same part of as many of the same block; None: it is lost, or
+        blocks are cut otherwise now."""
+        if before.chunks_per_rank != after.chunks_per_rank:
+            return [None] * len(before.chunks)
         new = {(chunk.block, chunk.part): chunk.index for chunk in after.chunks}
         mapped: list[int | None] = []
         for chunk in before.chunks:

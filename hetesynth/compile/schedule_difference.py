@@ -1,7 +1,8 @@
 """What a repaired schedule does that the old one did not: rank by rank, step by step.
 
 In: the changes of the cluster, the old document, the new problem and schedule. Out: a ``ScheduleDifference``.
-A transfer is the same where its chunk, its link and its kind are; it may be in another step.
+A transfer is the same where its chunk, its link and its kind are; it may be in another step. Where there are more
+or fewer chunks per rank than before, chunks are other data, and every transfer is new.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from hetesynth.collectives.library import collective
 from hetesynth.compile.carry_over import CarryOver
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
 
 
@@ -74,24 +75,32 @@ def schedule_difference(
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
     carried = changes.transfers(document.schedule, before, problem.collective)
-    steps: dict[tuple[int, int, bool], list[int]] = {}
+    starts: dict[tuple[int, int, bool], list[int]] = {}
     for t in carried.transfers:
-        steps.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
+        starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
+    others: list[Transfer] = []
+    for t in schedule.transfers:
+        old = starts.get((t.chunk, t.link, t.reduce), [])
+        if t.start in old:
+            old.remove(t.start)
+        else:
+            others.append(t)
+    fresh = [t for t in others if not _taken_up(starts, t)]
     sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
-    same = moved = new = 0
-    for t in schedule.transfers:
-        old = steps.get((t.chunk, t.link, t.reduce))
-        if not old:
-            new += 1
-            arc = problem.arcs[t.link]
-            sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
-            receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
-        elif t.start in old:
-            old.remove(t.start)
-            same += 1
-        else:
-            old.pop(0)
-            moved += 1
+    for t in fresh:
+        arc = problem.arcs[t.link]
+        sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
+        receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
+    same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
     gone = len(document.schedule.transfers) - same - moved
     return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
+
+
+def _taken_up(starts: dict[tuple[int, int, bool], list[int]], transfer: Transfer) -> bool:
+    """Whether the old schedule has it in another step, which is then taken up."""
+    old = starts.get((transfer.chunk, transfer.link, transfer.reduce))
+    if not old:
+        return False
+    old.pop(0)
+    return True

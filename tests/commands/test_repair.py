@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +19,11 @@ from hetesynth.commands.n_minus_one import index, n_minus_one, single_losses
 from hetesynth.commands.repair import Repaired, RepairRequest, repair
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis, write
+from hetesynth.compile.carry_over import CarryOver
 from hetesynth.compile.isomorphism import isomorphism
 from hetesynth.compile.recipe import recipe_in
 from hetesynth.compile.request import Request
+from hetesynth.compile.schedule_difference import schedule_difference
 from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import read_schedule_json
@@ -29,6 +33,8 @@ from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.repair.mend import mended
 from hetesynth.verify.schedule.judge import schedule_violations
 
@@ -40,6 +46,32 @@ cluster two {
   fabric ib { join *.nic*; latency 1.3 us }
 }
 """
+
+MIXED = """import h20
+node pbox {
+  gpus 4
+  reduce 200 GB/s
+  link gpu0 <-> gpu1 { bandwidth 25 GB/s x 2; latency 0.7 us }
+  link gpu2 <-> gpu3 { bandwidth 25 GB/s; latency 0.7 us }
+  nic nic[0-1] { bandwidth 100 Gbps }
+  pcie p0 { ports gpu[0-1], nic0; bandwidth 16 GB/s; latency 0.3 us }
+  pcie p1 { ports gpu[2-3], nic1; bandwidth 16 GB/s; latency 0.3 us }
+  cpu c0 { ports p[0-1]; bandwidth 16 GB/s; latency 0.3 us }
+}
+cluster mine {
+  chunk 4 MB
+  instance a = h20x4
+  instance b[0-1] = pbox
+  fabric ib { join *.nic*; latency 1.3 us }
+}
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    path = tmp_path / "mixed.dsl"
+    path.write_text(MIXED)
+    return path
 
 
 @pytest.fixture
@@ -161,8 +193,6 @@ def test_any_transfers_are_mended(data: st.DataObject) -> None:
     asked = replace(
         problem, collective=collective(name, problem.ranks, 1, root), exclusive_reduction=name == "allreduce"
     )
-    from hetesynth.policy import DEFAULT
-
     schedules = list(mended(asked, transfers, 3, DEFAULT.repair))
     assert schedules
     assert all(not schedule_violations(asked, schedule) for schedule in schedules)
@@ -191,7 +221,128 @@ def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
     assert first.makespan <= search.best.makespan
 
 
+def test_what_is_far_from_the_bound_is_searched_anew(mixed: Path, tmp_path: Path) -> None:
+    """Where neither mending nor greedy rounds come near the bound: no more than a step above a fresh run."""
+    old = written(made(mixed, "allreduce", strategy="greedy"), tmp_path)
+    losses = overridden(mixed, [], ["a.nvswitch=10%"])
+    weak = replace(DEFAULT.repair, greedy_work=1, min_greedy_rounds=1, justifications=0, checkpoint_work=0)
+    steps = []
+    for near in (100, DEFAULT.repair.near_steps):
+        policy = replace(DEFAULT, repair=replace(weak, near_steps=near))
+        repaired = repair(RepairRequest(old, mixed, losses, BUDGET, policy=policy)).synthesis
+        assert not schedule_violations(repaired.problem, repaired.solution.schedule)
+        steps.append(repaired.solution.schedule.makespan)
+    assert steps[0] > 8 and steps[1] <= 8  # the bound of two phases is 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["a.nvswitch=10%", "b0.nic0=50%", "b1.gpu0<->b1.gpu1=20%"])
+def test_allreduce_stays_near_a_fresh_run(loss: str, mixed: Path, tmp_path: Path) -> None:
+    old = written(made(mixed, "allreduce"), tmp_path)
+    fresh = made(overridden(mixed, [], [loss]), "allreduce").solution.schedule.makespan  # type: ignore[arg-type]
+    assert after(old, mixed, degrade=loss).synthesis.solution.schedule.makespan <= fresh + 1
+
+
+# -- what is new
+
+
+def named_transfers(collective_name: str, topology: Topology, per: int, schedule: Schedule) -> Counter[Any]:
+    """By the names of GPUs, without the code that is tested: (step, block, part, parts, from, to, adds)."""
+    names, links = [v.name for v in topology.vertices[: topology.ranks]], topology.links
+    counted: Counter[Any] = Counter()
+    for t in schedule.transfers:
+        place, part = divmod(t.chunk, per)
+        if collective_name == "alltoall":
+            block = (names[place // len(names)], names[place % len(names)])
+        else:
+            block = (names[place % len(names)],)
+        link = links[t.link]
+        counted[t.start, block, part, per, names[link.src], names[link.dst], t.reduce] += 1
+    return counted
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
+def test_the_difference_has_every_new_send(name: str, chunks: int, topology: Path, tmp_path: Path) -> None:
+    """Beside one that was written independently; with other chunks per rank all are new."""
+    topology.write_text(SERVERS.replace("v100x8", "v100x4"))
+    document = read_schedule_json(written(made(topology, name, strategy="greedy"), tmp_path).read_bytes())
+    changed = overridden(topology, ["b.gpu3"])
+    before, after = load_topology(topology), load_topology(changed)
+    now = made(changed, name, chunks=chunks, strategy="greedy")  # type: ignore[arg-type]
+    schedule = now.solution.schedule
+    difference = schedule_difference(CarryOver(before, after), document, now.problem, schedule)
+    old, new = (
+        named_transfers(name, before, document.chunks_per_rank, document.schedule),
+        named_transfers(name, after, chunks, schedule),
+    )
+    same = (old & new).total()
+    stepless = [Counter[Any](), Counter[Any]()]
+    for counted, other in zip((old, new), stepless, strict=True):
+        for key, number in counted.items():
+            other[key[1:]] += number
+    kept = (stepless[0] & stepless[1]).total()
+    figures = (difference.same, difference.moved, difference.new, difference.gone)
+    assert figures == (same, kept - same, new.total() - kept, old.total() - kept)
+    if chunks == 2:
+        assert same == kept == 0
+    names = [v.name for v in after.vertices[: after.ranks]]
+    sends = Counter((names[r], names[e.peer]) for r, row in enumerate(difference.sends) for e in row)
+    receives = Counter((names[e.peer], names[r]) for r, row in enumerate(difference.receives) for e in row)
+    expected: Counter[Any] = Counter()
+    for key, number in (stepless[1] - stepless[0]).items():
+        expected[key[3], key[4]] += number
+    assert sends == receives == expected
+
+
 # -- programs
+
+
+def timed_document(topology: Path, name: str, tmp_path: Path, way: str = "steps") -> Path:
+    """A schedule whose program was lowered step by step, as it says."""
+    old = written(made(topology, name), tmp_path)
+    document = json.loads(old.read_text())
+    document["header"]["recipe"] |= {"by_time": True, "programs": True, "way": way}
+    old.write_text(json.dumps(document))
+    return old
+
+
+def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) -> None:
+    """Step by step this program takes 1.43 times as long as one in steady state; see the reason in words, too."""
+    from hetesynth.cli.render.repair import repair_report
+
+    old = timed_document(mixed, "alltoall", tmp_path)
+    repaired = after(old, mixed, degrade="b1.nic1=50%")
+    synthesis, limit = repaired.synthesis, repaired.synthesis.time_optimality.bound_seconds
+    assert synthesis.program_seconds is not None and limit is not None
+    assert limit >= 0.94 * synthesis.program_seconds
+    assert "a fresh run may find a quicker one" in repair_report(repaired, ())
+    near = after(old, mixed, "b1")
+    assert near.synthesis.strategy == "repair"
+    assert "a fresh run" not in repair_report(near, ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "without", "degrade"),
+    [
+        ("alltoall", "", "b1.nic1=50%"),
+        ("alltoall", "b0.gpu0", ""),
+        ("alltoall", "a.nic1", ""),
+        ("allreduce", "a.gpu0", ""),
+        ("allgather", "b0.nic0", ""),
+    ],
+)
+def test_programs_are_near_those_of_a_fresh_run(
+    name: str, without: str, degrade: str, mixed: Path, tmp_path: Path
+) -> None:
+    options = {"schedule_only": False, "objective": "time", "runtime": NCCL_TABLES}
+    old = written(made(mixed, name, **options), tmp_path)
+    repaired = after(old, mixed, without, degrade).synthesis.program_seconds
+    losses = overridden(mixed, [without] if without else [], [degrade] if degrade else [])
+    fresh = made(losses, name, **options).program_seconds  # type: ignore[arg-type]
+    assert repaired is not None and fresh is not None
+    assert repaired <= 1.02 * fresh
 
 
 @pytest.mark.parametrize("name", ["allgather", pytest.param("allreduce", marks=pytest.mark.slow)])

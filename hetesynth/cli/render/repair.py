@@ -31,6 +31,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "lost_links": changes.lost_links,
         "new_rank_of": list(changes.ranks),
         "chunks": synthesis.chunks,
+        "chunks_before": repaired.document.chunks_per_rank,
         "strategy": synthesis.strategy,
         "steps_before": repaired.document.schedule.makespan,
         "steps": certificate.steps,
@@ -39,6 +40,7 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
         "gap": certificate.gap,
         "proven_optimal": certificate.proven_optimal,
         "size": optimality.size,
+        "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
         "program_predicted_us": None if program is None else program * 1e6,
         "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
         "transfers": {
@@ -67,6 +69,8 @@ def _result(repaired: Repaired) -> Iterator[str]:
     limit = optimality.bound_seconds
     if program is not None:
         near = f": {100 * limit / program:.0f} % of the limit (proved)" if limit is not None else ""
+        if limit is not None and limit < synthesis.request.policy.repair.near_limit * program:
+            near += "; a fresh run may find a quicker one"
         yield f"program {microseconds(program)} for {size_text(optimality.size)}{near}"
     certificate = synthesis.solution.certificate
     ranks = counted(synthesis.topology.ranks, "rank")
@@ -89,6 +93,9 @@ def _changes(repaired: Repaired) -> Iterator[str]:
     renumbered = [f"{old} is {new}" for old, new in enumerate(changes.ranks) if new is not None and new != old]
     if renumbered:
         yield f"  ranks        {_some(renumbered)}"
+    before, now = repaired.document.chunks_per_rank, repaired.synthesis.problem.collective.chunks_per_rank
+    if before != now:
+        yield f"  chunks       {now} per rank (before: {before}): they are other data, so all transfers are new"
     yield (
         f"  transfers    {difference.same} as before, {difference.moved} in another step, {difference.new} new, "
         f"{difference.gone} gone"

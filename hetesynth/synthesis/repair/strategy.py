@@ -4,8 +4,8 @@ In: a search whose first candidate is a schedule on the links and chunks of the 
 mended is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
 repair of the best from checkpoint to checkpoint (HeteCCL, algorithm 1). Without such a candidate there are greedy
 rounds alone. Near is the bound itself, or one step more where there are many; the phases of an allreduce share
-that step. ``WHOLE`` takes an allreduce as it is, for old schedules that are not a reduce-scatter followed by an
-allgather.
+that step. ``MENDED`` ends with what is mended; so does ``WHOLE``, which takes an allreduce as it is, for old
+schedules that are not a reduce-scatter followed by an allgather.
 """
 
 from __future__ import annotations
@@ -98,4 +98,5 @@ def _checkpoints(search: Search) -> None:
 
 
 STRATEGY = Strategy(NAME, improve)
+MENDED = Strategy(NAME, _mend)
 WHOLE = Strategy(NAME, _mend, whole=True)
