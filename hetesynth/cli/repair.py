@@ -56,8 +56,9 @@ def command(
 
     --without and --degrade say what changed. Transfers that still hold are kept, the rest is done another way; the
     schedule and its programs pass the same judges as those of synth. Programs are made like the old winner, which
-    the schedule file says, so this mostly takes a part of the time of synth. The report says how far it is from
-    the new bounds, how ranks were renumbered, and what each rank sends and receives now that it did not before.
+    the schedule file says, and others are tried only where that is not near the limit, so this mostly takes a
+    part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
+    what each rank sends and receives now that it did not before.
     """
     from hetesynth.cli.render.repair import repair_report, repair_summary
     from hetesynth.commands.repair import RepairRequest, repair, suffixes_of
