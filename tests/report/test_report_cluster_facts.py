@@ -117,7 +117,7 @@ def test_show_works_the_links_of_a_file_out_once(monkeypatch: pytest.MonkeyPatch
 def test_lint_and_show_look_at_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topology = str(EXAMPLES / "h20_4p8" / "topo.dsl")
     assert run(["topo", "lint", topology, "--without", "b.nic*"]) == 2
-    assert "HS217" in capsys.readouterr().err
+    assert "HS217" in capsys.readouterr().out
     assert run(["topo", "lint", topology]) == 0
     assert "HS245" not in capsys.readouterr().out
     assert run(["topo", "show", topology, "--without", "b.nic3"]) == 0
