@@ -259,7 +259,7 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
     if us:
         equal = sum(ratio <= 1.001 for ratio in us)
         yield (
-            f"- programs: as quick as the fresh one or quicker in {equal} of {len(us)}, at most "
+            f"- programs, in these tables: as quick as the fresh one or quicker in {equal} of {len(us)}, at most "
             f"{100 * (max(us) - 1):.0f} % slower."
         )
 

@@ -104,9 +104,9 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     figures, remarks = _written(fitted, copy, request.policy)
     line_end = line_end_of(request.topology)
     source = read_source(request.topology)
-    note = _note(series, fitted, figures, stated)
+    note = _note(series, fitted, figures, stated, _latencies(topology, links))
     changed, effects = updated(source.text, source.name, topology, links, figures, note)
-    remarks = (*fitted.remarks, *remarks, *effects)
+    remarks = (*fitted.remarks, *remarks, *_mixed(topology, links), *effects)
     return Calibrated(topology, links, fitted, copy, points, figures, remarks, changed.replace("\n", line_end))
 
 
@@ -168,14 +168,34 @@ def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures,
     ), tuple(remarks)  # fmt: skip
 
 
-def _note(series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated) -> str:
+def _latencies(topology: Topology, links: LinkClass) -> str:
+    """All that links of the class have: ``0.7 and 0.936 us``."""
+    stated = sorted({topology.links[i].latency for i in links.links})
+    return f"{' and '.join(f'{float(s) * 1e6:g}' for s in stated)} us"
+
+
+def _mixed(topology: Topology, links: LinkClass) -> tuple[str, ...]:
+    """What a class puts together that one measurement may not be of."""
+    members = [topology.links[i] for i in links.links]
+    models = sorted({topology.models[end] for link in members for end in (link.src, link.dst)} - {""})
+    remarks = []
+    if len({link.latency for link in members}) > 1:
+        remarks.append(f"links of the class had {_latencies(topology, links)}: the fit is given to all of them")
+    if len(models) > 1:
+        remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
+    return tuple(remarks)
+
+
+def _note(
+    series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated, latencies: str
+) -> str:  # fmt: skip
     """Where the figures come from, on one line."""
     sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
     before = []
     if figures.rate is not None:
         before.append(f"{stated.rate / 1e9:g} GB/s")
     if figures.alpha is not None:
-        before.append(f"{stated.alpha * 1e6:g} us")
+        before.append(latencies)
     was = f"; before: {', '.join(before)}" if before else ""
     text = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
     return re.sub(r"\s+", " ", visible(text))[:400]

@@ -293,7 +293,7 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
     return HetesynthError(
         f"the {what} of {links.title} has no statement that could be changed: it comes from links without a name "
-        "in an imported type, or another part of the way limits it",
+        "in an imported type, from a loss (`degrade`), or another part of the way limits it",
         code="HS847",
         help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
     )

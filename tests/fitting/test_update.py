@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.commands.calibrate import CalibrationRequest, calibrate
 from hetesynth.errors import HetesynthError
 from hetesynth.fitting.link_class import link_classes, named_class
 from hetesynth.fitting.source_edits import Edit, closing, edited
@@ -84,6 +85,17 @@ def test_classes_are_named_and_told_apart() -> None:
         with pytest.raises(HetesynthError, match="class") as caught:
             named_class(topology, name)
         assert "nvlink@50GB/s" in caught.value.help
+
+
+def test_a_class_of_two_latencies_and_models_is_told(tmp_path: Path) -> None:
+    path, table = tmp_path / "c.dsl", tmp_path / "t.csv"
+    servers = "instance a = h100x8; instance b = h20x8"
+    path.write_text(f"import h100\nimport h20\ncluster c {{ {servers}; fabric f {{ join *.nic* }} }}\n")
+    table.write_text("size,us\n" + "".join(f"{1 << e},{2 + (1 << e) / 400e3}\n" for e in range(10, 28)))
+    result = calibrate(CalibrationRequest(path, (table,), "nvlink"))
+    assert "links of the class had 0.7 and 0.936 us: the fit is given to all of them" in result.remarks
+    assert "links of the class join GPUs of several models: H100, H20" in result.remarks
+    assert "before: 450 GB/s, 0.7 and 0.936 us" in result.text
 
 
 def test_edits_do_not_overlap() -> None:
