@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 
-from hetesynth.diagnostics import visible
+from hetesynth.report.size_plot import plot_text, size_label
 
 WIDTH, HEIGHT = 800, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 48, 46
 COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#6a4fa3")
 _LEAST_RANGE = 5.0  # percent, so that a good fit looks like one
-_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 Points = Sequence[tuple[float, float]]
 Scale = Callable[[float], float]
@@ -39,10 +37,10 @@ def residual_plot(title: str, series: Mapping[str, Points]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{_text(title)}</title>",
+        f"<title>{plot_text(title)}</title>",
         "<style>.t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
         "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}</style>",
-        f'<text class="t" x="{LEFT}" y="20" font-size="14">{_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="20" font-size="14">{plot_text(title)}</text>',
         f'<text class="t" x="{LEFT}" y="{TOP - 8}">measured over predicted, percent off</text>',
         *_grid(across, down, low, high, most),
     ]
@@ -63,9 +61,8 @@ def _grid(across: Scale, down: Scale, low: float, high: float, most: float) -> l
     for exponent in range(math.ceil(low), math.floor(high) + 1):
         x = across(10.0**exponent)
         lines.append(f'<path class="g" d="M{x:.1f} {TOP}V{bottom}"/>')
-        lines.append(
-            f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{_bytes(exponent)}</text>'
-        )
+        size = size_label(10.0**exponent)
+        lines.append(f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{size}</text>')
     return lines
 
 
@@ -74,14 +71,5 @@ def _series(number: int, name: str, places: Sequence[tuple[float, float]]) -> li
     y = TOP + 10 + 18 * number
     x = WIDTH - RIGHT + 16
     dots = [f'<circle fill="{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in places]
-    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{_text(name[-36:])}</text>'
+    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{plot_text(name[-36:])}</text>'
     return [*dots, f'<circle fill="{colour}" cx="{x}" cy="{y}" r="4"/>', legend]
-
-
-def _bytes(exponent: int) -> str:
-    unit = min(len(_UNITS) - 1, max(0, exponent // 3))
-    return f"{10 ** (exponent - 3 * unit):g} {_UNITS[unit]}"
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

@@ -33,9 +33,9 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{_text(title)}</title>",
+        f"<title>{plot_text(title)}</title>",
         f"<style>{_style()}</style>",
-        f'<text class="t" x="{LEFT}" y="22" font-size="14">{_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="22" font-size="14">{plot_text(title)}</text>',
         *_grid(x_axis, y_axis),
         *(
             f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
@@ -91,7 +91,7 @@ def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
     for x in x_axis.ticks():
         at = f"{x_axis.at(x):.1f}"
         lines.append(f'<path class="g" d="M{at} {TOP}V{bottom}"/>')
-        lines.append(f'<text class="t" x="{at}" y="{bottom + 18}" text-anchor="middle">{_bytes(x)}</text>')
+        lines.append(f'<text class="t" x="{at}" y="{bottom + 18}" text-anchor="middle">{size_label(x)}</text>')
     for y in y_axis.ticks():
         at = f"{y_axis.at(y):.1f}"
         lines.append(f'<path class="g" d="M{LEFT} {at}H{right}"/>')
@@ -115,16 +115,18 @@ def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> lis
             f' stroke-dasharray="{dash}"' if dash else ""
         )
     return [
-        f'<path fill="none" {style} d="{path}"><title>{_text(name)}</title></path>',
+        f'<path fill="none" {style} d="{path}"><title>{plot_text(name)}</title></path>',
         f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
-        f'<text class="t" x="{x + 30}" y="{y}">{_text(name[:32])}</text>',
+        f'<text class="t" x="{x + 30}" y="{y}">{plot_text(name[:32])}</text>',
     ]
 
 
-def _bytes(size: float) -> str:
+def size_label(size: float) -> str:
+    """``64 KB``, in powers of 1000: for an axis."""
     unit = min(len(_UNITS) - 1, max(0, round(math.log10(size)) // 3))
     return f"{size / 1000**unit:g} {_UNITS[unit]}"
 
 
-def _text(text: str) -> str:
+def plot_text(text: str) -> str:
+    """``text`` inside an element."""
     return escape(visible(text))
