@@ -15,7 +15,7 @@ from hetesynth.diagnostics import visible
 from hetesynth.errors import HetesynthError
 from hetesynth.fitting.fit import Figure, Fit, Observation, Stated, fit
 from hetesynth.fitting.link_class import LinkClass, named_class
-from hetesynth.fitting.measurements import Operation, Series
+from hetesynth.fitting.measurements import PAIRWISE, Operation, Series
 from hetesynth.fitting.models import Algorithm, coefficients, default_algorithm
 from hetesynth.fitting.readers.registry import read_file
 from hetesynth.fitting.update import Figures, rounded, updated
@@ -114,7 +114,7 @@ def _observations(
     series: Series, request: CalibrationRequest, topology: Topology, links: LinkClass
 ) -> list[Observation]:
     """The points of ``series`` as terms of the model, the sizes that are asked for."""
-    pair = series.operation in ("transfer", "stream")
+    pair = series.operation in PAIRWISE
     algorithm = default_algorithm(series.operation) if pair or request.algorithm is None else request.algorithm
     ranks = None if pair else series.ranks or request.ranks
     terms = coefficients(series.operation, algorithm, ranks)

@@ -86,7 +86,7 @@ def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPoli
     """The figures that explain ``observations`` best. HetesynthError HS845 where there are too few."""
     import numpy as np
 
-    if len({o.size for o in observations}) < 1 or len(observations) < 2:
+    if len(observations) < 2:
         raise HetesynthError(
             f"{len(observations)} points say too little", code="HS845", help="measure several sizes, 1 KB to 1 GB"
         )

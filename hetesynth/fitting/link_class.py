@@ -78,12 +78,13 @@ def _class(topology: Topology, kind: str, rate: Fraction, links: tuple[int, ...]
 
 
 def _limiting(topology: Topology, link: Link) -> int:
-    """The first wire of the least rate on the way."""
-    rates = [
-        (wire.bandwidth * wire.lanes, w) for w in link.wires if (wire := topology.wires[w]).bandwidth is not None
-    ]
-    least = min(rate for rate, _ in rates)
-    return next(w for rate, w in rates if rate == least)
+    """The first wire on the way that has the rate of ``link``."""
+    least = link.bandwidth * link.lanes
+    for number in link.wires:
+        wire = topology.wires[number]
+        if wire.bandwidth is not None and wire.bandwidth * wire.lanes == least:
+            return number
+    raise ValueError(f"no wire of link {link.src}->{link.dst} has its rate")
 
 
 def _width(topology: Topology, limiting: dict[int, int]) -> int:

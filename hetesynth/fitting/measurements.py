@@ -23,6 +23,8 @@ Operation = Literal[
 ]
 """Of two ends, ``transfer`` is one at a time, ``stream`` many at once, so that alpha does not show."""
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+PAIRWISE: frozenset[Operation] = frozenset({"transfer", "stream"})
+"""Between two ends, whatever the number of ranks."""
 
 MAX_POINTS = 100_000
 MAX_BYTES = 1 << 50

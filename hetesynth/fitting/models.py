@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.measurements import Operation
+from hetesynth.fitting.measurements import PAIRWISE, Operation
 
 Algorithm = Literal["ring", "one-shot", "two-shot", "direct"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -29,8 +29,7 @@ class Coefficients:
 
 
 _DEFAULT: dict[Operation, Algorithm] = {
-    "transfer": "direct",
-    "stream": "direct",
+    **dict.fromkeys(PAIRWISE, "direct"),
     "alltoall": "direct",
     "gather": "direct",
     "scatter": "direct",
@@ -44,7 +43,7 @@ def default_algorithm(operation: Operation) -> Algorithm:
 
 def coefficients(operation: Operation, algorithm: Algorithm, ranks: int | None) -> Coefficients:
     """HetesynthError HS843 where the algorithm is none of the operation, HS844 without the number of ranks."""
-    if operation in ("transfer", "stream"):
+    if operation in PAIRWISE:
         return Coefficients(1.0 if operation == "transfer" else 0.0, 1.0, 0.0)
     if ranks is None:
         raise HetesynthError(

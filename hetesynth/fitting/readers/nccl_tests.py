@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hetesynth.fitting.lines import Line, lines_of, number, refused
-from hetesynth.fitting.measurements import MAX_POINTS, Operation, Point, Series
+from hetesynth.fitting.measurements import MAX_POINTS, PAIRWISE, Operation, Point, Series
 
 TOOL = "nccl-tests"
 _GROUP = 4
@@ -54,19 +55,19 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
             source, "the table does not say which collective it is", "add --operation allreduce (or ...)"
         )
     return [
-        Series(source, TOOL, _PLACES[place % 2], goal, tuple(points), None if goal == "transfer" else count)
+        Series(source, TOOL, _PLACES[place % 2], goal, tuple(points), None if goal in PAIRWISE else count)
         for place in range(groups)
         if (points := [Point(row.size, row.times[place] * 1e-6) for row in rows if row.times[place] > 0])
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Row:
     """A row: bytes, microseconds of each group, bus over algorithm bandwidth."""
 
-    __slots__ = ("ratio", "size", "times")
-
-    def __init__(self, size: float, times: Sequence[float], ratio: float | None) -> None:
-        self.size, self.times, self.ratio = size, times, ratio
+    size: float
+    times: tuple[float, ...]
+    ratio: float | None
 
 
 def _row(line: Line, groups: int) -> list[_Row]:
@@ -80,7 +81,7 @@ def _row(line: Line, groups: int) -> list[_Row]:
         return []
     algorithm, bus = number(cells[1]), number(cells[2])
     ratio = bus / algorithm if algorithm and bus and algorithm >= 1 else None
-    return [_Row(size, [time for time in times if time is not None], ratio)]
+    return [_Row(size, tuple(time for time in times if time is not None), ratio)]
 
 
 def _named(text: str) -> Operation | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from hetesynth.fitting.lines import lines_of, number, refused
-from hetesynth.fitting.measurements import MAX_POINTS, Operation, Point, Series
+from hetesynth.fitting.measurements import MAX_POINTS, PAIRWISE, Operation, Point, Series
 
 TOOL = "OSU"
 _TITLE = re.compile(
@@ -61,10 +61,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     both = "bi-directional" in what
     if both:
         points = [Point(point.size, point.seconds * 2) for point in points]  # the sum of both directions is shown
-    return [Series(source, TOOL, what[:40], goal, tuple(points), ranks if goal in OPERATIONS_OF_RANKS else None)]
-
-
-OPERATIONS_OF_RANKS = (*_BLOCKS, "allreduce", "reducescatter", "broadcast", "reduce")
+    return [Series(source, TOOL, what[:40], goal, tuple(points), None if goal in PAIRWISE else ranks)]
 
 
 def _operation(what: str, bandwidth: bool) -> Operation | None:
