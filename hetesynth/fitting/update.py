@@ -22,6 +22,8 @@ from hetesynth.frontend.properties import lanes_of
 from hetesynth.frontend.source import checked_source
 from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, Loop, Network, NodeType, PodType, Property
 from hetesynth.frontend.units import UNITS
+from hetesynth.importers.wording import bandwidth as bandwidth_text
+from hetesynth.importers.wording import time as time_text
 from hetesynth.model.topology import Topology
 
 _DIGITS = 4
@@ -67,20 +69,6 @@ def rounded(value: float) -> Fraction:
     return Fraction(f"{value:.{_DIGITS - 1}e}")
 
 
-def _decimal(value: Fraction) -> str:
-    """Plain decimal digits, without an exponent."""
-    text = f"{float(value):.12f}".rstrip("0").rstrip(".")
-    return text or "0"
-
-
-def _gigabytes(rate: Fraction) -> str:
-    return f"{_decimal(rate / _GIGA)} GB/s"
-
-
-def _microseconds(time: Fraction) -> str:
-    return f"{_decimal(time / _MICRO)} us"
-
-
 # --- bandwidths
 
 
@@ -94,14 +82,14 @@ def _with_rate(text: str, name: str, topology: Topology, links: LinkClass, rate:
             if bandwidth is None or bandwidth.amount is None:
                 continue
             lanes = lanes_of(bandwidth.lanes, Findings())
-            edits.append(_replaced(text, bandwidth.amount, _gigabytes(rounded(float(total) / lanes))))
+            edits.append(_replaced(text, bandwidth.amount, bandwidth_text(rounded(float(total) / lanes))))
         return edited(text, [*edits, *_notes(text, statements, note)])
     owners = _owners(topology, links)
     several = topology.wires[links.wires[0]].lanes
     if not owners or {topology.wires[w].lanes for w in links.wires} != {several}:
         raise _no_place(links, "bandwidth")
     per_lane = rounded(float(total) / several)
-    shown = _gigabytes(per_lane) + (f" x {several}" if several > 1 else "")
+    shown = bandwidth_text(per_lane) + (f" x {several}" if several > 1 else "")
     return _with_set(text, name, topology, owners, f"bandwidth {shown}", note)
 
 
@@ -179,7 +167,7 @@ def _alpha_of(text: str, name: str, sample: int) -> Fraction:
 
 
 def _latency_set(text: str, name: str, topology: Topology, links: LinkClass, latency: Fraction, note: str) -> str:
-    shown = _microseconds(latency)
+    shown = time_text(latency)
     statements = _latency_statements(text, name, topology, links)
     if statements:
         edits = [_latency_edit(text, statement, shown) for statement in statements]
@@ -225,7 +213,7 @@ def _with_gpus(
 ) -> str:  # fmt: skip
     ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
     owners = [topology.vertices[rank].name for rank in sorted(ends)]
-    return _with_set(text, name, topology, owners, f"{word} {_gigabytes(rounded(value))}", note)
+    return _with_set(text, name, topology, owners, f"{word} {bandwidth_text(rounded(value))}", note)
 
 
 def _with_set(
@@ -320,7 +308,7 @@ def _demand_figures(links: LinkClass, figures: Figures, was: Fraction, rate: Fra
         raise _no_place(links, "bandwidth")
     alpha = figures.alpha
     if alpha is not None and was == links.alpha and abs(float(latency) / (alpha or 1) - 1) > _WRITTEN:
-        rest = _microseconds(latency)
+        rest = time_text(latency)
         raise HetesynthError(
             f"links of {links.title} cannot have {alpha * 1e6:.4g} us: other parts of their way leave {rest}",
             code="HS847",

@@ -15,6 +15,7 @@ from math import prod
 
 from hetesynth.importers.plain_yaml import plain_yaml
 from hetesynth.importers.reading import Reading, ReadOptions, Source, refused
+from hetesynth.importers.wording import decimal
 
 RING, SWITCH, FULL = "Ring", "Switch", "FullyConnected"
 MAX_NPUS = 2048
@@ -140,15 +141,5 @@ def _lines_between(dimension: Dimension, number: int, stride: int, instances: in
 def _rates(dimension: Dimension) -> str:
     """Bandwidth and latency; those of a switch are of a crossing, two links."""
     crossings = 2 if dimension.shape == SWITCH else 1
-    rate = _decimal(dimension.bandwidth / 10**9)
-    return f"bandwidth {rate} GB/s; latency {_decimal(dimension.latency * crossings * 10**9)} ns"
-
-
-def _decimal(value: Fraction) -> str:
-    """A number as the language writes it: exact where it has an end within 12 places."""
-    text = f"{float(value):.12f}" if value.denominator > 1 else str(value.numerator)
-    scaled = value * 10**12
-    if value.denominator > 1 and scaled.denominator == 1:
-        whole, part = divmod(scaled.numerator, 10**12)
-        text = f"{whole}.{part:012d}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    rate = decimal(dimension.bandwidth / 10**9)
+    return f"bandwidth {rate} GB/s; latency {decimal(dimension.latency * crossings * 10**9)} ns"
