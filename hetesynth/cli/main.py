@@ -35,6 +35,7 @@ COMMANDS = {
     "simulate": "simulate",
     "compare": "compare",
     "atlas": "atlas",
+    "build": "build",
     "bounds": "bounds",
     "topo": "topo",
     "init": "init",

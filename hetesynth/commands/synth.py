@@ -227,7 +227,8 @@ def _keeping(run: Compilation, shown: Shown) -> Keep:
 def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
     timed = isinstance(entry.steady, SteadyState | Rings) and targets[0].format == "msccl-xml"
-    spec = ProgramSpec(targets, entry.throttling, steady=entry.steady, seconds=entry.seconds if timed else None)
+    seconds = entry.seconds if timed else None
+    spec = ProgramSpec(targets, entry.throttling, *run.request.calls, steady=entry.steady, seconds=seconds)
     pipelined = entry.candidate.pipelined
     choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)

@@ -14,6 +14,7 @@ from hetesynth.compile.predictors import CostOptions, Prediction, ProgramPredict
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.plan import Plan
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -67,15 +68,23 @@ def first_predictor(
     topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
 ) -> ProgramPredictor | PlanPredictor | None:
     """The predictor of the first of ``programs``, as a reader reads its bytes; None where there is none."""
+    first = next(iter(programs.items()), None)
+    if first is None:
+        return None
+    return contents_predictor(first[1].data, first[0], first[1].target, topology, options)
+
+
+def contents_predictor(
+    data: bytes, name: str, target: Target, topology: Topology, options: CostOptions
+) -> ProgramPredictor | PlanPredictor | None:
+    """The predictor of a file for ``target`` that holds ``data``; None where there is no program in it."""
     from hetesynth.verify.msccl.reader import read_program
     from hetesynth.verify.mscclpp.reader import read_plan_json
 
-    for suffix, emitted in programs.items():
-        if emitted.target.format == "mscclpp-json":
-            return PlanPredictor(topology, read_plan_json(emitted.data, suffix), options)
-        program = read_program(emitted.data, suffix).program
-        return None if program is None else ProgramPredictor(topology, program, options, emitted.target)
-    return None
+    if target.format == "mscclpp-json":
+        return PlanPredictor(topology, read_plan_json(data, name), options)
+    program = read_program(data, name).program
+    return None if program is None else ProgramPredictor(topology, program, options, target)
 
 
 def chunks_of_tasks(predictor: PlanPredictor, collective: Collective) -> tuple[tuple[int, ...], ...]:

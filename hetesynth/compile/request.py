@@ -46,6 +46,7 @@ class Request:
     ``rings``: NCCL's own, for strategy ring.
     ``policy``: every threshold by which the stages decide.
     ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
+    ``calls``: of which sizes programs are used, both ends included, as the runtime counts (0: no limit).
     ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
     """
 
@@ -67,6 +68,7 @@ class Request:
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
     objective: Objective = "steps"
+    calls: tuple[int, int] = (0, 0)
     first_candidate: FirstCandidate | Path | None = None
 
     @property

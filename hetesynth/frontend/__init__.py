@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 
+from hetesynth.frontend.given import GivenTopology
 from hetesynth.frontend.reachability import unreachable_pairs
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
 
-__all__ = ["load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
+__all__ = ["GivenTopology", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
 
 
 def load_topology(path: str | os.PathLike[str]) -> Topology:
-    """The cluster that the file at ``path`` describes.
+    """The cluster that the file at ``path`` describes, or that was given in its place.
 
     Raises ``HetesynthError`` when the file cannot be read and ``SourceError`` when its text is wrong.
     """
+    if isinstance(path, GivenTopology):
+        return path.topology
     from hetesynth.frontend.elaborate import topology_of
     from hetesynth.frontend.source import read_source
 

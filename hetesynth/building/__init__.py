@@ -1,0 +1,1 @@
+"""``hetesynth build``: the cells of a manifest, made where they are stale, cached, deployed and reported."""

@@ -1,0 +1,91 @@
+"""Results by their keys in a folder, which builds on one machine or many may share.
+
+In: a key, a result. Out: the result for a key, or None. An entry is one file that appears by a rename and carries
+its own digest: a killed writer leaves a temporary file, a damaged entry counts as absent and is made again. Who
+makes an entry holds a lock on a file beside it, which the system releases when its process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hetesynth.building.result import MAX_BYTES, CellResult, unpacked
+from hetesynth.errors import HetesynthError
+from hetesynth.files.temporaries import temporary
+
+ENVIRONMENT = "HETESYNTH_CACHE"
+
+
+def default_cache() -> Path:
+    """The user's own place: $HETESYNTH_CACHE, or below $XDG_CACHE_HOME or ~/.cache."""
+    stated = os.environ.get(ENVIRONMENT)
+    if stated:
+        return Path(stated)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hetesynth" / "cells"
+
+
+class Cache:
+    """The results in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: str) -> Path:
+        """Where the entry for ``key`` is."""
+        return self.folder / key[:2] / f"{key}.cell"
+
+    def get(self, key: str) -> CellResult | None:
+        """The result for ``key``; None where there is none that is whole."""
+        try:
+            path = self.path(key)
+            if path.stat().st_size > MAX_BYTES:
+                return None
+            data = path.read_bytes()
+        except OSError:
+            return None
+        return unpacked(data, key)
+
+    def put(self, result: CellResult) -> None:
+        """Keep ``result``. Raises HetesynthError HS850 where that cannot be done; nothing else is changed then."""
+        path = self.path(result.key)
+        part = temporary(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with part.open("xb") as stream:
+                    stream.write(result.packed())
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                os.replace(part, path)
+            finally:
+                with suppress(OSError):
+                    part.unlink()
+        except OSError as error:
+            raise HetesynthError(
+                f"cannot write into the cache {self.folder}: {error.strerror or error}",
+                code="HS850",
+                help="make room or name another folder with --cache; what is there stays",
+            ) from error
+
+    @contextmanager
+    def making(self, key: str) -> Iterator[None]:
+        """Only one process is inside for ``key``, where the file system has locks; others wait."""
+        path = self.path(key).with_suffix(".lock")
+        try:
+            import fcntl
+
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except (ImportError, OSError):
+            yield
+            return
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)

@@ -1,0 +1,65 @@
+"""What a build or a check came to, cell by cell: what all reports are made of.
+
+In: cells, their records before and now. Out: a ``BuildReport``. Knows nothing of how it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hetesynth.manifest.values import Cell
+
+Status = Literal["current", "cached", "built", "kept", "withheld", "failed", "stale", "missing", "invalid"]
+"""Up to date; from the cache; made now; the older one stays, for the newer is worse; the newer fails its gates;
+there is none; of a check: made for something else, absent, wrong."""
+BAD: frozenset[Status] = frozenset({"withheld", "failed", "stale", "missing", "invalid"})
+"""What makes a build or a check end with 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellReport:
+    """``record``: of what stands in the folder after the build, None: nothing does. ``previous``: of what stood
+    there before. ``candidate``: of what was made and not deployed. ``messages``: why the status is what it is, and
+    gates that are not met. ``files``: what is deployed, relative to the output."""
+
+    cell: Cell
+    status: Status
+    key: str
+    record: dict[str, Any] | None = None
+    previous: dict[str, Any] | None = None
+    candidate: dict[str, Any] | None = None
+    messages: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFinding:
+    """What the linter or the parser says of a topology file, in the words of ``diagnostics``."""
+
+    file: str
+    line: int
+    column: int
+    severity: Literal["error", "warning", "note"]
+    code: str
+    message: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """``checked``: nothing was written. ``written``: folders that changed. ``seconds``: of wall time."""
+
+    manifest: Path
+    output: Path
+    cells: tuple[CellReport, ...]
+    findings: tuple[TopologyFinding, ...] = ()
+    written: tuple[Path, ...] = ()
+    checked: bool = False
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing has to be done."""
+        return not any(report.status in BAD for report in self.cells)

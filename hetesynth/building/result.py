@@ -1,0 +1,55 @@
+"""What making a cell gives: files, and what is known of them.
+
+In: bytes by name, a record. Out: a ``CellResult``, one sequence of bytes in the cache and back. The same result is
+always the same bytes, and a damaged one is told from a whole one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+RECORD, DIGEST = "record.json", "sha256"
+MAX_BYTES = 1 << 30
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """``files``: by their names beside each other, programs first. ``record``: figures, for JSON."""
+
+    key: str
+    files: dict[str, bytes]
+    record: dict[str, Any]
+
+    def packed(self) -> bytes:
+        """One sequence of bytes, the same for the same result."""
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+            record = json.dumps({"key": self.key, **self.record}, sort_keys=True).encode()
+            for name, data in {**self.files, RECORD: record}.items():
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+        body = out.getvalue()
+        return hashlib.sha256(body).hexdigest().encode() + body
+
+
+def unpacked(data: bytes, key: str) -> CellResult | None:
+    """The result for ``key`` in ``data``; None where it is damaged or another one."""
+    stated, body = data[:64], data[64:]
+    if hashlib.sha256(body).hexdigest().encode() != stated:
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+                return None
+            files = {name: archive.read(name) for name in archive.namelist()}
+        record = json.loads(files.pop(RECORD))
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or record.pop("key", None) != key:
+        return None
+    return CellResult(key, files, record)

@@ -1,0 +1,1 @@
+"""``hetesynth.toml``: which schedules a repository keeps, as text and as values."""

@@ -1,0 +1,151 @@
+"""A manifest as values: clusters, and a cell for each schedule that is to be kept.
+
+In: what a reader found in ``hetesynth.toml``. Out: a ``Manifest`` of ``Cell``s, every default filled in. Knows
+nothing of TOML, of files that exist, or of how a cell is made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetesynth.chunking import ChunkingOptions
+from hetesynth.compile.request import Exclusion
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.topology import Rank
+
+DIGITS = 2
+"""Of the size that a program is made for, where the range has two ends."""
+REACH = 8
+"""How far from its only end the size lies that a program of an open range is made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRange:
+    """Sizes of the collective's buffer in bytes, from ``low`` to ``high`` (None: all beyond). ``closed``: ``high``
+    itself is meant; it is not where another range begins there. ``text``: as the manifest says it."""
+
+    low: int
+    high: int | None
+    text: str
+    closed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.low < 0 or (self.high is not None and self.high < max(1, self.low)):
+            raise ValueError(f"{self.text}: a range begins at 0 or more and does not end before")
+        if self.low == 0 and self.high is None:
+            raise ValueError("a range without ends has no middle")
+
+    @property
+    def tuned(self) -> int:
+        """The size that the program is made for: in the middle, on a scale of logarithms."""
+        if self.high is None:
+            return self.low * REACH
+        if self.low == 0:
+            return max(1, self.high // REACH)
+        return _rounded(math.isqrt(self.low * self.high), self.low, self.high)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Where the program is judged: the smallest, that of ``tuned``, the largest."""
+        first = self.low or max(1, self.tuned // REACH)
+        last = self.tuned * REACH if self.high is None else self.high
+        return tuple(sorted({first, self.tuned, last}))
+
+
+def _rounded(size: int, low: int, high: int) -> int:
+    """``size`` with few digits, inside of the range."""
+    unit = int(10 ** max(0, len(str(size)) - DIGITS))
+    return min(max(round(size / unit) * unit, low), high)
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What a program must reach at every size where it is judged; None: anything will do. ``proven``: the schedule
+    has as few steps as is proved possible, or its program is at the proved limit."""
+
+    percent_of_limit: float | None = None
+    factor_over_rings: float | None = None
+    steps: int | None = None
+    proven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """How a cell is made; the same fields of ``Request`` say what they mean."""
+
+    strategy: str = "auto"
+    effort: float = 1.0
+    seed: int = 0
+    root: Rank | None = None
+    single_root: bool = False
+    runtime_costs: bool = True
+    chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
+    exclusion: Exclusion = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One schedule with its programs for one target. ``extent``: for which sizes, or chunks of each rank."""
+
+    cluster: str
+    collective: CollectiveName
+    extent: SizeRange | int
+    target: str
+    options: CellOptions = CellOptions()
+    gates: Gates = Gates()
+
+    @property
+    def extent_text(self) -> str:
+        """``1MB..64MB``, or ``4 chunks``."""
+        if isinstance(self.extent, SizeRange):
+            return self.extent.text
+        return "1 chunk" if self.extent == 1 else f"{self.extent} chunks"
+
+    @property
+    def name(self) -> str:
+        """``prod/rccl-6/allreduce/1MB..64MB``: no other cell of the manifest has it."""
+        return f"{self.cluster}/{self.target}/{self.collective}/{self.extent_text}"
+
+    @property
+    def stem(self) -> str:
+        """The same without cluster and target, as the beginning of a file name: ``allreduce-1MB-64MB``."""
+        words = self.extent_text.replace(" ", "-").split("..")
+        named = [word for word in words if word]
+        ends = {".." + words[-1]: "up-to-", words[0] + "..": "from-"}.get(self.extent_text, "")
+        return f"{self.collective}-{ends}{'-'.join(named)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """A cluster of the manifest. ``topology``: the path of its file; ``stated``: as the manifest names it.
+    ``without``, ``degrade``: losses, as the options of the command line say them."""
+
+    name: str
+    topology: Path
+    stated: str
+    without: tuple[str, ...] = ()
+    degrade: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
+    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own place.
+    """
+
+    path: Path
+    clusters: tuple[ClusterEntry, ...]
+    cells: tuple[Cell, ...]
+    output: Path
+    layout: str = "{cluster}/{target}"
+    cache: Path | None = None
+
+    def cluster(self, name: str) -> ClusterEntry:
+        """The cluster called ``name``."""
+        return next(entry for entry in self.clusters if entry.name == name)
+
+    def folder(self, cluster: str, target: str) -> Path:
+        """Where the programs of a cluster for a target are."""
+        return self.output / self.layout.format(cluster=cluster, target=target)
