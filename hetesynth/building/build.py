@@ -19,7 +19,6 @@ from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
 from hetesynth.files.folders import check_replaceable, write_folder
 from hetesynth.frontend import load_topology
-from hetesynth.frontend.overridden import overridden
 from hetesynth.manifest.values import ClusterEntry, Manifest
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
@@ -43,8 +42,7 @@ def load_clusters(manifest: Manifest) -> dict[str, LoadedCluster]:
 
 
 def _loaded(entry: ClusterEntry) -> LoadedCluster:
-    file = overridden(entry.topology, entry.without, entry.degrade)
-    topology = load_topology(file if file.losses else entry.topology)
+    topology = load_topology(entry.source)
     return LoadedCluster(topology, *pickled(topology))
 
 

@@ -7,11 +7,13 @@ nothing of TOML, of files that exist, or of how a cell is made.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetesynth.chunking import ChunkingOptions
 from hetesynth.compile.request import Exclusion
+from hetesynth.frontend.overridden import OverriddenFile, overridden
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Rank
 
@@ -24,7 +26,8 @@ REACH = 8
 @dataclass(frozen=True, slots=True)
 class SizeRange:
     """Sizes of the collective's buffer in bytes, from ``low`` to ``high`` (None: all beyond). ``closed``: ``high``
-    itself is meant; it is not where another range begins there. ``text``: as the manifest says it."""
+    itself is meant; it is not where another range begins there. ``text``: the one spelling of it, whatever the
+    manifest says (``1MB..2MB``, not ``1000KB..2MB``)."""
 
     low: int
     high: int | None
@@ -120,19 +123,29 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
     """A cluster of the manifest. ``topology``: the path of its file; ``stated``: as the manifest names it.
-    ``without``, ``degrade``: losses, as the options of the command line say them."""
+    ``without``, ``degrade``: losses, as the options of the command line say them. ``read``: the file with losses
+    that point into the manifest."""
 
     name: str
     topology: Path
     stated: str
     without: tuple[str, ...] = ()
     degrade: tuple[str, ...] = ()
+    read: OverriddenFile | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def source(self) -> os.PathLike[str]:
+        """What is loaded: the file, with its losses if there are any."""
+        if self.read is None and (self.without or self.degrade):
+            return overridden(self.topology, self.without, self.degrade)
+        return self.read or self.topology
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
-    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own place.
+    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own
+    place.
     """
 
     path: Path
