@@ -22,7 +22,7 @@ _WORD = re.compile(
     r"(?:\.[A-Za-z_*][A-Za-z0-9_*]*(?:\[[0-9*, \t-]*\])?[A-Za-z0-9_*]*)*"
 )
 _ARROW = re.compile("<->|->")
-_SIDE = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_SIDE = re.compile(r"(?:[^,\[]|\[[^\]]*\]|\[)+")
 _UNIT = r"([A-Za-z\u00b5\u03bc]+(?:/[A-Za-z]+)?|%)"
 _RATE = re.compile(rf"[ \t]*([0-9]+(?:\.[0-9]+)?)[ \t]*{_UNIT}[ \t]*(?:x[ \t]*([0-9]+))?[ \t]*")
 

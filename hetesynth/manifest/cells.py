@@ -94,7 +94,7 @@ def _drafts(
     collectives, targets = settings.get("collectives"), settings.get("targets")
     if collectives is None:
         stated = document.values.get("defaults", {}), document.values["cluster"][path[1]]
-        message = "it says not which collectives are made"
+        message = "no collectives are named"
         if not document.findings or not any("collectives" in table for table in stated):
             help_ = 'add collectives = ["allgather", "allreduce"] here or to [defaults]'
             document.add_to_key("HS862", path, message, help_)
@@ -252,11 +252,10 @@ def _check_callable(draft: _Draft, options: CellOptions, document: Document) -> 
     from hetesynth.compile.roots import demand_single_root
 
     runtime, collective = target(draft.target), draft.collective
-    selected = f'[[rule]] with collectives = ["{collective}"], targets = ["{draft.target}"]'
     try:
         demand_collective(runtime, collective)
     except HetesynthError as error:
-        help_ = f"leave it out with a {selected}, skip = true"
+        help_ = f'leave it out: [[rule]] collectives = ["{collective}"], targets = ["{draft.target}"], skip = true'
         document.add("HS867", draft.collective_at, error.message, help_)
         return
     try:

@@ -21,6 +21,7 @@ from hetesynth.manifest.keys import (
     DEFAULTS,
     MANIFEST,
     MAX_TEXT,
+    NOT_HERE,
     Kind,
     Number,
     Several,
@@ -44,7 +45,15 @@ MAX_DOTS = 8
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DOTS},}}[ \t]*[=\]]")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_NO_TOML = "see docs/manifest.md; strings stand in quotes, lists in brackets"
+_NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
+_WAYS_OUT = (
+    ("end of document", "a quote, bracket or brace is not closed"),
+    ("Illegal character '\\n'", "end the text with a quote on this line"),
+    ("Cannot overwrite", "this key stands here twice: leave one out"),
+    ("Cannot declare", "this table stands here twice: leave one out, or begin several with [[...]]"),
+    ("Unescaped '\\'", "write / in paths, or the text between single quotes"),
+)
+"""What ``tomllib`` says, and the way out."""
 
 
 @dataclass
@@ -112,7 +121,7 @@ def _text(path: FilePath) -> str:
 
 
 def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
-    """What ``tomllib`` makes of ``text``; its time grows with the square of lines and keys, so they have limits."""
+    """What ``tomllib`` makes of ``text``; lines and keys have limits, as its time grows with their square."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE or _DEEP_KEY.search(line):
@@ -129,7 +138,7 @@ def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
         place = _PLACE.search(message)
         row, column = (int(place[1]), int(place[2])) if place and place[1] else (len(lines), len(lines[-1]) + 1)
         what = message[: place.start()] if place else message.partition(";")[0]
-        help_ = _meant(lines[row - 1]) or _NO_TOML
+        help_ = _meant(lines[row - 1]) or next((way for says, way in _WAYS_OUT if says in message), _NO_TOML)
         findings.add("HS861", Span(file, row, column), f"no TOML: {visible(what[:200])}", help_)
         findings.raise_any()
         raise
@@ -141,7 +150,7 @@ def _meant(line: str) -> str:
         return "write `key = value`, not `key: value`"
     if re.search(r"=\s*(True|False|yes|no|on|off)\b", line):
         return "write true or false"
-    word = re.search(r"=\s*([A-Za-z][\w.-]*)\s*(#.*)?$", line)
+    word = re.search(r"=\s*\[?\s*([A-Za-z][\w.-]*)\s*(,|\]|#|$)", line)
     if word and word[1] not in ("true", "false", "inf", "nan"):
         return f'texts stand in quotes: "{word[1][:40]}"'
     size = re.search(r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", line)
@@ -206,11 +215,11 @@ def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
     """Whether ``value`` may be of ``kind``, with a finding where it is not."""
     match kind:
         case Text():
-            right, asked, example = isinstance(value, str), "a text", '"..."'
+            right, asked, example = isinstance(value, str), "a text", f'{_last(path)} = "..."'
         case Whole():
-            right, asked, example = type(value) is int, "a whole number", str(kind.least)
+            right, asked, example = type(value) is int, "a whole number", f"a whole number, such as {kind.least}"
         case Number():
-            right, asked, example = type(value) in (int, float), "a number", str(kind.most)
+            right, asked, example = type(value) in (int, float), "a number", "a number, such as 1.5"
         case Truth():
             right, asked, example = isinstance(value, bool), "true or false", ""
         case Several():
@@ -219,7 +228,7 @@ def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
             right, asked, example = isinstance(value, dict), "a table", f"{_last(path)} = {{ ... }}"
         case Tables():
             right = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-            asked, example = "tables", f"begin each with [[{_last(path)}]]"
+            asked, example = "a list of tables", f"begin each with [[{_last(path)}]]"
     if not right:
         given = _TYPES.get(type(value), "a date or time")
         help_ = f"write {example}" if example and not example.startswith("begin") else example
@@ -275,8 +284,8 @@ def _text_is_right(value: str, kind: Text, path: Path, document: Document) -> bo
     elif not value.strip():
         document.add("HS864", path, f"`{_last(path)}` is empty", f"write {kind.what}, or leave the key out")
     elif kind.choices and value not in kind.choices:
-        help_ = did_you_mean(value, kind.choices, f"one of {', '.join(kind.choices)}")
-        what = kind.what.removeprefix("a ")
+        help_ = dict(NOT_HERE).get(value) or did_you_mean(value, kind.choices, f"one of {', '.join(kind.choices)}")
+        what = kind.what.partition(" ")[2]
         document.add("HS864", path, f"there is no {what} `{value[:60]}`", help_)
     else:
         return True

@@ -111,7 +111,16 @@ class Key:
     required: bool = False
 
 
-_STRATEGIES = tuple(row.name for row in ROWS if row.name != "composition")
+NOT_HERE = (
+    (
+        "composition",
+        "a folder has no place for compositions of pods: use `hetesynth synth --strategy composition`",
+    ),
+    ("repair", "it mends an older schedule: use `hetesynth repair`"),
+)
+"""Strategies that no manifest states, and what is for them."""
+
+_STRATEGIES = tuple(row.name for row in ROWS if row.name not in dict(NOT_HERE))
 
 GATES = Table(
     (
@@ -181,7 +190,7 @@ CHUNKING = (
         "The reference step: the slowest link type, a kind of link, or a time.", "slowest", ("slowest", "20us"),
     ),
     Key(
-        "exclusion", Text("where additions exclude each other", get_args(Exclusion)),
+        "exclusion", Text("an exclusion", get_args(Exclusion)),
         "Where two additions to one chunk exclude each other: auto is step for allreduce.", "auto", ("program",),
     ),
 )  # fmt: skip

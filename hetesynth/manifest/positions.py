@@ -73,6 +73,8 @@ class Positions:
 
     def _nearest(self, path: Path, spans: dict[Path, Span]) -> Span:
         while path and path not in spans:
+            if isinstance(path[-1], int) and path in self._values:
+                return self._values[path]
             path = path[:-1]
         return spans.get(path) or Span(self.file, 1, 1)
 

@@ -22,6 +22,7 @@ def read_manifest(path: Path) -> Manifest:
     entries = clusters(document, path.parent)
     folders = output(document, path.parent)
     all_cells = cells(document, entries)
-    check_apart(folders.layout, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
+    if not document.findings:
+        check_apart(folders.layout, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
     document.findings.raise_any()
     return Manifest(path, tuple(entries.values()), all_cells, folders.folder, folders.layout, folders.cache)

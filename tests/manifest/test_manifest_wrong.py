@@ -1,0 +1,44 @@
+"""Manifests that are wrong (wrong/*.toml) and what is said about each (wrong/*.txt)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hetesynth.diagnostics import SourceError
+from hetesynth.errors import HetesynthError
+from hetesynth.manifest.reader import read_manifest
+
+WRONG = Path(__file__).resolve().parent / "wrong"
+CASES = sorted(path.name for path in WRONG.glob("*.toml"))
+AT_LEAST = 40
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message_is_the_golden_one(
+    name: str, golden: Callable[[Path, bytes], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(WRONG)
+    with pytest.raises(HetesynthError) as caught:
+        read_manifest(Path(name))
+    assert caught.value.exit_code == 2
+    golden((WRONG / name).with_suffix(".txt"), (caught.value.render() + "\n").encode())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_finding_points_into_its_source(name: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        read_manifest(WRONG / name)
+    lines = (WRONG / name).read_text().splitlines() or [""]
+    for finding in caught.value.diagnostics:
+        assert finding.code.startswith("HS86") and finding.help
+        assert finding.span.line <= len(lines) + 1
+        assert finding.span.column <= len([*lines, ""][finding.span.line - 1]) + 1
+
+
+def test_there_are_enough_and_every_code_is_shown() -> None:
+    shown = "".join(path.read_text() for path in WRONG.glob("*.txt"))
+    assert len(CASES) >= AT_LEAST
+    assert all(f"HS86{digit}" in shown for digit in range(1, 9))
