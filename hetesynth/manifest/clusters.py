@@ -6,6 +6,7 @@ what is wrong with one is shown there, by the reader or later, when the topology
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ LOSSES = ("without", "degrade")
 
 def cluster_name(topology: FilePath) -> str:
     """What the cluster of a file is called if nothing is said: as the file, or as the folder of a topo.dsl."""
-    return topology.stem if topology.stem != USUAL_NAME else topology.absolute().parent.name
+    return topology.stem if topology.stem != USUAL_NAME else FilePath(os.path.abspath(topology)).parent.name
 
 
 def clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:

@@ -12,7 +12,7 @@ from hetesynth.manifest.keys import DEFAULTS, GATES
 from hetesynth.manifest.positions import Path
 
 EXTENT = ("sizes", "chunks")
-"""Keys of which the last one that is stated counts."""
+"""Keys of which a table that states one overrules both, and with sizes the size of chunks too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,12 @@ class Settings:
 
     def over(self, table: dict[str, Any], path: Path) -> Settings:
         """With what ``table``, which stands at ``path``, says laid over."""
-        stated = dict(self.stated)
+        overruled = {*(EXTENT if set(EXTENT) & set(table) else ()), *(("chunk_size",) if "sizes" in table else ())}
+        stated = {name: one for name, one in self.stated.items() if name not in overruled}
         for name, value in table.items():
             if name == "gates":
                 stated |= {f"gates.{gate}": (one, (*path, name, gate)) for gate, one in value.items()}
                 continue
-            for other in EXTENT if name in EXTENT else ():
-                stated.pop(other, None)
             stated[name] = (value, (*path, name))
         return Settings(stated)
 
