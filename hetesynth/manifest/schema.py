@@ -1,7 +1,7 @@
 """The JSON Schema of ``hetesynth.toml`` for editors.
 
-In: the table of keys. Out: the schema (draft 2020-12) as text, on standard output where this is run as a module. It
-says what each key takes; what keys mean together only the reader knows.
+In: the table of keys. Out: the schema (draft 2020-12) as text, on standard output where this is run as a module.
+It says what each key takes; what keys mean together only the reader knows.
 """
 
 from __future__ import annotations

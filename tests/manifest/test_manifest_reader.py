@@ -1,0 +1,289 @@
+"""What a manifest means: ranges, names, what overrules what, rules, losses; where keys and values stand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetesynth.diagnostics import SourceError
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+from hetesynth.manifest.document import tomllib
+from hetesynth.manifest.positions import Positions
+from hetesynth.manifest.reader import read_manifest
+from hetesynth.manifest.sizes import size_range, spelling
+from hetesynth.manifest.values import Manifest, SizeRange
+
+RIGHT = Path(__file__).resolve().parent / "right"
+RING = (RIGHT.parent / "wrong" / "ring.dsl").read_text()
+
+
+def read(folder: Path, text: str) -> Manifest:
+    (folder / "ring.dsl").write_text(RING)
+    path = folder / "hetesynth.toml"
+    path.write_text(f"version = 1\n{text}")
+    return read_manifest(path)
+
+
+ONE = '[[cluster]]\ntopology = "ring.dsl"\n'
+
+
+def test_the_shortest_manifest_has_the_defaults_of_the_command_line(tmp_path: Path) -> None:
+    (cell,) = read(tmp_path, f'{ONE}collectives = ["broadcast"]\n').cells
+    assert cell.name == "ring/portable/broadcast/1 chunk" and cell.stem == "broadcast-1-chunk"
+    options = cell.options
+    assert (options.strategy, options.effort, options.seed, options.root, options.single_root) == (
+        "auto",
+        1,
+        0,
+        0,
+        False,
+    )
+    assert options.runtime_costs and options.exclusion == "auto"
+    assert (options.chunking.chunk_bytes, options.chunking.reference, options.chunking.rounding) == (
+        None,
+        "slowest",
+        "ceil",
+    )
+    assert cell.gates == type(cell.gates)()
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "spelt"),
+    [
+        ("1MB..64MB", 10**6, 64 * 10**6, "1MB..64MB"),
+        ("..1MB", 0, 10**6, "..1MB"),
+        ("64MB..", 64 * 10**6, None, "64MB.."),
+        ("64MB", 64 * 10**6, 64 * 10**6, "64MB"),
+        ("64MB..64000KB", 64 * 10**6, 64 * 10**6, "64MB"),
+        ("1000KB .. 2 MB", 10**6, 2 * 10**6, "1MB..2MB"),
+        ("1.5MB..2MiB", 1_500_000, 2 << 20, "1500KB..2MiB"),
+        ("0.5KB..1024B", 500, 1024, "500B..1KiB"),
+    ],
+)  # fmt: skip
+def test_a_range_has_one_spelling(text: str, low: int, high: int | None, spelt: str) -> None:
+    assert size_range(text) == SizeRange(low, high, spelt)
+    assert size_range(spelt) == SizeRange(low, high, spelt)
+
+
+@given(st.integers(1, 1 << 50))
+def test_a_spelling_is_read_back(size: int) -> None:
+    assert size_range(spelling(size)) == SizeRange(size, size, spelling(size))
+
+
+@given(st.integers(0, 1 << 50), st.one_of(st.none(), st.integers(1, 1 << 50)))
+def test_a_range_is_judged_inside_of_it(low: int, high: int | None) -> None:
+    if (not low and high is None) or (high is not None and high < low):
+        return
+    one = SizeRange(low, high, "text")
+    assert low <= one.tuned and (high is None or one.tuned <= high)
+    assert all(low <= size and (high is None or size <= high) for size in one.sizes) and one.tuned in one.sizes
+
+
+def test_an_end_where_another_range_begins_is_that_ones(tmp_path: Path) -> None:
+    text = f'{ONE}collectives = ["allgather"]\nsizes = ["1MB..2MB", "4MB..", "..1MB", "2MB", "3MB"]\n'
+    closed = {cell.extent_text: cell.extent.closed for cell in read(tmp_path, text).cells}  # type: ignore[union-attr]
+    assert closed == {"1MB..2MB": False, "4MB..": True, "..1MB": False, "2MB": True, "3MB": True}
+
+
+def test_what_a_cluster_states_overrules_the_defaults(tmp_path: Path) -> None:
+    defaults = '[defaults]\ncollectives = ["allgather"]\nchunks = 2\nchunk_size = "4MB"\n'
+    defaults += "gates = { steps = 9, proven = true }\n"
+    first, second, third = read(
+        tmp_path,
+        f"""{defaults}
+{ONE}name = "a"
+{ONE}name = "b"
+sizes = ["1MB.."]
+gates.steps = 5
+{ONE}name = "c"
+chunks = 3
+collectives = ["reduce"]
+root = 2
+gates.proven = false
+""",
+    ).cells
+    assert (first.extent, first.options.chunking.chunk_bytes, first.gates.steps) == (2, 4_000_000, 9)
+    assert second.extent == SizeRange(10**6, None, "1MB..") and second.options.chunking.chunk_bytes is None
+    assert (second.gates.steps, second.gates.proven) == (5, True)
+    assert (third.extent, third.collective, third.options.root, third.gates.proven) == (3, "reduce", 2, False)
+    assert first.options.root is None
+
+
+def test_later_rules_win_and_gates_are_laid_over_by_key(tmp_path: Path) -> None:
+    cells = read(
+        tmp_path,
+        f"""[defaults]
+collectives = ["allgather", "allreduce"]
+targets = ["rccl-6", "mscclpp"]
+sizes = ["..1MB", "1MB..16MB", "16MB.."]
+gates.percent_of_limit = 50
+
+{ONE}
+[[rule]]
+collectives = ["allreduce"]
+effort = 2
+gates.steps = 7
+
+[[rule]]
+sizes = ["1MB.."]
+targets = ["mscclpp"]
+effort = 3
+strategy = "timed"
+gates = {{ percent_of_limit = 0 }}
+
+[[rule]]
+collectives = ["allgather"]
+targets = ["rccl-6"]
+skip = true
+
+[[rule]]
+collectives = ["allgather"]
+targets = ["rccl-6"]
+sizes = ["..1MB"]
+skip = false
+""",
+    ).cells
+    by_name = {cell.name.removeprefix("ring/"): cell for cell in cells}
+    assert [name for name in by_name if name.startswith("rccl-6/allgather")] == ["rccl-6/allgather/..1MB"]
+    assert len(cells) == 10
+    both = by_name["mscclpp/allreduce/1MB..16MB"]
+    assert (both.options.effort, both.options.strategy, both.gates.steps, both.gates.percent_of_limit) == (
+        3,
+        "timed",
+        7,
+        None,
+    )
+    small = by_name["mscclpp/allreduce/..1MB"]
+    assert (small.options.effort, small.options.strategy, small.gates.percent_of_limit) == (2, "auto", 50)
+
+
+def test_chunking_is_read_with_its_units(tmp_path: Path) -> None:
+    text = f'{ONE}collectives = ["allgather"]\nchunk_size = "2 MiB"\ntau_ref = "20us"\nrounding = "floor"\n'
+    (cell,) = read(tmp_path, text).cells
+    assert cell.options.chunking.chunk_bytes == 2 << 20
+    assert cell.options.chunking.reference == Fraction(20, 10**6) and cell.options.chunking.rounding == "floor"
+
+
+def test_names_are_those_of_files_or_of_their_folders(tmp_path: Path) -> None:
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "prod" / "topo.dsl").write_text(RING)
+    clusters = (
+        '[[cluster]]\ntopology = "prod/topo.dsl"\n[[cluster]]\ntopology = "prod/../prod/topo.dsl"\nname = "x"\n'
+    )
+    manifest = read(tmp_path, f'[defaults]\ncollectives = ["allgather"]\n{ONE}{clusters}')
+    assert [cluster.name for cluster in manifest.clusters] == ["ring", "prod", "x"]
+    assert manifest.folder("prod", "rccl-6") == tmp_path / "schedules" / "prod" / "rccl-6"
+
+
+def test_a_loss_that_only_the_topology_refuses_is_shown_in_the_manifest(tmp_path: Path) -> None:
+    losses = "without = ['a.gpu1', 'a.gpu0, a.gpu9']\ndegrade = [\"a.nic0=5Gbps\"]\n"
+    text = f'{ONE}collectives = ["allgather"]\n{losses}'
+    (entry,) = read(tmp_path, text).clusters
+    with pytest.raises(SourceError) as caught:
+        load_topology(entry.source)
+    shown = caught.value.render()
+    assert f"{tmp_path}/hetesynth.toml:5:31: HS201" in shown and "hetesynth.toml:6:13: HS201" in shown
+    assert "\n  without = ['a.gpu1', 'a.gpu0, a.gpu9']\n                                ^^^^^^\n" in shown
+
+
+def test_losses_change_the_topology(tmp_path: Path) -> None:
+    (entry,) = read(tmp_path, f'{ONE}collectives = ["allgather"]\nwithout = ["a.gpu1"]\n').clusters
+    assert load_topology(entry.source).ranks == 3
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
+    text = (RIGHT / "long.toml").read_bytes().replace(b"../wrong/", str(RIGHT.parent / "wrong").encode() + b"/")
+    (tmp_path / "unix.toml").write_bytes(text)
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
+    unix, windows = read_manifest(tmp_path / "unix.toml"), read_manifest(tmp_path / "windows.toml")
+    assert unix.cells == windows.cells and len(unix.cells) > 20
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe", b"\x00", b"version = 1\n# \xe9", b"#" * (1 << 20) + b"\n#", b"a = " + b"[" * 5000,
+        b"a = " + b"[" * 5000 + b"]" * 5000, b"a." * 4999 + b"a = 1", b"a = " + b"1" * 9000, b"a" * 20_000,
+        b"[" + b"a . " * 2000 + b"a]", b'"a"."b".' * 1000 + b"c = 1", b"a = {" * 900, b"version = 1\rx = 2",
+    ],
+)  # fmt: skip
+def test_hostile_content_gets_a_message(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "hetesynth.toml"
+    path.write_bytes(content)
+    with pytest.raises(HetesynthError) as caught:
+        read_manifest(path)
+    assert caught.value.code in ("HS860", "HS861", "HS862") and caught.value.help
+    assert len(caught.value.render()) < 3000
+
+
+def test_what_is_no_readable_file_gets_a_message(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path, tmp_path / "none", tmp_path / "loop", tmp_path / "a\0b", tmp_path / ("n" * 5000)):
+        with pytest.raises(HetesynthError) as caught:
+            read_manifest(path)
+        assert caught.value.code == "HS860" and caught.value.help
+
+
+def test_there_are_limits_to_what_is_asked_for(tmp_path: Path) -> None:
+    ranges = ", ".join(f'"{i}KB..{i + 1}KB"' for i in range(1, 257))
+    clusters = "".join(f'{ONE}name = "c{i}"\n' for i in range(40))
+    with pytest.raises(SourceError, match="more than 10000 schedules"):
+        read(tmp_path, f'[defaults]\ncollectives = ["allgather"]\nsizes = [{ranges}]\n{clusters}')
+    with pytest.raises(SourceError) as caught:
+        read(tmp_path, f'[defaults]\ncollectives = ["allgather"]\nsizes = [{ranges}, "1MB"]\n{ONE}')
+    assert "`sizes` has 257 entries, the most are 256" in caught.value.message
+
+
+# --- where things stand
+
+
+def places(values: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], Any]]:
+    inner = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    return [
+        *([(path, values)] if path else []),
+        *(one for key, value in inner for one in places(value, (*path, key))),
+    ]
+
+
+TEXTS = {
+    "tables": 'a = 1\n[b]\nc = "x"\n[b.d]\n"e f" = true\n[[g]]\nh = 1.5\n[[g]]\nh = 2e3\n[g.i]\nj = 07:32:00\n'
+    "[[g.k]]\nl = 1\n[[g.k]]\nl = 2",
+    "dotted": 'a.b . c = 1\na.\'b d\' = 2\n"a"."\\u0065" = 3\n[x.y]\nz.w = 4',
+    "arrays": 'a = [ 1, [2, 3], # ] "\n  "]", \'#\', { b = [4,], "c" = "}" } ]\nd = []\ne = [[]]',
+    "strings": 'a = """x"y\\""""\nb = \'\'\'it\'s\'\'\'\'\nc = "\\"#"\nd = \'\'\ne = """\n\n]"""\nf = 1 # x = 2',
+    "dates": "a = 1979-05-27 07:32:00\nb = [1979-05-27T00:32:00.5-07:00, 1979-05-27]\nc = -inf\nd = 0xdead_beef",
+    "headers": "[ a . b ]\nc = 1\n[ [ 'd' ] ]\n".replace("[ [", "[[").replace("] ]", "]]")
+    + "e = 1\n[[d]]\n[d.f]\ng = 1\n[[d.f.h]]\ni = 1",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_text_at_a_place_is_the_value(name: str) -> None:
+    """Judged by ``tomllib``: what stands at the span of a value reads as that value, of a key as its last part."""
+    text = TEXTS[name]
+    positions, lines = Positions("f", text), text.split("\n")
+    offsets = [sum(len(line) + 1 for line in lines[:i]) for i in range(len(lines))]
+    for path, value in places(tomllib.loads(text)):
+        span = positions.key(path)
+        token = lines[span.line - 1][span.column - 1 : span.column - 1 + span.length]
+        assert span.line <= len(lines) and token, path
+        if path in positions._values:
+            span = positions.value(path)
+            begin = offsets[span.line - 1] + span.column - 1
+            ends = (text[begin:stop] for stop in range(begin + span.length, len(text) + 1))
+            assert any(reads_as(end, value) for end in ends), path
+        if isinstance(path[-1], str) and not token.startswith("["):
+            assert reads_as(token, path[-1]) or token == path[-1], (path, token)
+
+
+def reads_as(text: str, value: object) -> bool:
+    try:
+        return bool(tomllib.loads(f"key = {text}") == {"key": value})
+    except ValueError:
+        return False
