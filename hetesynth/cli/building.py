@@ -25,7 +25,8 @@ def watching_build(*, quiet: bool) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    texts = (TextColumn("{task.description}"), TextColumn("{task.fields[count]}"))
+    columns = (texts[0], BarColumn(24), texts[1], TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _Bars(progress)
 
@@ -56,7 +57,8 @@ class _Bars(_Warnings):
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
         self._names = dict(stale)
         self._cells = cells
-        self._progress.update(self._all, total=cells, description=f"cells, {len(stale)} to make", count=self._count())
+        words = f"cells, {len(stale)} to make"
+        self._progress.update(self._all, total=cells, description=words, count=self._count())
 
     def working(self, key: str, what: str) -> None:
         from rich.markup import escape
