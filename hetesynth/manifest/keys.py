@@ -257,7 +257,7 @@ OUTPUT = Table(
 
 MANIFEST = Table(
     (
-        Key("version", Whole(FORMAT, FORMAT), "The format of this file.", required=True, examples=(FORMAT,)),
+        Key("version", Whole(FORMAT, FORMAT), "The format of this file.", FORMAT, (FORMAT,)),
         Key("output", OUTPUT, "Where things go; paths are seen from the manifest."),
         Key("defaults", DEFAULTS, "What holds for every cluster that does not say otherwise."),
         Key("cluster", Tables(CLUSTER, MAX_CLUSTERS, 1), "A cluster.", required=True),

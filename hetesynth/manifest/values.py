@@ -145,8 +145,7 @@ class ClusterEntry:
 class Manifest:
     """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
     theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own
-    place.
-    """
+    place."""
 
     path: Path
     clusters: tuple[ClusterEntry, ...]

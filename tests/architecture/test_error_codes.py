@@ -27,6 +27,7 @@ SHARED = {
     "HS541": "an input file that is too large",
     "HS570": "two files of one command with the same name",
     "HS625": "what cegis cannot begin with: of the wrong kind, or of another problem",
+    "HS644": "a file that init would replace: a topology or a manifest",
     "HS702": "a program that its judge or the lifting finds wrong",
     "HS706": "import, of a program or a schedule",
     "HS733": "what a cluster needs and no file tells: readers, the writer, the command",

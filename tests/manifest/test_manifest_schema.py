@@ -109,7 +109,7 @@ TOLD_BY_BOTH = [
     "unknown_keys", "key_at_the_top", "key_in_a_rule", "cluster_of_one_bracket", "wrong_types", "two_chunk_counts",
     "out_of_range", "unknown_collective", "unknown_target", "unknown_strategy", "composition", "size_without_unit",
     "ranges_written_otherwise", "range_without_ends", "layout_absolute", "layout_field", "layout_braces",
-    "no_version", "other_version", "no_cluster", "no_topology", "named_twice", "empty_lists",
+    "other_version", "no_cluster", "no_topology", "named_twice", "empty_lists",
     "dotted_and_inline", "not_ascii",
 ]  # fmt: skip
 
