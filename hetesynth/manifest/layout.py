@@ -5,6 +5,7 @@ In: the table ``[output]`` of a document, clusters and targets. Out: findings; t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ def output(document: Document, folder: FilePath) -> Output:
     if message:
         document.add("HS868", PLACE, message, help_)
         layout = "{cluster}/{target}"
+    for key in ("folder", "cache"):
+        if table.get(key, "").startswith("~"):
+            message = f"`{table[key][:60]}`: `~` stands for nothing in a manifest"
+            document.add(
+                "HS868", ("output", key), message, "write a path from the folder of the manifest, or from /"
+            )
     cache = table.get("cache")
     return Output(folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache)
 
@@ -59,11 +66,17 @@ def _wrong(layout: str) -> tuple[str, str]:
     return "", ""
 
 
-def check_apart(layout: str, folders: Iterable[tuple[str, str]], document: Document) -> None:
-    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters."""
+def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
+    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, or where the
+    cache is in one, which is exchanged as a whole."""
     places: dict[str, tuple[str, str]] = {}
+    cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
     for cluster, target in folders:
-        place = layout.format(cluster=cluster, target=target)
+        place = stated.layout.format(cluster=cluster, target=target)
+        if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
+            message = f"the cache is inside of `{place}`, which is exchanged as a whole"
+            document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
+            return
         other = places.setdefault(place.casefold(), (cluster, target))
         if other != (cluster, target):
             message = f"{'/'.join(other)} and {cluster}/{target} have one folder, `{place}`"

@@ -23,6 +23,6 @@ def read_manifest(path: Path) -> Manifest:
     folders = output(document, path.parent)
     all_cells = cells(document, entries)
     if not document.findings:
-        check_apart(folders.layout, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
+        check_apart(folders, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
     document.findings.raise_any()
     return Manifest(path, tuple(entries.values()), all_cells, folders.folder, folders.layout, folders.cache)

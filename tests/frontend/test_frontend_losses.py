@@ -192,6 +192,8 @@ def test_options_with_the_paper_form(tmp_path: Path) -> None:
         ("without", "a0.gpu0 <-> a0.gpu9", "HS201", 13),
         ("without", "", "HS210", 1),
         ("without", "}", "HS210", 1),
+        ("without", "gpu0[", "HS210", 1),
+        ("without", "gpu1, gpu[0", "HS210", 7),
         ("without", "gpu0; disable", "HS210", 1),
         ("degrade", "a0.nic0", "HS111", 1),
         ("degrade", "a0.nic0=fast", "HS111", 9),
