@@ -6,7 +6,7 @@ In: a document and its clusters. Out: ``Cell``s in the order of the manifest, or
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -83,6 +83,7 @@ def cells(document: Document, entries: Mapping[int, ClusterEntry]) -> tuple[Cell
     kept = [draft for draft in changed if not draft.settings.get("skip")]
     if drafts and not kept and not document.findings:
         document.add_to_key("HS864", rules[-1].path, "nothing is left to be made", "the rules skip every cell")
+    _check_callable(kept, document)
     return tuple(_cell(draft, document) for draft in kept)
 
 
@@ -188,7 +189,6 @@ def _cell(draft: _Draft, document: Document) -> Cell:
         exclusion=settings.get("exclusion"),
     )
     _check_strategy(draft, document)
-    _check_callable(draft, options, document)
     gates = Gates(
         float(settings.get("gates.percent_of_limit") or 0) or None,
         float(settings.get("gates.factor_over_rings") or 0) or None,
@@ -246,20 +246,31 @@ def _check_strategy(draft: _Draft, document: Document) -> None:
         )
 
 
-def _check_callable(draft: _Draft, options: CellOptions, document: Document) -> None:
-    """A finding where the target never runs the collective, or runs it for other roots too."""
-    from hetesynth.compile.formats import demand_collective
+# --- what runtimes do with it
+
+
+def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
+    """Findings where targets never run a collective, or run its programs for other roots too; one for each place."""
     from hetesynth.compile.roots import demand_single_root
 
-    runtime, collective = target(draft.target), draft.collective
-    try:
-        demand_collective(runtime, collective)
-    except HetesynthError as error:
-        help_ = f'leave it out: [[rule]] collectives = ["{collective}"], targets = ["{draft.target}"], skip = true'
-        document.add("HS867", draft.collective_at, error.message, help_)
-        return
-    try:
-        demand_single_root((runtime,), collective, promised=options.single_root)
-    except HetesynthError as error:
-        help_ = f"add single_root = true if every {collective} of the job has root {options.root}, or skip it"
-        document.add("HS867", draft.collective_at, error.message, help_)
+    never: dict[Path, dict[str, _Draft]] = {}
+    unpromised: dict[Path, dict[str, _Draft]] = {}
+    for draft in drafts:
+        if draft.collective not in target(draft.target).collectives:
+            never.setdefault(draft.collective_at, {})[draft.target] = draft
+        elif draft.collective in ROOTED and not draft.settings.get("single_root"):
+            unpromised.setdefault(draft.collective_at, {})[draft.target] = draft
+    for place, by_target in never.items():
+        collective = next(iter(by_target.values())).collective
+        who = ", ".join(f"{name} ({target(name).runtime})" for name in by_target)
+        names = ", ".join(f'"{name}"' for name in by_target)
+        help_ = f'leave it out: [[rule]] collectives = ["{collective}"], targets = [{names}], skip = true'
+        document.add("HS867", place, f"{who} never runs a {collective}", help_)
+    for place, by_target in unpromised.items():
+        draft = next(iter(by_target.values()))
+        try:
+            demand_single_root([target(name) for name in by_target], draft.collective, promised=False)
+        except HetesynthError as error:
+            root = draft.settings.get("root")
+            help_ = f"add single_root = true if every {draft.collective} of the job has root {root}, or skip it"
+            document.add("HS867", place, error.message, help_)

@@ -67,8 +67,8 @@ def _wrong(layout: str) -> tuple[str, str]:
 
 
 def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
-    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, or where the
-    cache is in one, which is exchanged as a whole."""
+    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, or where
+    the cache is in one, which is exchanged as a whole."""
     places: dict[str, tuple[str, str]] = {}
     cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
     for cluster, target in folders:
