@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -27,7 +27,7 @@ MAX_CELLS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A cell that rules may still change. ``collective_at``, ``target_at``: where they are named."""
+    """A cell that rules may still change. ``collective_at``: where it is named."""
 
     cluster: str
     collective: CollectiveName
@@ -35,7 +35,6 @@ class _Draft:
     target: str
     settings: Settings
     collective_at: Path
-    target_at: Path
 
 
 @dataclass
@@ -106,10 +105,10 @@ def _drafts(
         if place not in checked:
             checked[place] = apart(ranges(texts, place, document), place, document)
         extents = checked[place]
-    at = (settings.place("collectives", path), settings.place("targets", path))
+    at = settings.place("collectives", path)
     return [
-        _Draft(entry.name, collective, extent, runtime, settings, (*at[0], i), (*at[1], j))
-        for j, runtime in enumerate(targets)
+        _Draft(entry.name, collective, extent, runtime, settings, (*at, i))
+        for runtime in targets
         for i, collective in enumerate(collectives)
         for extent in extents
         if collective is not None and runtime is not None
@@ -155,9 +154,7 @@ def _changed(draft: _Draft, rules: list[_Rule]) -> _Draft:
             rule.selects += 1
             changes = {name: value for name, value in rule.table.items() if name not in _SELECTING}
             settings = settings.over(changes, rule.path)
-    return _Draft(
-        draft.cluster, draft.collective, draft.extent, draft.target, settings, draft.collective_at, draft.target_at
-    )
+    return replace(draft, settings=settings)
 
 
 _SELECTING = frozenset(key.name for key in SELECTORS)
@@ -250,7 +247,7 @@ def _check_strategy(draft: _Draft, document: Document) -> None:
 
 
 def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
-    """Findings where targets never run a collective, or run its programs for other roots too; one for each place."""
+    """A finding at each collective that targets never run, or whose programs they run for other roots too."""
     from hetesynth.compile.roots import demand_single_root
 
     never: dict[Path, dict[str, _Draft]] = {}
@@ -265,7 +262,7 @@ def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
         who = ", ".join(f"{name} ({target(name).runtime})" for name in by_target)
         names = ", ".join(f'"{name}"' for name in by_target)
         help_ = f'leave it out: [[rule]] collectives = ["{collective}"], targets = [{names}], skip = true'
-        document.add("HS867", place, f"{who} never runs a {collective}", help_)
+        document.add("HS867", place, f"{who} never run{'s' * (len(by_target) == 1)} a {collective}", help_)
     for place, by_target in unpromised.items():
         draft = next(iter(by_target.values()))
         try:
