@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 FILES = ["ring.dsl", "racks/topo.dsl"]
 SELECTORS = {"rule.clusters", "rule.sizes", "rule.collectives", "rule.targets"}
 MUTANTS = 20_000
-QUICK = 400
+QUICK = 200
 
 
 @st.composite
@@ -126,7 +126,7 @@ READ: list[int] = []
 
 
 @settings(
-    max_examples=300,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
 )
