@@ -1,8 +1,8 @@
 """Where a file comes from, in the file: cluster, options, versions and key of its cell.
 
-In: the files of a cell. Out: the same files that say so: MSCCL XML in a comment behind its root, schedules in their
-header, plans in a field that their runtime does not look at. Nothing else of a file changes, which is checked; a
-plan gets a name that no other plan of the folder has, as its runtime tells plans by their names.
+In: the files of a cell. Out: the same files that say so: MSCCL XML in a comment behind its root, schedules in
+their header, plans in a field that their runtime does not look at. Nothing else of a file changes, which is
+checked; a plan gets a name that no other plan of the folder has, as its runtime tells plans by their names.
 """
 
 from __future__ import annotations

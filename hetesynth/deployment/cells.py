@@ -1,13 +1,13 @@
 """A cell as it stands in a folder, and what its record says of programs, sizes and times.
 
-In: a name, keys, a record, files. Out: a ``DeployedCell``. Records are plain values: older ones may lack what newer
-ones say, and then nothing is said of it.
+In: a name, keys, a record, files. Out: a ``DeployedCell``. Records are plain values: older ones may lack what
+newer ones say, and then nothing is said of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from hetesynth.deployment.programs import ProgramFile, of_record
 from hetesynth.deployment.selection import Call, selected
@@ -55,7 +55,7 @@ class DeployedCell:
     @property
     def collective(self) -> CollectiveName:
         """The collective's name."""
-        return cast(CollectiveName, next(c for c in COLLECTIVE_NAMES if c == self.record.get("collective")))
+        return next(c for c in COLLECTIVE_NAMES if c == self.record.get("collective"))
 
     @property
     def ranks(self) -> int:
@@ -66,6 +66,16 @@ class DeployedCell:
     def programs(self) -> tuple[ProgramFile, ...]:
         """The programs of the cell, by what their runtime selects them by."""
         return tuple(of_record(row) for row in self.record.get("programs", ()))
+
+    def check(self) -> None:
+        """ValueError, TypeError or KeyError where the record is not one that can be deployed again."""
+        if self.record["collective"] not in COLLECTIVE_NAMES or int(self.record["ranks"]) < 1:
+            raise ValueError(f"{self.name}: no collective, or no ranks")
+        if {program.name for program in self.programs} - self.files.keys():
+            raise ValueError(f"{self.name}: a program without its file")
+        for row in self.record.get("sizes", ()):
+            if int(row["size"]) < 1 or not isinstance(row.get("program_us") or 0.0, int | float):
+                raise ValueError(f"{self.name}: a size without a time")
 
     def expectations(self, target: Target) -> tuple[Expectation, ...]:
         """The times of the program at the sizes at which it was simulated."""

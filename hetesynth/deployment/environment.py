@@ -96,8 +96,7 @@ def environment_text(target: Target, stated: Environment, cluster: str) -> str:
         "# Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.",
         _PLACE.rstrip("\n"),
     ]
-    for entry in stated.left_out:
-        lines.append(f"# Left out: {entry.name}: {entry.reason}.")
+    lines += [f"# Left out: {entry.name}: {entry.reason}." for entry in stated.left_out]
     for name, value, comment in stated.variables:
         if comment:
             lines.append(f"# {comment}")
@@ -136,6 +135,6 @@ _hetesynth_place || return 1
 """
 _NO_COLON = """
 case $HETESYNTH_DEPLOYMENT in
-  *:*) echo "environment.sh: the runtime separates files by colons, so the folder's path may have none" >&2; return 1 ;;
+  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
 esac
 """

@@ -119,6 +119,32 @@ def place(name: str) -> str:
     return f"{SCHEDULES if name.endswith(SCHEDULE_SUFFIX) else ALGORITHMS}/{name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What the index of a folder says. ``files``: SHA-256 of every file but the index, by its name in the folder.
+    ``cells``: those whose files are there and whole."""
+
+    cluster: str
+    target: str
+    files: dict[str, str]
+    cells: tuple[DeployedCell, ...]
+
+
+def read_folder(folder: Path) -> Deployed | None:
+    """What stands in ``folder``; None where ``hetesynth build`` did not write it."""
+    index = _index(folder)
+    files = index.get("files")
+    if not index or not isinstance(files, dict) or not all(_is_inside(name) for name in files):
+        return None
+    cluster, target = (str(index.get(name, "")) for name in ("cluster", "target"))
+    return Deployed(cluster, target, {name: str(digest) for name, digest in files.items()}, deployed(folder))
+
+
+def _is_inside(name: str) -> bool:
+    """Whether ``name`` is of a file in the folder or in one of its two folders."""
+    return all(_PLAIN.fullmatch(part) and part != ".." for part in name.split("/", 1))
+
+
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     """The cells in ``folder`` whose files are there and whole; none where it is no such folder."""
     index = _index(folder)
@@ -126,8 +152,10 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files))
-        except (KeyError, TypeError, OSError, ValueError):
+            cell = DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files)
+            cell.check()
+            cells.append(cell)
+        except (AttributeError, KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)
 

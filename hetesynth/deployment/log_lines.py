@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
-    """``debug``: variables that make the runtime say it. ``read``: when it has read the files; ``ran``: when a call
-    runs one of them, empty: it does not say; ``fell_back``: when a call runs a built-in algorithm; ``refused``: of a file
-    that it does not take. NAME stands for what NCCL calls the collective, ... for anything."""
+    """``debug``: variables that make the runtime say it. ``read``: when it has read the files; ``ran``: when a
+    call runs one of them, empty: it does not say; ``fell_back``: when a call runs a built-in algorithm;
+    ``refused``: of a file that it does not take. NAME stands for what NCCL calls the collective, ... for
+    anything."""
 
     debug: tuple[tuple[str, str], ...]
     read: str

@@ -24,8 +24,8 @@ WORD = 16
 class ProgramFile:
     """``name``: of the file; ``title``: of the program in it. ``in_place``, ``out_of_place``: the forms of calls
     that it is for. ``min_bytes``, ``max_bytes``: of calls as the runtime counts, both included, 0: no limit.
-    ``chunks``: into which the runtime cuts what it counts; ``input_chunks``, ``output_chunks``: into which it cuts the
-    buffers of a rank (0: it does not). ``scratch``: most scratch chunks of a rank."""
+    ``chunks``: into which the runtime cuts what it counts; ``input_chunks``, ``output_chunks``: into which it
+    cuts the buffers of a rank (0: it does not). ``scratch``: most scratch chunks of a rank."""
 
     name: str
     title: str
@@ -88,9 +88,9 @@ def _xml_file(name: str, data: bytes, target: Target) -> ProgramFile:
     scratch = max((gpu.scratch_chunks for gpu in program.gpus), default=0)
     most = program.max_bytes if target.max_bytes_inclusive else program.max_bytes - 1
     return ProgramFile(
-        name, program.name, program.collective, program.ranks, program.root, program.in_place, program.out_of_place,
-        program.min_bytes, 0 if program.max_bytes == target.open_max_bytes else most, program.chunks_per_loop,
-        program.channels, scratch, program.protocol,
+        name, program.name, program.collective, program.ranks, program.root, program.in_place,
+        program.out_of_place, program.min_bytes, 0 if program.max_bytes == target.open_max_bytes else most,
+        program.chunks_per_loop, program.channels, scratch, program.protocol,
     )  # fmt: skip
 
 

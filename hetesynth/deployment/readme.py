@@ -1,30 +1,40 @@
-"""``README.md`` and ``expected.json`` of a folder: how it is loaded, how one sees that it was, which times to expect.
+"""``README.md`` and ``expected.json`` of a folder: how it is loaded, how one sees that it was, and how fast it is.
 
-In: a target, cells, what the environment leaves out. Out: the texts. Facts about runtimes come from ``model/target.py``
-and ``log_lines.py``.
+In: a target, cells, what the environment leaves out. Out: the texts. Facts about runtimes come from
+``model/target.py`` and ``log_lines.py``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hetesynth.deployment.cells import DeployedCell
-from hetesynth.deployment.environment import ENVIRONMENT, Environment
+from hetesynth.deployment.environment import Environment
 from hetesynth.deployment.log_lines import LOG_LINES, NAMES
 from hetesynth.model.collective import ROOTED
-from hetesynth.model.target import Target
+from hetesynth.model.target import SHORT, Target
 from hetesynth.report.words import size_text
 
 README, EXPECTED = "README.md", "expected.json"
 DIGITS = 6  # of sizes
+SHOWN = 8  # servers by name
+_SEEN_TO = (
+    "At most four files",
+    "On every rank make",
+    "Choose it with",
+    "For a broadcast",
+    "Without registration",
+)
+"""How sentences begin of what a folder's own files see to."""
+_ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """What is known of the machines. ``problem``: why there are no files of them; ``unnamed``: servers whose names stand
-    for their hosts."""
+    """What is known of the machines. ``problem``: why there are no files of them; ``unnamed``: servers whose names
+    stand for their hosts."""
 
     problem: str = ""
     unnamed: tuple[str, ...] = ()
@@ -51,42 +61,35 @@ def readme_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, hosts: Hosts
 ) -> str:
     """The page."""
-    parts = [
-        f"# {cluster}: programs for {target.runtime}\n\nWritten by `hetesynth build`, which replaces the folder."
-    ]
-    parts.append(_loading(target))
+    collectives = {cell.collective for cell in cells}
+    parts = [f"# {cluster}: programs for {target.runtime}", _WRITTEN, _loading(target, collectives)]
     if stated.left_out:
         rows = [f"- `{entry.name}`: {entry.reason}." for entry in stated.left_out]
-        parts.append(
-            "The runtime is not told of these; its own algorithms run in their place:\n\n" + "\n".join(rows)
-        )
-    parts += [_log(target), _times(target, cells), _calls(target, cells), _hosts(hosts), _PROMISES]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
+    parts += [_log(target), _times(target, cells), _calls(cells), _hosts(hosts), _PROMISES]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-def _loading(target: Target) -> str:
+def _loading(target: Target, collectives: Collection[str]) -> str:
     if target.name == "portable":
-        return (
-            "## Loading\n\nNo runtime reads this folder as it is: `portable` programs are for every reader of MSCCL XML and "
-            "for simulators. Build for `rccl-6`, `rccl-5`, `msccl-executor` or `msccl` and load that folder."
-        )
+        return _PORTABLE
     if target.format == "mscclpp-json":
         return _PLANS
-    steps = "\n".join(f"- {_sentence(step)}" for step in target.install)
-    return (
-        f"## Loading\n\nIn a shell on every host, or in the job's script, with the folder at one path everywhere:\n\n"
-        f"    . FOLDER/{ENVIRONMENT}\n\n"
-        "It exports `HETESYNTH_DEPLOYMENT`, the folder, and the variables that the runtime reads. Hand them on to the "
-        "ranks (`mpirun -x NAME`, `srun --export=ALL`). There is no file of variables for containers: the paths in "
-        f"it would be of one machine; start them with `sh -c '. FOLDER/{ENVIRONMENT} && exec JOB'`.\n\n{steps}"
-    )
+    return _SHELL + "\n".join(f"- {step}" for step in cautions(target, collectives))
 
 
-def _sentence(step: str) -> str:
-    """A step of the table of targets for a folder that is complete."""
-    if step.startswith("Put FILE alone"):
-        return "Put nothing else into `algorithms`: every file there is read as a program, and the first that fits runs."
-    return step
+def cautions(target: Target, collectives: Collection[str]) -> list[str]:
+    """The sentences of the table of targets that are to be known of a folder with programs for ``collectives``."""
+    steps = []
+    for step in target.install:
+        if step.startswith("Put FILE alone"):
+            steps.append(
+                "Put nothing else into `algorithms`: every file there is read, and the first that fits runs."
+            )
+        elif not step.startswith(_SEEN_TO) and not (_ONE_ROOT in step and ROOTED.isdisjoint(collectives)):
+            if not (_OVER_NICS in step and SHORT.isdisjoint(collectives)):
+                steps.append(step)
+    return steps
 
 
 def _log(target: Target) -> str:
@@ -103,9 +106,9 @@ def _log(target: Target) -> str:
     text = [f"- {what}: `{line}`" for what, line in rows if line]
     if not lines.ran:
         text.append("- nothing tells which calls run them: compare the times")
-    names = f"NAME is {', '.join(NAMES.values())}; `...` is anything."
-    named = f"\n\n{names}" if any("NAME" in line for _, line in rows) else ""
-    return f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text) + named
+    if any("NAME" in line for _, line in rows):
+        text.append(f"\nNAME is {', '.join(NAMES.values())}; `...` is anything.")
+    return f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text)
 
 
 def _times(target: Target, cells: Sequence[DeployedCell]) -> str:
@@ -116,62 +119,56 @@ def _times(target: Target, cells: Sequence[DeployedCell]) -> str:
         for cell in cells
         for expected in cell.expectations(target)
     ]
-    head = (
-        "| collective | sizes | size | us | algbw | busbw | the library's own, us |\n|---|---|---|---|---|---|---|"
-    )
-    how = {True: "`load_plans.py --check` runs", False: "`smoke_test.sh` runs"}[target.format == "mscclpp-json"]
-    tests = (
-        "" if target.name == "portable" else f" {how} them at these sizes, or the nearest that are whole chunks."
-    )
-    return (
-        f"## Times to expect\n\nSizes are of the whole buffer, bandwidths in GB/s.{tests}\n\n{head}\n"
-        + "\n".join(rows)
-    )
+    tests = "" if target.name == "portable" else _TESTED
+    return _TIMES.replace("TESTED", tests) + "\n".join(rows)
 
 
-def _calls(target: Target, cells: Sequence[DeployedCell]) -> str:
+def _calls(cells: Sequence[DeployedCell]) -> str:
     """Which calls run which program."""
     rows = []
     for cell in cells:
         for program in cell.programs:
             last = "no limit" if program.last is None else f"{program.last:,}"
             root = f", root {program.root}" if cell.collective in ROOTED and program.root is not None else ""
-            form = "both" if program.in_place and program.out_of_place else "in" if program.in_place else "out of"
-            rows.append(
-                f"| `{program.name}` | {program.collective}{root} | {form} {'' if form == 'both' else 'place'} "
-                f"| {program.min_bytes:,} | {last} | {program.unit:,} |".replace("  ", " ")
-            )
-    head = "| program | collective | form | from, bytes | to, bytes | multiples of |\n|---|---|---|---|---|---|"
-    return (
-        "## Which calls run them\n\nCalls of other sizes run the library's own algorithms, silently. Sizes that are multiples of "
-        f"the last column always fit; others may.\n\n{head}\n" + "\n".join(rows)
-    )
+            forms = [("out of place", program.out_of_place), ("in place", program.in_place)]
+            form = " and ".join(name for name, has in forms if has)
+            what = f"{program.collective}{root} | {form} | {program.min_bytes:,} | {last} | {program.unit:,}"
+            rows.append(f"| `{program.name}` | {what} |")
+    return _CALLS + "\n".join(rows)
 
 
 def _hosts(hosts: Hosts) -> str:
-    text = "## Ranks\n\n"
     if hosts.problem:
-        return f"{text}There are no host files: {hosts.problem}."
-    text += (
-        "Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for "
-        "MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`, `devices` says what each host "
-        "sets."
-    )
-    if hosts.unnamed:
-        named = ", ".join(hosts.unnamed[:8]) + (", ..." if len(hosts.unnamed) > 8 else "")
-        text += (
-            f"\n\nThe topology states no host for {named}: the servers' names stand in the files. State `host` in the "
-            "topology, or replace them."
-        )
-    return text
+        return f"## Ranks\n\nThere are no host files: {hosts.problem}."
+    if not hosts.unnamed:
+        return _RANKS
+    named = ", ".join(hosts.unnamed[:SHOWN]) + (", ..." if len(hosts.unnamed) > SHOWN else "")
+    return _RANKS + _UNNAMED.replace("SERVERS", named)
 
 
-_PROMISES = (
-    "## What is not promised\n\nThe times are simulated from the rates in the topology; nothing was timed on the cluster. That "
-    "each program delivers the right data was checked by executing its file. `index.json` says what each file was made "
-    "from, and so does each file."
-)
-_PLANS = """## Loading
+_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
+_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
+_PORTABLE = """
+## Loading
+
+No runtime reads this folder as it is: `portable` programs are for every reader of MSCCL XML and for simulators.
+Build for `rccl-6`, `rccl-5`, `msccl-executor` or `msccl` and load that folder.
+"""
+_SHELL = """
+## Loading
+
+In the job's script, or in a shell on every host, with the folder at the same path everywhere:
+
+    . FOLDER/environment.sh
+
+It exports `HETESYNTH_DEPLOYMENT`, the folder, and the variables that the runtime reads. Hand them on to the ranks
+(`mpirun -x NAME`, `srun --export=ALL`). In a container start the job by
+`sh -c '. FOLDER/environment.sh && exec JOB'`: the variables hold the folder's path there, so no file of fixed
+values would do.
+
+"""
+_PLANS = """
+## Loading
 
 MSCCL++ loads no folder: a process registers its plans. On every rank, before the first communicator:
 
@@ -179,13 +176,50 @@ MSCCL++ loads no folder: a process registers its plans. On every rank, before th
     load_plans.register(rank)
 
 For torch, `LD_PRELOAD=libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so torchrun ...`, and the two lines before
-`torch.distributed.init_process_group("nccl")`. Set LD_PRELOAD for the job alone, not in a shell. Plans for allreduce,
-allgather, reducescatter and broadcast run so; those of other collectives through `mscclpp.Executor`, as
+`torch.distributed.init_process_group("nccl")`. Set LD_PRELOAD for the job alone, not in a shell. Plans for
+allreduce, allgather, reducescatter and broadcast run so; those of other collectives through `mscclpp.Executor`, as
 `load_plans.py` does in its check.
 
-- The selector gives a plan the calls of its sizes, form and root. What it leaves goes to MSCCL++'s own algorithms, and
-  from there to NCCL. It replaces a selector that was set before: `load_plans.selector(plans)` is there to be combined.
-- Reductions are sums. A request does not say the operator, so an allreduce for a maximum would be summed too: do not
-  register plans in jobs that have such calls of these sizes (`MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION` names collectives
-  that stay with NCCL).
-- Buffers stand at the same offset of their allocation on every rank."""
+- The selector gives a plan the calls of its sizes, form and root. What it leaves goes to MSCCL++'s own
+  algorithms, and from there to NCCL. It replaces a selector that was set before; `load_plans.selector(plans)` can
+  be combined.
+- Reductions are sums. A request does not say the operator, so an allreduce for a maximum would be summed too: do
+  not register plans in jobs that have such calls of these sizes; `MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION` names
+  collectives that stay with NCCL.
+- Buffers stand at the same offset of their allocation on every rank.
+"""
+_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
+_TIMES = """
+## Times to expect
+
+Sizes are of the whole buffer, bandwidths in GB/s.TESTED
+
+| collective | sizes | size | us | algbw | busbw | the library's own, us |
+|---|---|---|---|---|---|---|
+"""
+_CALLS = """
+## Which calls run them
+
+Calls of other sizes run the library's own algorithms, silently. Buffers that are multiples of the last column
+always fit; others may.
+
+| program | collective | form | from, bytes | to, bytes | multiples of |
+|---|---|---|---|---|---|
+"""
+_RANKS = """
+## Ranks
+
+Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for
+MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`; `devices` says what each host sets.
+"""
+_UNNAMED = """
+The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
+replace them.
+"""
+_PROMISES = """
+## What is not promised
+
+The times are simulated from the rates in the topology; nothing was timed on the cluster. That each program
+delivers the right data was checked by executing its file. `index.json` says what each file was made from, and so
+does each file.
+"""

@@ -1,7 +1,7 @@
 """Which program of a folder runs when a job calls a collective: the runtime's rule, and a check that one does.
 
-In: the programs of a folder, a call. Out: the programs that fit it, in the order in which the runtime looks. For MSCCL
-XML the rule is the runtimes' own, for plans that of the folder's ``load_plans.py``.
+In: the programs of a folder, a call. Out: the programs that fit it, in the order in which the runtime looks. For
+MSCCL XML the rule is the runtimes' own, for plans that of the folder's ``load_plans.py``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def _divides(program: ProgramFile, call: Call) -> bool:
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
     """That each call has one program at most, which is of the cell that is meant for it.
 
-    HetesynthError HS870 where two cells are meant for the same calls; InternalError where the files of one cell are.
+    HetesynthError HS870 where two cells are meant for the same calls; InternalError where the files of one cell
+    are.
     """
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):

@@ -1,7 +1,7 @@
 """``smoke_test.sh``: runs each program of a folder on its cluster and says what to expect of it.
 
-In: a target and the cells of its folder. Out: the text of a script for sh: for each cell and each size at which it was
-simulated the command of nccl-tests or rccl-tests, or the check of ``load_plans.py``.
+In: a target and the cells of its folder. Out: the text of a script for sh: for each cell and each size at which
+it was simulated the command of nccl-tests or rccl-tests, or the check of ``load_plans.py``.
 """
 
 from __future__ import annotations
