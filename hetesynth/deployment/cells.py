@@ -6,6 +6,7 @@ newer ones say, and then nothing is said of it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +95,7 @@ class DeployedCell:
         programs = self.programs
         if not programs:
             return None
-        unit = max(program.unit for program in programs)
+        unit = math.lcm(*(program.unit for program in programs))
         down = size // unit * unit
         for test in sorted({down, down + unit}, key=lambda near: (abs(near - size), near)):
             if test and all(self._is_selected(program, test, target) for program in programs):

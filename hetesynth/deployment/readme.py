@@ -28,6 +28,10 @@ _SEEN_TO = (
     "Without registration",
 )
 """How sentences begin of what a folder's own files see to."""
+_ALONE, _ALL_READ = (
+    "Put FILE alone",
+    "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
+)
 _ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
 
 
@@ -82,13 +86,12 @@ def cautions(target: Target, collectives: Collection[str]) -> list[str]:
     """The sentences of the table of targets that are to be known of a folder with programs for ``collectives``."""
     steps = []
     for step in target.install:
-        if step.startswith("Put FILE alone"):
-            steps.append(
-                "Put nothing else into `algorithms`: every file there is read, and the first that fits runs."
-            )
-        elif not step.startswith(_SEEN_TO) and not (_ONE_ROOT in step and ROOTED.isdisjoint(collectives)):
-            if not (_OVER_NICS in step and SHORT.isdisjoint(collectives)):
-                steps.append(step)
+        of_roots = _ONE_ROOT in step and ROOTED.isdisjoint(collectives)
+        of_nics = _OVER_NICS in step and SHORT.isdisjoint(collectives)
+        if step.startswith(_ALONE):
+            steps.append(_ALL_READ)
+        elif not (step.startswith(_SEEN_TO) or of_roots or of_nics):
+            steps.append(step)
     return steps
 
 

@@ -96,7 +96,7 @@ def boundary_calls(program: ProgramFile) -> Iterator[Call]:
     blocks = program.ranks if program.collective in ("gather", "scatter") else 1
     unit = program.unit
     first = max(unit, -(-program.min_bytes * blocks // unit) * unit)
-    last = first * unit if program.last is None else program.last * blocks // unit * unit
+    last = 2 * first if program.last is None else program.last * blocks // unit * unit
     for size in sorted({first, last}) if last >= first else ():
         for in_place in (False, True):
             if program.in_place if in_place else program.out_of_place:
