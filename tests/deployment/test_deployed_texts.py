@@ -67,7 +67,9 @@ def test_the_index_begins_with_the_mark_that_lets_it_be_replaced() -> None:
 
 
 def test_expected_times_have_the_bandwidths_of_the_tests() -> None:
-    [row] = json.loads(deployment("rccl-6", cell("rccl-6", "allreduce", 1024, 8_000_000)).contents()["expected.json"])["cells"]
+    [row] = json.loads(
+        deployment("rccl-6", cell("rccl-6", "allreduce", 1024, 8_000_000)).contents()["expected.json"]
+    )["cells"]
     first, last = row["sizes"]
     assert first["algbw"] == round(1024 / 12.5e-6 / 1e9, 3)
     assert last["busbw"] == round(8_000_000 / 800.25e-6 * 14 / 8 / 1e9, 3)

@@ -49,7 +49,9 @@ def test_the_folder_of_an_earlier_file_does_not_stay(shell: str, tmp_path: Path)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_strict_shells_and_subshells_read_it_too(shell: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "rccl-6")
-    told = variables(shell, 'set -eu; (. "$F/environment.sh"; test -n "$MSCCL_ALGO_DIR"); . "$F/environment.sh"', F=str(folder))
+    told = variables(
+        shell, 'set -eu; (. "$F/environment.sh"; test -n "$MSCCL_ALGO_DIR"); . "$F/environment.sh"', F=str(folder)
+    )
     assert told["MSCCL_ALGO_DIR"] == f"{folder}/algorithms"
 
 

@@ -32,8 +32,16 @@ def ran(folder: Path, tools: Path, says: str, *arguments: str, **stated: str) ->
         (tools / name).chmod(0o755)
     record = tools / "record"
     record.write_text("")
-    env = {"PATH": f"{tools}:{os.environ['PATH']}", "RECORD": str(record), "SAYS": says, "NCCL_DEBUG": "", **stated}
-    done = subprocess.run(["sh", str(folder / "smoke_test.sh"), *arguments], env=env, capture_output=True, check=False)
+    env = {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "RECORD": str(record),
+        "SAYS": says,
+        "NCCL_DEBUG": "",
+        **stated,
+    }
+    done = subprocess.run(
+        ["sh", str(folder / "smoke_test.sh"), *arguments], env=env, capture_output=True, check=False
+    )
     assert done.stderr == b""
     return done.returncode, done.stdout.decode(), record.read_text().splitlines()
 
@@ -56,7 +64,9 @@ def test_every_size_is_run_and_the_log_is_looked_at(runtime: str, tmp_path: Path
     assert all(line.startswith("-np 8 ") for line in starts) and len(starts) == 8
     sizes = [64_000, 999_936, 1_000_192, 8_000_000]
     for size, first, second in zip(sizes, tests[::2], tests[1::2], strict=True):
-        assert first.startswith(f"all_gather_perf -b {size} -e {size} -g 1 -d float -c 1 -n 1 -w 0 dir={folder}/alg")
+        assert first.startswith(
+            f"all_gather_perf -b {size} -e {size} -g 1 -d float -c 1 -n 1 -w 0 dir={folder}/alg"
+        )
         assert second.startswith(f"all_gather_perf -b {size} -e {size} -g 1 -d float -c 1 dir=")
 
 
@@ -74,7 +84,10 @@ def test_a_test_that_fails_is_shown_and_the_others_run(tmp_path: Path) -> None:
 
 def test_one_word_chooses_cells(tmp_path: Path) -> None:
     folder = written(
-        tmp_path / "folder", "rccl-6", cell("rccl-6", "allreduce", 1024, 2048), cell("rccl-6", "alltoall", 1024, 2048)
+        tmp_path / "folder",
+        "rccl-6",
+        cell("rccl-6", "allreduce", 1024, 2048),
+        cell("rccl-6", "alltoall", 1024, 2048),
     )
     said = "mscclFuncAllToAll: opCount"
     code, output, record = ran(folder, tmp_path / "tools", said, "alltoall")

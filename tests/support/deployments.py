@@ -24,7 +24,14 @@ def ring8() -> Topology:
 
 
 def program(
-    name: str, collective: CollectiveName, low: int, high: int, *, plan: bool, in_place: bool = False, **stated: Any
+    name: str,
+    collective: CollectiveName,
+    low: int,
+    high: int,
+    *,
+    plan: bool,
+    in_place: bool = False,
+    **stated: Any,
 ) -> ProgramFile:
     """A program of eight ranks in sixteen chunks, of two channels."""
     values: dict[str, Any] = {
