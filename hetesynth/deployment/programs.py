@@ -69,8 +69,15 @@ class ProgramFile:
         return self.max_bytes or None
 
 
+_TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
+
+
 def of_record(values: dict[str, Any]) -> ProgramFile:
     """The program that ``plain`` described. TypeError or ValueError where it is none."""
+    for name, value in values.items():
+        kind = str if name in _TEXTS else bool if name in _FLAGS else int
+        if type(value) is not kind and (name, value) != ("root", None):
+            raise ValueError(f"{name}: {value!r} is no {kind.__name__}")
     return ProgramFile(**values)
 
 

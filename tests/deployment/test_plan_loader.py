@@ -19,12 +19,18 @@ from hetesynth.model.collective import COLLECTIVE_NAMES
 
 
 class ExecutionPlan:
-    def __init__(self, planPath: str, rank: int) -> None:  # noqa: N803 - as the runtime spells it
+    """A plan as its file is read."""
+
+    def __init__(self, planPath: str, rank: int) -> None:
         self.text, self.rank = Path(planPath).read_bytes(), rank
 
 
 class Algorithm:
+    """A plan with what it is registered by."""
+
     class Constraint:
+        """Where it may run."""
+
         def __init__(self, world_size: int = 0, n_ranks_per_node: int = 0) -> None:
             self.world_size, self.n_ranks_per_node = int(world_size), int(n_ranks_per_node)
 
@@ -34,6 +40,8 @@ class Algorithm:
 
 
 class AlgorithmCollectionBuilder:
+    """The one collection of the process."""
+
     def __init__(self) -> None:
         self.algorithms, self.select = builder["algorithms"], None
 
@@ -68,6 +76,8 @@ class Request:
 
 
 class Kind:
+    """A type of elements, whose text is that of the runtime."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -214,6 +224,8 @@ def floats(number: int, dtype: Any) -> Any:
 
 
 class Event:
+    """A time that was taken."""
+
     def record(self, stream: Any) -> None: ...
     def synchronize(self) -> None: ...
 
@@ -255,7 +267,7 @@ def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str) -> No
 
 @pytest.mark.parametrize("wrong", ["", "ring8-allgather-64000-999999-inplace"])
 def test_the_check_tells_wrong_data(loader, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
-    module = loader(*two_cells("mscclpp"), cell("mscclpp", "allreduce", 1024, 1 << 20))
+    module = loader(two_cells("mscclpp")[0], cell("mscclpp", "allreduce", 1024, 1 << 16))
     stand_ins(module, monkeypatch, wrong=wrong)
     assert module.main(["--check"]) == (1 if wrong else 0)
     assert module.main(["--check", "--only", "allreduce"]) == 0

@@ -18,7 +18,8 @@ while [ "$1" != sh ]; do shift; done
 exec "$@"
 """
 TEST = """#!/bin/sh
-echo "$(basename "$0") $* dir=${MSCCL_ALGO_DIR:-}${MSCCL_XML_FILES:-} devices=${HIP_VISIBLE_DEVICES:-none}" >>"$RECORD"
+directory=${MSCCL_ALGO_DIR:-}${MSCCL_XML_FILES:-}
+echo "$(basename "$0") $* dir=$directory devices=${HIP_VISIBLE_DEVICES:-none}" >>"$RECORD"
 if [ -n "${FAIL:-}" ]; then echo "out of bounds values"; exit 3; fi
 if [ "$NCCL_DEBUG" = INFO ]; then echo "$SAYS"; else echo "     1024  256  float  sum  12.6  0.08  0.07  0"; fi
 """
