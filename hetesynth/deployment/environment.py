@@ -15,8 +15,7 @@ from hetesynth.model.target import Target
 ENVIRONMENT = "environment.sh"
 MSCCL_FILES = 4
 """MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES."""
-MSCCL_SCRATCH = 1 << 34
-"""Bytes: the most scratch memory that a file may make the research runtime take from each GPU when it starts."""
+_UNBOUNDED = "when it starts the runtime takes scratch memory for the largest call, and its sizes have no upper end: state one"
 OWN_CHANNELS = frozenset({"msccl"})
 """Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
 _EXTRA = {
@@ -73,20 +72,13 @@ def _read_files(target: Target, programs: Sequence[ProgramFile]) -> tuple[list[P
     files: list[ProgramFile] = []
     left_out = []
     for program in programs:
-        scratch = _scratch(program, target)
-        if scratch > MSCCL_SCRATCH:
-            reason = f"the runtime would take {scratch:,} bytes of scratch memory from every GPU when it starts"
-            left_out.append(LeftOut(program.name, f"{reason}: state an upper end of its sizes"))
+        if program.scratch and program.last is None:
+            left_out.append(LeftOut(program.name, _UNBOUNDED))
         elif len(files) == MSCCL_FILES:
             left_out.append(LeftOut(program.name, f"the runtime reads {MSCCL_FILES} files"))
         else:
             files.append(program)
     return files, left_out
-
-
-def _scratch(program: ProgramFile, target: Target) -> int:
-    """The bytes that the research runtime allocates for ``program``: as much as its largest call needs."""
-    return (program.last or target.open_max_bytes) * program.scratch // program.chunks
 
 
 def environment_text(target: Target, stated: Environment, cluster: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.deployments import cell, deployment, program, two_cells, written
 
-from hetesynth.deployment.environment import MSCCL_SCRATCH, environment
+from hetesynth.deployment.environment import environment
 from hetesynth.model.target import target
 
 SHELLS = [name for name in ("sh", "dash", "bash", "zsh", "ksh") if shutil.which(name)]
@@ -92,14 +92,12 @@ def test_the_research_runtime_gets_four_files_and_the_others_are_named() -> None
 
 def test_the_research_runtime_is_not_told_of_files_that_take_its_memory() -> None:
     """It allocates maxBytes x s_chunks / nchunksperloop of scratch memory with the communicator."""
-    most = MSCCL_SCRATCH // 2
-    fits = program("fits.xml", "allreduce", 0, most, plan=False, scratch=32)
-    too_large = program("large.xml", "allreduce", most + 1, 2 * most, plan=False, scratch=32)
+    fits = program("fits.xml", "allreduce", 0, 1 << 30, plan=False, scratch=32)
     is_open = program("open.xml", "allgather", 0, 0, plan=False, scratch=1)
     without = program("without.xml", "alltoall", 0, 0, plan=False)
-    stated = environment(target("msccl"), [fits, too_large, is_open, without])
+    stated = environment(target("msccl"), [fits, is_open, without])
     assert stated.values("/x")["MSCCL_XML_FILES"] == "/x/fits.xml:/x/without.xml"
-    assert [entry.name for entry in stated.left_out] == ["large.xml", "open.xml"]
+    assert [entry.name for entry in stated.left_out] == ["open.xml"]
     assert environment(target("rccl-6"), [is_open]).left_out == ()
 
 
