@@ -12,7 +12,7 @@ from typing import Any
 
 from hetesynth.building.job import Job, unpickled
 from hetesynth.building.provenance import provenance, with_provenance
-from hetesynth.building.result import CellResult
+from hetesynth.building.result import CellResult, as_kept
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
@@ -40,7 +40,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     synthesis = synthesize(cell_request(cell, topology), progress)
     stem = cell.stem
     files = with_provenance(job, {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()})
-    return CellResult(job.key, files, _record(job, topology, synthesis, files))
+    return CellResult(job.key, files, as_kept(_record(job, topology, synthesis, files)))
 
 
 def cell_request(cell: Cell, topology: Topology) -> Request:

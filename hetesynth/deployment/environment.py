@@ -15,7 +15,9 @@ from hetesynth.model.target import Target
 ENVIRONMENT = "environment.sh"
 MSCCL_FILES = 4
 """MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES."""
-_UNBOUNDED = "when it starts the runtime takes scratch memory for the largest call, and its sizes have no upper end: state one"
+_UNBOUNDED = (
+    "the runtime allocates scratch memory for its largest call, and its sizes have no upper end: state one"
+)
 OWN_CHANNELS = frozenset({"msccl"})
 """Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
 _EXTRA = {
