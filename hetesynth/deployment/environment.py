@@ -60,9 +60,7 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     variables += _EXTRA.get(target.name, ())
     channels = max((program.channels for program in programs), default=0)
     if channels and target.name not in OWN_CHANNELS:
-        comment = (
-            f"The programs use {channels} channels at most; the runtime drops those with more than it may have."
-        )
+        comment = f"The programs use {channels} channels at most; NCCL_MAX_NCHANNELS must not be less."
         variables.append(("NCCL_MIN_NCHANNELS", str(channels), comment))
     return Environment(tuple(variables), tuple(left_out))
 

@@ -27,5 +27,5 @@ _hetesynth_place || return 1
 export MSCCL_ALGO_DIR="$HETESYNTH_DEPLOYMENT/algorithms"
 export RCCL_MSCCL_ENABLE="1"
 export RCCL_MSCCL_FORCE_ENABLE="1"
-# The programs use 2 channels at most; the runtime drops those with more than it may have.
+# The programs use 2 channels at most; NCCL_MAX_NCHANNELS must not be less.
 export NCCL_MIN_NCHANNELS="2"

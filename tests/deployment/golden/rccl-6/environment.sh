@@ -29,5 +29,5 @@ export RCCL_MSCCL_ENABLE="1"
 export RCCL_MSCCL_FORCE_ENABLE="1"
 # Otherwise RCCL's own MSCCL++ takes allreduce and allgather up to 1 MiB in captured graphs.
 export RCCL_MSCCLPP_ENABLE="0"
-# The programs use 2 channels at most; the runtime drops those with more than it may have.
+# The programs use 2 channels at most; NCCL_MAX_NCHANNELS must not be less.
 export NCCL_MIN_NCHANNELS="2"
