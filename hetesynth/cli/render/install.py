@@ -76,7 +76,8 @@ def folder_text(place: Installation) -> str:
     lines += [f"  {step}" for step in _folder_steps(place)]
     if place.log is not None:
         settings = " ".join(f"{name}={value}" for name, value in place.log.debug)
-        said = [("a call runs one of them", place.log.ran or place.log.read), ("none does", place.log.fell_back)]
+        ran, read, fell_back = place.log.ran, place.log.read, place.log.fell_back
+        said = [("a call runs one of them", ran), ("none does", fell_back), ("it has read them", read)]
         lines += [f"  With {settings} the log says, where {what}: {line}" for what, line in said if line]
     lines += [f"  WARNING: {text}" for text in place.warnings]
     return "\n".join(lines)
