@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetesynth.building.job import Job, unpickled
+from hetesynth.building.provenance import provenance, with_provenance
 from hetesynth.building.result import CellResult, as_kept
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
@@ -20,6 +21,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.compile.time_verdict import Timed, TimeVerdict, time_verdict
+from hetesynth.deployment.programs import program_file
 from hetesynth.errors import InternalError
 from hetesynth.frontend import GivenTopology
 from hetesynth.manifest.values import Cell, SizeRange
@@ -37,7 +39,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     cell, topology = job.cell, unpickled(job.topology)
     synthesis = synthesize(cell_request(cell, topology), progress)
     stem = cell.stem
-    files = {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()}
+    files = with_provenance(job, {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()})
     return CellResult(job.key, files, as_kept(_record(job, topology, synthesis, files)))
 
 
@@ -94,6 +96,8 @@ def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str,
     program = next(data for suffix, data in synthesis.programs.items() if not data.in_place).data
     verdicts = measured(program, runtime, topology, cell, sizes, CostOptions.of(synthesis.request))
     certificate, model = synthesis.by_steps.solution.certificate, synthesis.by_steps
+    root = synthesis.problem.collective.root
+    programs = {name: data for name, data in files.items() if not name.endswith(SCHEDULE_SUFFIX)}
     return {
         "cell": cell.name,
         "cluster": cell.cluster,
@@ -103,7 +107,7 @@ def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str,
         "calls": list(calls(cell, topology.ranks)),
         "topology_sha256": job.topology_sha256,
         "ranks": topology.ranks,
-        "root": synthesis.problem.collective.root,
+        "root": root,
         "candidate": None if synthesis.choice is None else synthesis.choice.label,
         "strategy": model.strategy,
         "chunks": model.chunks,
@@ -113,6 +117,8 @@ def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str,
         "channels": max(p.figures.channels for p in synthesis.programs.values()),
         "sizes": [{"size": v.size, **v.figures()} for v in verdicts],
         "warnings": [warned.plain() for warned in synthesis.warnings],
+        "programs": [program_file(name, data, runtime, root).plain() for name, data in programs.items()],
+        "options": provenance(job)["options"],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "versions": dict(job.versions),
     }

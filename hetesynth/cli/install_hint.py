@@ -9,24 +9,31 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
-from hetesynth.model.target import TARGETS, target
+from hetesynth.model.target import TARGETS, Target, target
 
 _HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
 
 With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or none
-does. TARGET is one of: {", ".join(TARGETS)}.
+does. Of a folder that `hetesynth build` wrote they are those for all of its programs, and TARGET can be left out.
+TARGET is one of: {", ".join(TARGETS)}.
 """
 
 
-@click.command(name="install-hint", help=_HELP, short_help="Say how a runtime is made to use a file.")
-@click.argument("name", metavar="TARGET")
+@click.command(name="install-hint", help=_HELP, short_help="Say how a runtime is made to use a file or a folder.")
+@click.argument("name", metavar="[TARGET]")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @json_option
 def command(name: str, file: Path | None, as_json: bool) -> None:
     """What ``_HELP`` says."""
     from hetesynth.cli.render.install import HintWarning, hint_text, install_hint
 
+    if file is None and name not in TARGETS and Path(name).is_dir():
+        _show_folder(Path(name), None, as_json)
+        return
     runtime = target(name)
+    if file is not None and file.is_dir():
+        _show_folder(file, runtime, as_json)
+        return
     warnings: list[HintWarning] = []
     if file is not None:
         from hetesynth.commands.verify import installed
@@ -36,3 +43,11 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
             warnings.append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
     hint = install_hint(runtime, None if file is None else file.resolve(), warnings)
     show(json.dumps(hint, indent=2) if as_json else hint_text(hint))
+
+
+def _show_folder(folder: Path, stated: Target | None, as_json: bool) -> None:
+    from hetesynth.cli.render.install import folder_hint, folder_text
+    from hetesynth.deployment.installation import installation
+
+    place = installation(folder, stated)
+    show(json.dumps(folder_hint(place), indent=2) if as_json else folder_text(place))

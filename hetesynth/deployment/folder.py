@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
+from hetesynth.deployment.cells import DeployedCell as DeployedCell
+from hetesynth.deployment.environment import ENVIRONMENT, Environment, environment, environment_text
+from hetesynth.deployment.readme import EXPECTED, README, Hosts, expected_text, readme_text
+from hetesynth.deployment.selection import check_selection
+from hetesynth.deployment.smoke_test import SMOKE_TEST, smoke_test_text
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.folders import INDEX
+from hetesynth.model.rank_places import rank_places
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
 
@@ -22,20 +30,9 @@ KIND = "hetesynth deployment"
 FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
+LOADER = "load_plans.py"
 MAX_INDEX_BYTES = 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class DeployedCell:
-    """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
-    result it is, another one where an older result stays because the newer is worse. ``files``: by the names that
-    the cell gave them."""
-
-    name: str
-    key: str
-    made_for: str
-    record: dict[str, Any]
-    files: dict[str, bytes]
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,13 @@ class Deployment:
     cells: tuple[DeployedCell, ...]
 
     def contents(self) -> dict[str, bytes]:
-        """Every file of the folder by its name in it."""
+        """Every file of the folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
         files = {place(name): data for cell in self.cells for name, data in cell.files.items()}
+        programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
+        if not all(_PLAIN.fullmatch(Path(name).name) for name in files):
+            raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
+        check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
+        files |= {name: text.encode() for name, text in self._texts().items()}
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
         index = {
             "kind": KIND,
@@ -57,6 +59,9 @@ class Deployment:
             "cluster": self.topology.name,
             "target": self.target.name,
             "topology_sha256": self.topology_sha256,
+            "environment": self._environment.values(ALGORITHMS),
+            "left_out": {entry.name: entry.reason for entry in self._environment.left_out},
+            "programs": len(programs),
             "cells": [
                 {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
                 for cell in self.cells
@@ -66,10 +71,78 @@ class Deployment:
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
         return files
 
+    @property
+    def _environment(self) -> Environment:
+        return environment(self.target, [program for cell in self.cells for program in cell.programs])
+
+    def _texts(self) -> dict[str, str]:
+        """What stands beside programs and schedules."""
+        cluster, stated = self.topology.name, self._environment
+        texts, hosts = rank_texts(self.topology)
+        texts[README] = readme_text(self.target, self.cells, stated, cluster, hosts)
+        texts[EXPECTED] = expected_text(self.cells, self.target)
+        if self.target.name == "portable":
+            return texts
+        if self.target.format == "mscclpp-json":
+            texts[LOADER] = loader_text()
+        else:
+            texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
+        there = bool(texts.get("hostfile")) and not _alone(self.topology)
+        texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=there)
+        return texts
+
+
+def rank_texts(topology: Topology) -> tuple[dict[str, str], Hosts]:
+    """The files that start each rank where it belongs; none where a name is no host's."""
+    from hetesynth.commands.rank_files import FORMATS, rank_order
+
+    try:
+        order = rank_order(topology)
+    except HetesynthError as error:
+        return {}, Hosts(error.message)
+    return {name: text(order) for name, text in FORMATS.values()}, Hosts("", order.unnamed)
+
+
+def loader_text() -> str:
+    """``load_plans.py``, the same for all folders."""
+    return (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
+
+
+def _alone(topology: Topology) -> bool:
+    """Whether all ranks run on one machine, of which no name is stated: any machine of that kind will do."""
+    places = rank_places(topology)
+    return len({place.machine for place in places}) == 1 and not any(place.host for place in places)
+
 
 def place(name: str) -> str:
     """Where the file ``name`` of a cell is in the folder."""
     return f"{SCHEDULES if name.endswith(SCHEDULE_SUFFIX) else ALGORITHMS}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What the index of a folder says. ``files``: SHA-256 of every file but the index, by its name in the folder.
+    ``cells``: those whose files are there and whole."""
+
+    cluster: str
+    target: str
+    files: dict[str, str]
+    cells: tuple[DeployedCell, ...]
+
+
+def read_folder(folder: Path) -> Deployed | None:
+    """What stands in ``folder``; None where ``hetesynth build`` did not write it."""
+    index = _index(folder)
+    files = index.get("files")
+    if not index or not isinstance(files, dict) or not all(_is_inside(name) for name in files):
+        return None
+    cluster, target = (str(index.get(name, "")) for name in ("cluster", "target"))
+    return Deployed(cluster, target, {name: str(digest) for name, digest in files.items()}, deployed(folder))
+
+
+def _is_inside(name: str) -> bool:
+    """Whether ``name`` is of a file in the folder or in one of its two folders."""
+    return all(_PLAIN.fullmatch(part) and part != ".." for part in name.split("/", 1))
 
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
@@ -79,8 +152,10 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files))
-        except (KeyError, TypeError, OSError, ValueError):
+            cell = DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files)
+            cell.check()
+            cells.append(cell)
+        except (AttributeError, KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)
 

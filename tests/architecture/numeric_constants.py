@@ -106,8 +106,11 @@ ALLOWED = {
         hetesynth/building/cache.py: _DIGITS
         hetesynth/building/job.py: FORMAT
         hetesynth/building/result.py: _EPOCH
+        hetesynth/deployment/environment.py: MSCCL_FILES
         hetesynth/deployment/folder.py: FORMAT
         hetesynth/manifest/keys.py: FORMAT
+        hetesynth/deployment/programs.py: WORD
+        hetesynth/deployment/selection.py: ELEMENT
         hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
         hetesynth/importers/hwloc.py: _NETWORK _INFINIBAND
         hetesynth/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
@@ -177,6 +180,7 @@ ALLOWED = {
         hetesynth/verify/composition/capacity_laws.py: SECOND
         """,
     "what is drawn and how much is shown": """
+        hetesynth/deployment/readme.py: DIGITS SHOWN
         hetesynth/frontend/layout.py: WIDTH
         hetesynth/lint/rounding.py: _DIGITS
         hetesynth/lint/symmetry.py: FEW _SHOWN

@@ -21,7 +21,7 @@ PAGES = [
 ]
 NAMED = [page.relative_to(ROOT).as_posix() for page in PAGES]
 PLACEHOLDER = re.compile(r"/[A-Z]{4,}$")  # tests/STAGE
-ELSEWHERE = {"hetesynth/_dsl", "PERFORMANCE.md"}  # in the wheel; of nccl-tests
+ELSEWHERE = {"hetesynth/_dsl", "PERFORMANCE.md", "load_plans.py"}  # in the wheel; of nccl-tests; deployed
 
 # what docs/glossary.md replaces; words that are also plain English ("a way out") are left to the reader
 REPLACED = re.compile(

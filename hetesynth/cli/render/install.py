@@ -9,9 +9,12 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from hetesynth.model.target import Target
+
+if TYPE_CHECKING:
+    from hetesynth.deployment.installation import Installation
 
 ALONE = "msccl-algorithms"  # a folder for one file: runtimes read all that is in it
 _PLACES = re.compile(r"\b(?:FILE|DIRECTORY)\b")
@@ -53,6 +56,46 @@ def hint_text(hint: Hint) -> str:
     lines = [f"{hint['target']}: {hint['runtime']}", *exports, *(f"  {step}" for step in hint["steps"])]
     lines += [f"  WARNING [{w['rule']}]: {w['message']}\n    {w['help']}" for w in hint["warnings"]]
     return "\n".join(lines)
+
+
+def folder_hint(place: Installation) -> dict[str, object]:
+    """What to do with a folder: the fields of ``Hint``, what is in it, and what the runtime's log says."""
+    hint = install_hint(place.target)
+    changed: list[HintWarning] = [
+        {"rule": "folder", "message": text, "help": "Build the folder again."} for text in place.warnings
+    ]
+    steps = _folder_steps(place)
+    filled = {**hint, "environment": place.environment, "steps": steps, "warnings": changed}
+    return {**filled, **place.plain()}
+
+
+def folder_text(place: Installation) -> str:
+    """The lines ``install-hint`` prints of a folder."""
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in place.environment.items()]
+    lines = [f"{place.cluster}: {place.target.name}, {place.target.runtime}", *exports]
+    lines += [f"  {step}" for step in _folder_steps(place)]
+    if place.log is not None:
+        settings = " ".join(f"{name}={value}" for name, value in place.log.debug)
+        ran, read, fell_back = place.log.ran, place.log.read, place.log.fell_back
+        said = [("a call runs one of them", ran), ("none does", fell_back), ("it has read them", read)]
+        lines += [f"  With {settings} the log says, where {what}: {line}" for what, line in said if line]
+    lines += [f"  WARNING: {text}" for text in place.warnings]
+    return "\n".join(lines)
+
+
+def _folder_steps(place: Installation) -> list[str]:
+    """What to do: the folder's own files first, then what the runtime minds whatever the file."""
+    first = []
+    if place.environment:
+        first.append(f"Or: . {shlex.quote(str(place.folder / 'environment.sh'))}")
+    for name, what in (
+        ("smoke_test.sh", "runs every program and says what to expect"),
+        ("load_plans.py", "registers every plan, with a selector"),
+        ("README.md", "has the rest: hosts, times, what the log says"),
+    ):
+        if name in place.files:
+            first.append(f"{place.folder / name} {what}.")
+    return [*first, *place.cautions]
 
 
 def _filled(text: str, file: Path | None) -> str:

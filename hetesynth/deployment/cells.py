@@ -1,0 +1,108 @@
+"""A cell as it stands in a folder, and what its record says of programs, sizes and times.
+
+In: a name, keys, a record, files. Out: a ``DeployedCell``. Records are plain values: older ones may lack what
+newer ones say, and then nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from hetesynth.deployment.programs import ProgramFile, of_record
+from hetesynth.deployment.selection import Call, selected
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.cost import bandwidths
+from hetesynth.model.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a program takes for ``size`` bytes of the whole buffer, simulated. ``test``: the nearest size that its
+    runtime gives to it, with which a test is run; None: there is none in the range. ``ring_us``: NCCL's rings."""
+
+    size: int
+    test: int | None
+    us: float
+    algorithm: float
+    bus: float
+    ring_us: float | None
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON: bandwidths in GB/s, as the tests print them."""
+        return {
+            "size": self.size,
+            "test_size": self.test,
+            "microseconds": round(self.us, 3),
+            "algbw": round(self.algorithm / 1e9, 3),
+            "busbw": round(self.bus / 1e9, 3),
+            "ring_microseconds": None if self.ring_us is None else round(self.ring_us, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedCell:
+    """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
+    result it is, another one where an older result stays because the newer is worse. ``files``: by the names that
+    the cell gave them."""
+
+    name: str
+    key: str
+    made_for: str
+    record: dict[str, Any]
+    files: dict[str, bytes]
+
+    @property
+    def collective(self) -> CollectiveName:
+        """The collective's name."""
+        return next(c for c in COLLECTIVE_NAMES if c == self.record.get("collective"))
+
+    @property
+    def ranks(self) -> int:
+        """How many GPUs take part."""
+        return int(self.record["ranks"])
+
+    @property
+    def programs(self) -> tuple[ProgramFile, ...]:
+        """The programs of the cell, by what their runtime selects them by."""
+        return tuple(of_record(row) for row in self.record.get("programs", ()))
+
+    def check(self) -> None:
+        """ValueError, TypeError or KeyError where the record is not one that can be deployed again."""
+        if self.record["collective"] not in COLLECTIVE_NAMES or int(self.record["ranks"]) < 1:
+            raise ValueError(f"{self.name}: no collective, or no ranks")
+        if {program.name for program in self.programs} - self.files.keys():
+            raise ValueError(f"{self.name}: a program without its file")
+        for row in self.record.get("sizes", ()):
+            if int(row["size"]) < 1 or not isinstance(row.get("program_us") or 0.0, int | float):
+                raise ValueError(f"{self.name}: a size without a time")
+
+    def expectations(self, target: Target) -> tuple[Expectation, ...]:
+        """The times of the program at the sizes at which it was simulated."""
+        rows = []
+        for row in self.record.get("sizes", ()):
+            size, us = int(row["size"]), row.get("program_us")
+            if not us:
+                continue
+            speeds = bandwidths(self.collective, self.ranks, size, us / 1e6)
+            test = self._test_size(size, target)
+            rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("ring_us")))
+        return tuple(rows)
+
+    def _test_size(self, size: int, target: Target) -> int | None:
+        """The size nearest to ``size`` that all programs of the cell are selected for."""
+        programs = self.programs
+        if not programs:
+            return None
+        unit = math.lcm(*(program.unit for program in programs))
+        down = size // unit * unit
+        for test in sorted({down, down + unit}, key=lambda near: (abs(near - size), near)):
+            if test and all(self._is_selected(program, test, target) for program in programs):
+                return test
+        return None
+
+    def _is_selected(self, program: ProgramFile, size: int, target: Target) -> bool:
+        in_place = not program.out_of_place
+        call = Call(program.collective, program.ranks, size, in_place, program.root)
+        return bool(selected([program], call, target))

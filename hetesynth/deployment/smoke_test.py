@@ -1,0 +1,174 @@
+"""``smoke_test.sh``: runs each program of a folder on its cluster and says what to expect of it.
+
+In: a target and the cells of its folder. Out: the text of a script for sh: for each cell and each size at which
+it was simulated the command of nccl-tests or rccl-tests, or the check of ``load_plans.py``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from hetesynth.deployment.cells import DeployedCell, Expectation
+from hetesynth.deployment.environment import Environment
+from hetesynth.deployment.log_lines import LOG_LINES, NAMES
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.target import Target
+
+SMOKE_TEST = "smoke_test.sh"
+BINARIES: dict[CollectiveName, str] = {
+    "allreduce": "all_reduce_perf",
+    "allgather": "all_gather_perf",
+    "reducescatter": "reduce_scatter_perf",
+    "broadcast": "broadcast_perf",
+    "reduce": "reduce_perf",
+    "alltoall": "alltoall_perf",
+    "gather": "gather_perf",
+    "scatter": "scatter_perf",
+}
+"""Of nccl-tests and rccl-tests."""
+
+
+def smoke_test_text(
+    target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, *, hosts: bool
+) -> str:
+    """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
+    ranks = max((cell.ranks for cell in cells), default=1)
+    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime).rstrip("\n")]
+    if target.format == "mscclpp-json":
+        lines.append(_launch(ranks, ["HETESYNTH_DEPLOYMENT"], hosts=hosts))
+        lines.append(_PLANS.rstrip("\n"))
+        return "\n".join(lines) + "\n"
+    debug = LOG_LINES[target.name].debug
+    names = ["HETESYNTH_DEPLOYMENT", *(name for name, _, _ in stated.variables)]
+    lines.append(_launch(ranks, [*names, *(name for name, _ in debug)], hosts=hosts))
+    lines.append(_run(target))
+    left_out = {entry.name: entry.reason for entry in stated.left_out}
+    for cell in cells:
+        lines += _cell_lines(cell, target, left_out)
+    lines.append(_TAIL.rstrip("\n"))
+    return "\n".join(lines) + "\n"
+
+
+def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) -> list[str]:
+    """The commands of one cell."""
+    absent = [program.name for program in cell.programs if program.name in left_out]
+    lines = [f"# {cell.name}: {_forms(cell)}"]
+    if absent:
+        return [*lines, *(f"skip {_quoted(cell.name, f'{name}: {left_out[name]}')}" for name in absent)]
+    for expected in cell.expectations(target):
+        if expected.test is None:
+            reason = f"no size near {expected.size} bytes is a whole number of its chunks"
+            lines.append(f"skip {_quoted(cell.name, reason)}")
+            continue
+        root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
+        command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
+        what = _quoted(cell.name, expectation_text(expected), NAMES[cell.collective])
+        lines.append(f"run {what} {command}")
+    return lines
+
+
+def _quoted(*words: str) -> str:
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _forms(cell: DeployedCell) -> str:
+    in_place = any(program.in_place for program in cell.programs)
+    return "out of place and in place" if in_place else "out of place only; in place a built-in algorithm runs"
+
+
+def expectation_text(expected: Expectation) -> str:
+    """``14.5 us, algbw 17.3 GB/s, busbw 15.1 GB/s; NCCL's rings 17.7 us``."""
+    speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
+    rings = "" if expected.ring_us is None else f"; the library's own {expected.ring_us:.4g} us"
+    return f"{expected.us:.4g} us, {speeds}{rings}"
+
+
+def _launch(ranks: int, names: Sequence[str], *, hosts: bool) -> str:
+    files = ' --hostfile "$folder/hostfile" --rankfile "$folder/rankfile"' if hosts else ""
+    passed = "".join(f" -x {name}" for name in names)
+    return _LAUNCH.format(ranks=ranks, files=files, passed=passed).rstrip("\n")
+
+
+def _run(target: Target) -> str:
+    lines = LOG_LINES[target.name]
+    debug = " ".join(f"{name}={value}" for name, value in lines.debug)
+    ran = lines.ran.replace("NAME", "$3") or lines.read.partition(" ...")[0]
+    return _RUN.format(debug=debug, ran=ran).rstrip("\n")
+
+
+_HEAD = """#!/bin/sh
+# Runs the programs for {cluster} in {runtime} and says what to expect of them.
+#   sh smoke_test.sh            all of them
+#   sh smoke_test.sh allreduce  those whose name has this word in it
+# TESTS: the folder with all_reduce_perf and so on, where they are not on PATH.
+# LAUNCH: what starts the ranks in place of mpirun, as "srun --distribution=arbitrary".
+# The folder has to have the same path on all hosts.
+set -eu
+folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+if [ "${{1:-}}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
+  shift
+  host=$(hostname)
+  while read -r machine setting; do
+    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ]; then
+      export "$setting"
+    fi
+  done <"$folder/devices"
+  exec "$@"
+fi
+only=${{1:-}}
+HETESYNTH_DEPLOYMENT=$folder
+export HETESYNTH_DEPLOYMENT"""
+_LAUNCH = """launch() {{
+  if [ -n "${{LAUNCH:-}}" ]; then
+    $LAUNCH sh "$folder/smoke_test.sh" --rank "$@"
+  else
+    mpirun -np {ranks}{files}{passed} \\
+      sh "$folder/smoke_test.sh" --rank "$@"
+  fi
+}}"""
+_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}"""
+_RUN = """. "$folder/environment.sh"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+bad=0
+skip() {{
+  case $1 in *"$only"*) echo "$1: not tested: $2" ;; esac
+}}
+run() {{ # cell, what to expect, the collective in logs, command
+  case $1 in *"$only"*) ;; *) return 0 ;; esac
+  echo "$1"
+  echo "  expected, simulated: $2"
+  line="{ran}"
+  shift 3
+  program=${{TESTS:+$TESTS/}}$1
+  shift
+  echo "  $program $*"
+  export {debug}
+  if ! launch "$program" "$@" -n 1 -w 0 >"$log" 2>&1; then
+    tail -n 20 "$log"
+    echo "  FAILED: it did not run, or gave wrong data"
+    bad=$((bad + 1))
+    return 0
+  fi
+  if grep -q "$line" "$log"; then
+    echo "  the runtime has it: $(grep -c "$line" "$log") lines with \\"$line\\""
+  else
+    echo "  FAILED: no line with \\"$line\\": a built-in algorithm ran"
+    bad=$((bad + 1))
+  fi
+  NCCL_DEBUG=WARN
+  if launch "$program" "$@" >"$log" 2>&1; then
+    grep -E '^ *[0-9]' "$log" || true
+  else
+    tail -n 20 "$log"
+    echo "  FAILED: it did not run, or gave wrong data"
+    bad=$((bad + 1))
+  fi
+}}"""
+_TAIL = """if [ "$bad" -gt 0 ]; then
+  echo "$bad tests failed"
+  exit 1
+fi
+echo "all ran"
+"""

@@ -1,0 +1,111 @@
+"""Every file of a cell says where it comes from, and every reader takes it as before."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hetesynth.building.compute import compute
+from hetesynth.building.job import job, pickled
+from hetesynth.building.provenance import provenance, with_provenance, xml_comment
+from hetesynth.building.result import CellResult
+from hetesynth.commands.verify import Question, judge_file
+from hetesynth.deployment.programs import of_record, program_file
+from hetesynth.errors import InternalError
+from hetesynth.files.schedule_json import read_schedule_json
+from hetesynth.frontend import load_topology
+from hetesynth.manifest.values import Cell, CellOptions, SizeRange
+from hetesynth.model.target import target
+from hetesynth.verify.msccl.reader import read_program
+from hetesynth.verify.mscclpp.reader import read_plan_json
+
+RING8 = Path(__file__).parents[2] / "examples" / "ring8" / "topo.dsl"
+RANGE = SizeRange(1_000_000, 16_000_000, "1MB..16MB")
+
+
+@cache
+def built(runtime: str, collective="broadcast") -> CellResult:
+    """A cell of ring8, made by the quickest strategy."""
+    options = CellOptions(strategy="greedy", seed=7, effort=0.5, single_root=True)
+    cell = Cell("ring8", collective, 1, runtime, options)
+    return compute(job(cell, *pickled(load_topology(RING8))))
+
+
+@pytest.mark.parametrize("runtime", ["rccl-6", "msccl", "mscclpp"])
+def test_every_file_names_key_options_and_versions(runtime: str) -> None:
+    result = built(runtime)
+    assert len(result.files) == 3
+    for name, data in result.files.items():
+        text = data.decode()
+        assert result.key in text, name
+        assert result.record["topology_sha256"] in text
+        assert '"seed": 7' in text and '"effort": 0.5' in text and '"z3-solver"' in text
+
+
+def test_a_schedule_says_it_in_its_header() -> None:
+    result = built("rccl-6")
+    [data] = [data for name, data in result.files.items() if name.endswith(".schedule.json")]
+    header = read_schedule_json(data).header
+    assert header["provenance"]["key"] == result.key
+    assert header["cluster"] == "ring8"
+
+
+@pytest.mark.parametrize("runtime", ["rccl-6", "msccl", "mscclpp"])
+def test_the_judge_takes_every_program(runtime: str, tmp_path: Path) -> None:
+    result = built(runtime)
+    for name, data in result.files.items():
+        if not name.endswith(".schedule.json"):
+            (tmp_path / name).write_bytes(data)
+            judged = judge_file(tmp_path / name, Question(topology=RING8, root=0, targets=(target(runtime),)))
+            assert judged.readable and judged.count("error", "portability") == 0
+
+
+@pytest.mark.parametrize("runtime", ["rccl-6", "msccl", "mscclpp"])
+def test_the_record_says_what_runtimes_select_by(runtime: str) -> None:
+    result = built(runtime)
+    assert [row["in_place"] for row in result.record["programs"]] == [False, True]
+    for row in result.record["programs"]:
+        stated = of_record(row)
+        assert stated == program_file(stated.name, result.files[stated.name], target(runtime), 0)
+        data = result.files[stated.name]
+        if runtime == "mscclpp":
+            plan = read_plan_json(data)
+            assert (stated.title, stated.min_bytes) == (plan.name, plan.min_bytes)
+            assert (stated.in_place, stated.out_of_place) == (plan.in_place, not plan.in_place)
+            assert all(stated.input_chunks % gpu.input_chunks == 0 for gpu in plan.gpus)
+        else:
+            program = read_program(data, stated.name).program
+            assert program is not None
+            assert (stated.channels, stated.chunks) == (program.channels, program.chunks_per_loop)
+            assert stated.last is None and program.max_bytes == target(runtime).open_max_bytes
+
+
+def test_plans_of_one_folder_have_names_of_their_own() -> None:
+    """The runtime keeps plans by collective and name, and what it worked out for one by its name."""
+    names = {row["title"] for c in ("broadcast", "allgather") for row in built("mscclpp", c).record["programs"]}
+    assert len(names) == 4 and all(name.startswith("ring8-") for name in names)
+
+
+def test_readers_of_xml_skip_the_comment() -> None:
+    """Of the first word they refuse one with ``=``; ``--`` ends a comment."""
+    comment = xml_comment({"cell": "a--b/c-->d", "options": {"x": "=="}})
+    assert comment.startswith(b"<!-- provenance: ") and comment.endswith(b"\n-->\n")
+    assert comment.count(b"--") == 2 and comment.isascii()
+
+
+def test_what_changes_a_file_otherwise_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = built("rccl-6")
+    cell = Cell("ring8", "broadcast", 1, "rccl-6", CellOptions())
+    work = job(cell, *pickled(load_topology(RING8)))
+    monkeypatch.setattr("hetesynth.building.provenance.xml_comment", lambda values: b"<!--a=b -->\n")
+    with pytest.raises(InternalError, match="something else"):
+        with_provenance(work, {n: d for n, d in result.files.items() if n.endswith(".xml")})
+
+
+def test_the_options_are_plain_values() -> None:
+    work = job(Cell("ring8", "allgather", RANGE, "rccl-6"), *pickled(load_topology(RING8)))
+    assert json.loads(json.dumps(provenance(work))) == provenance(work)
+    assert provenance(work)["cell"] == "ring8/rccl-6/allgather/1MB..16MB"

@@ -1,0 +1,132 @@
+"""``install-hint`` of a folder: real values and paths, and what is not as it was written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from support.deployments import cell, written
+
+from hetesynth.cli.main import run
+from hetesynth.model.target import TARGETS
+
+RUNTIMES = [name for name in TARGETS if name != "portable"]
+
+
+def hint(*arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        code = run(["install-hint", *arguments])
+    return code, out.getvalue()
+
+
+@pytest.mark.parametrize("runtime", TARGETS)
+@pytest.mark.parametrize("stated", [False, True])
+def test_the_target_is_that_of_the_index(runtime: str, stated: bool, tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", runtime)
+    code, output = hint(*([runtime] if stated else []), str(folder))
+    assert code == 0 and output.startswith(f"ring8: {runtime}, ") and "WARNING" not in output
+    code, text = hint(str(folder), "--json")
+    assert code == 0 and json.loads(text)["target"] == runtime
+
+
+@pytest.mark.parametrize("runtime", ["rccl-6", "rccl-5", "msccl-executor", "msccl"])
+def test_the_values_are_those_of_the_file(runtime: str, tmp_path: Path) -> None:
+    folder = written(tmp_path / "a folder", runtime)
+    values = json.loads(hint(str(folder), "--json")[1])["environment"]
+    told = subprocess.run(
+        ["sh", "-c", '. "$F/environment.sh"; env -0'], env={"F": str(folder), "PATH": os.environ["PATH"]},
+        capture_output=True, check=True,
+    ).stdout.decode()  # fmt: skip
+    shell = dict(line.split("=", 1) for line in told.split("\0") if "=" in line)
+    assert values and all(shell[name] == value for name, value in values.items())
+
+
+def test_exports_can_be_pasted(tmp_path: Path) -> None:
+    folder = written(tmp_path / "it's a folder", "rccl-6")
+    exports = [line for line in hint(str(folder))[1].splitlines() if line.startswith("  export ")]
+    script = "\n".join([*exports, 'printf %s "$MSCCL_ALGO_DIR"'])
+    assert (
+        subprocess.run(["sh", "-c", script], capture_output=True, check=True).stdout.decode()
+        == f"{folder}/algorithms"
+    )
+
+
+def test_files_that_changed_went_or_came_are_named(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    (folder / "environment.sh").write_text("# mine\n")
+    (folder / "hostfile").unlink()
+    (folder / "algorithms" / ".notes").write_text("")
+    (folder / "algorithms" / "allgather-64000-999999.xml").write_text("<algo/>")
+    code, output = hint(str(folder))
+    assert code == 0
+    warnings = [line for line in output.splitlines() if "WARNING" in line]
+    assert warnings == [
+        "  WARNING: algorithms/allgather-64000-999999.xml was changed since it was written",
+        "  WARNING: environment.sh was changed since it was written",
+        "  WARNING: hostfile is missing",
+        "  WARNING: algorithms/.notes is none of the programs: runtimes read every file there",
+    ]
+    assert len(json.loads(hint(str(folder), "--json")[1])["warnings"]) == 4
+
+
+def test_what_the_runtime_does_not_get_is_named(tmp_path: Path) -> None:
+    cells = [cell("msccl", "allgather", 1000 * 4**n, 1000 * 4 ** (n + 1) - 1) for n in range(3)]
+    output = hint(str(written(tmp_path / "folder", "msccl", *cells)))[1]
+    assert output.count("is left out: the runtime reads 4 files") == 2
+
+
+def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    code, output = hint("mscclpp", str(folder))
+    assert code == 2 and "HS872" in output and "for rccl-6" in output
+    for other in (tmp_path, folder / "algorithms"):
+        code, output = hint(str(other))
+        assert code == 2 and "HS871" in output
+    code, output = hint(str(tmp_path / "nowhere"))
+    assert code == 2 and "HS500" in output
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index: index.update(target="none"),
+        lambda index: index.update(target=["rccl-6"]),
+        lambda index: index.update(files=7),
+        lambda index: index["files"].update({"../outside": "0"}),
+        lambda index: index.update(format=99),
+    ],
+)
+def test_an_index_of_anybody_does_no_harm(change, tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    index = json.loads((folder / "index.json").read_text())
+    change(index)
+    (folder / "index.json").write_text(json.dumps(index))
+    code, output = hint(str(folder))
+    assert code == 2 and "HS871" in output
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.update(programs=[{"name": 3}]),
+        lambda record: record.update(programs="x"),
+        lambda record: record.update(sizes=[{"size": "many"}]),
+        lambda record: record.update(collective="all"),
+        lambda record: record.pop("ranks"),
+        lambda record: record["programs"][0].update(min_bytes="0"),
+        lambda record: record["programs"][0].update(chunks=0),
+    ],
+)
+def test_a_record_of_anybody_is_no_cell(change, tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    index = json.loads((folder / "index.json").read_text())
+    change(index["cells"][0]["record"])
+    (folder / "index.json").write_text(json.dumps(index))
+    code, output = hint(str(folder))
+    assert code == 0 and "internal error" not in output

@@ -1,0 +1,32 @@
+# The programs for ring8 in the MSCCL research runtime. To be read by a shell: . FOLDER/environment.sh
+# Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.
+
+_hetesynth_place() {
+  _hetesynth_file=
+  if [ -n "${BASH_VERSION:-}" ]; then
+    eval '_hetesynth_file=${BASH_SOURCE[0]}'
+  elif [ -n "${ZSH_VERSION:-}" ]; then
+    eval '_hetesynth_file=${(%):-%x}'
+  elif read -r _hetesynth_pid _hetesynth_rest </proc/self/stat; then
+    for _hetesynth_open in "/proc/$_hetesynth_pid/fd/"*; do
+      _hetesynth_link=$(readlink "$_hetesynth_open") || continue
+      case $_hetesynth_link in */environment.sh) _hetesynth_file=$_hetesynth_link ;; esac
+    done
+  fi 2>/dev/null
+  _hetesynth_file=${_hetesynth_file:-${HETESYNTH_DEPLOYMENT:-.}/environment.sh}
+  _hetesynth_folder=$(CDPATH= cd -- "$(dirname -- "$_hetesynth_file")" 2>/dev/null && pwd) || _hetesynth_folder=
+  if [ -f "$_hetesynth_folder/index.json" ] && [ -d "$_hetesynth_folder/algorithms" ]; then
+    export HETESYNTH_DEPLOYMENT="$_hetesynth_folder"
+  else
+    echo "environment.sh: set HETESYNTH_DEPLOYMENT to the folder that environment.sh is in" >&2
+    return 1
+  fi
+  unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
+}
+_hetesynth_place || return 1
+
+case $HETESYNTH_DEPLOYMENT in
+  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
+esac
+export MSCCL_XML_FILES="$HETESYNTH_DEPLOYMENT/algorithms/allgather-64000-999999.xml:$HETESYNTH_DEPLOYMENT/algorithms/allgather-64000-999999.inplace.xml:$HETESYNTH_DEPLOYMENT/algorithms/allgather-1000000-0.xml:$HETESYNTH_DEPLOYMENT/algorithms/allgather-1000000-0.inplace.xml"
+export NCCL_ALGO="MSCCL,RING,TREE"

@@ -1,0 +1,79 @@
+#!/bin/sh
+# Runs the programs for ring8 in the MSCCL research runtime and says what to expect of them.
+#   sh smoke_test.sh            all of them
+#   sh smoke_test.sh allreduce  those whose name has this word in it
+# TESTS: the folder with all_reduce_perf and so on, where they are not on PATH.
+# LAUNCH: what starts the ranks in place of mpirun, as "srun --distribution=arbitrary".
+# The folder has to have the same path on all hosts.
+set -eu
+folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+if [ "${1:-}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
+  shift
+  host=$(hostname)
+  while read -r machine setting; do
+    if [ "$machine" = "$host" ] || [ "$machine" = "${host%%.*}" ]; then
+      export "$setting"
+    fi
+  done <"$folder/devices"
+  exec "$@"
+fi
+only=${1:-}
+HETESYNTH_DEPLOYMENT=$folder
+export HETESYNTH_DEPLOYMENT
+launch() {
+  if [ -n "${LAUNCH:-}" ]; then
+    $LAUNCH sh "$folder/smoke_test.sh" --rank "$@"
+  else
+    mpirun -np 8 -x HETESYNTH_DEPLOYMENT -x MSCCL_XML_FILES -x NCCL_ALGO -x NCCL_DEBUG -x NCCL_DEBUG_SUBSYS \
+      sh "$folder/smoke_test.sh" --rank "$@"
+  fi
+}
+. "$folder/environment.sh"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+bad=0
+skip() {
+  case $1 in *"$only"*) echo "$1: not tested: $2" ;; esac
+}
+run() { # cell, what to expect, the collective in logs, command
+  case $1 in *"$only"*) ;; *) return 0 ;; esac
+  echo "$1"
+  echo "  expected, simulated: $2"
+  line="Parsed MSCCL Algorithm"
+  shift 3
+  program=${TESTS:+$TESTS/}$1
+  shift
+  echo "  $program $*"
+  export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL
+  if ! launch "$program" "$@" -n 1 -w 0 >"$log" 2>&1; then
+    tail -n 20 "$log"
+    echo "  FAILED: it did not run, or gave wrong data"
+    bad=$((bad + 1))
+    return 0
+  fi
+  if grep -q "$line" "$log"; then
+    echo "  the runtime has it: $(grep -c "$line" "$log") lines with \"$line\""
+  else
+    echo "  FAILED: no line with \"$line\": a built-in algorithm ran"
+    bad=$((bad + 1))
+  fi
+  NCCL_DEBUG=WARN
+  if launch "$program" "$@" >"$log" 2>&1; then
+    grep -E '^ *[0-9]' "$log" || true
+  else
+    tail -n 20 "$log"
+    echo "  FAILED: it did not run, or gave wrong data"
+    bad=$((bad + 1))
+  fi
+}
+# ring8/msccl/allgather/64000..999999: out of place and in place
+run ring8/msccl/allgather/64000..999999 '12.5 us, algbw 5.12 GB/s, busbw 4.48 GB/s; the library'"'"'s own 20 us' AllGather all_gather_perf -b 64000 -e 64000 -g 1 -d float -c 1
+run ring8/msccl/allgather/64000..999999 '800.2 us, algbw 1.25 GB/s, busbw 1.093 GB/s' AllGather all_gather_perf -b 999936 -e 999936 -g 1 -d float -c 1
+# ring8/msccl/allgather/1000000..0: out of place and in place
+run ring8/msccl/allgather/1000000..0 '12.5 us, algbw 80 GB/s, busbw 70 GB/s; the library'"'"'s own 20 us' AllGather all_gather_perf -b 1000192 -e 1000192 -g 1 -d float -c 1
+run ring8/msccl/allgather/1000000..0 '800.2 us, algbw 9.997 GB/s, busbw 8.747 GB/s' AllGather all_gather_perf -b 8000000 -e 8000000 -g 1 -d float -c 1
+if [ "$bad" -gt 0 ]; then
+  echo "$bad tests failed"
+  exit 1
+fi
+echo "all ran"

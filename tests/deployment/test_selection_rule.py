@@ -1,0 +1,137 @@
+"""Which file a call runs: the rule of each runtime, written once more from its source, against ours."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from support.deployments import cell, deployment, program, two_cells
+
+from hetesynth.deployment.programs import ProgramFile
+from hetesynth.deployment.selection import Call, boundary_calls, check_selection, selected
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.target import TARGETS, target
+
+BLOCKS = {"allgather": 8, "reducescatter": 8, "alltoall": 8}
+
+
+def rccl_takes(p: ProgramFile, collective: str, count: int, element: int, in_place: bool) -> bool:
+    """As mscclInternalSchedulerSelectAlgo does; ``count`` is that of the call."""
+    multiplier = BLOCKS.get(collective, 1)
+    size = count * element * multiplier
+    valid = count > 0 and (count * multiplier) % p.chunks == 0 and size >= p.min_bytes
+    valid = valid and (p.max_bytes == 0 or size <= p.max_bytes)
+    return valid and p.collective == collective and (p.in_place if in_place else p.out_of_place)
+
+
+@pytest.mark.parametrize("collective", ["allgather", "allreduce", "gather", "scatter", "alltoall"])
+def test_the_rule_is_that_of_rccl(collective) -> None:
+    rng = random.Random(collective)
+    programs = [
+        program(f"{n}.xml", collective, low, high, plan=False, chunks=chunks, in_place=in_place)
+        for n, (low, high, chunks, in_place) in enumerate(
+            [(0, 4095, 8, False), (4096, 0, 24, False), (0, 0, 16, True), (0, 1000, 1, True)]
+        )
+    ]
+    taken = 0
+    for _ in range(3000):
+        count, element, in_place = rng.randrange(1, 3000), rng.choice((1, 2, 4, 8)), rng.random() < 0.5
+        whole = count * element * (8 if collective in (*BLOCKS, "gather", "scatter") else 1)
+        call = Call(collective, 8, whole, in_place, 0, element)
+        names = [p.name for p in programs if rccl_takes(p, collective, count, element, in_place)]
+        taken += bool(names)
+        assert [p.name for p in selected(programs, call, target("rccl-6"))] == names
+    assert 300 < taken < 3000
+
+
+@pytest.mark.parametrize("runtime", TARGETS)
+def test_each_call_inside_the_ranges_has_one_file(runtime: str) -> None:
+    cells = two_cells(runtime)
+    programs = [p for c in cells for p in c.programs]
+    unit = programs[0].unit
+    for size, in_place in product(
+        (64_000, 64_256, 999_936, 1_000_192, 5_000_192, 10**8 // unit * unit), (False, True)
+    ):
+        names = [p.name for p in selected(programs, Call("allgather", 8, size, in_place), target(runtime))]
+        first = "64000-999999" if size < 10**6 else "1000000-0"
+        suffix = "json" if runtime == "mscclpp" else "xml"
+        assert names == [f"allgather-{first}{'.inplace' if in_place else ''}.{suffix}"]
+    for outside in (
+        Call("allgather", 8, 63_744, False),
+        Call("allreduce", 8, 64_000, False),
+        Call("allgather", 4, 64_000, False),
+    ):
+        assert selected(programs, outside, target(runtime)) == ()
+
+
+def test_sizes_that_do_not_divide_fall_back() -> None:
+    programs = two_cells("rccl-6")[0].programs
+    assert selected(programs, Call("allgather", 8, 64_000 + 32, False), target("rccl-6")) == ()
+    plans = two_cells("mscclpp")[0].programs
+    assert selected(plans, Call("allgather", 8, 64_000 + 128, False), target("mscclpp")) == ()
+
+
+@pytest.mark.parametrize(
+    "collective", ["allgather", "reducescatter", "allreduce", "gather", "scatter", "alltoall"]
+)
+@pytest.mark.parametrize("plan", [False, True])
+def test_multiples_of_the_unit_always_fit(collective, plan: bool) -> None:
+    runtime = target("mscclpp" if plan else "rccl-6")
+    for chunks in (1, 3, 7, 40):
+        one = program("p", collective, 0, 0, plan=plan, chunks=1 if plan else chunks)
+        one = replace(one, input_chunks=chunks, output_chunks=2 * chunks) if plan else one
+        for element in (1, 2, 4, 8):
+            for n in (1, 2, 5):
+                assert selected([one], Call(collective, 8, n * one.unit, False, None, element), runtime) == (one,)
+
+
+@pytest.mark.parametrize("runtime", ["rccl-6", "mscclpp"])
+def test_two_cells_for_the_same_calls_are_refused(runtime: str) -> None:
+    one, other = cell(runtime, "allgather", 1000, 5000), cell(runtime, "allgather", 5000, 9000)
+    with pytest.raises(HetesynthError) as caught:
+        deployment(runtime, one, other).contents()
+    assert caught.value.code == "HS870" and one.name in caught.value.message
+    deployment(runtime, one, cell(runtime, "allgather", 5001, 9000)).contents()
+
+
+def test_roots_are_kept_apart_by_plans_only() -> None:
+    def cells(runtime: str):
+        return [
+            replace(c, name=f"{c.name}, root {n}")
+            for n in (0, 1)
+            for c in [cell(runtime, "broadcast", 1, 0, root=n)]
+        ]
+
+    for runtime, code in (("rccl-6", "HS870"), ("mscclpp", None)):
+        rows = [
+            (c.name, [replace(p, title=f"{p.title}{n}", name=f"{n}{p.name}") for p in c.programs])
+            for n, c in enumerate(cells(runtime))
+        ]
+        if code is None:
+            check_selection(rows, target(runtime))
+        else:
+            with pytest.raises(HetesynthError) as caught:
+                check_selection(rows, target(runtime))
+            assert caught.value.code == code
+
+
+def test_plans_of_one_name_are_our_fault() -> None:
+    rows = [(c.name, [replace(p, title="same") for p in c.programs]) for c in two_cells("mscclpp")]
+    with pytest.raises(InternalError, match="same name"):
+        check_selection(rows, target("mscclpp"))
+
+
+def test_files_of_one_cell_for_the_same_calls_are_our_fault() -> None:
+    one = program("a.xml", "allgather", 0, 100, plan=False)
+    with pytest.raises(InternalError, match="same calls"):
+        check_selection([("cell", [one, replace(one, name="b.xml")])], target("rccl-6"))
+
+
+def test_boundary_calls_are_inside() -> None:
+    for one in (p for c in two_cells("rccl-6") for p in c.programs):
+        calls = list(boundary_calls(one))
+        assert len(calls) == 2
+        for call in calls:
+            assert one.min_bytes <= call.counted and (one.last is None or call.counted <= one.last)
