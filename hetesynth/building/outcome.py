@@ -62,4 +62,5 @@ class BuildReport:
     @property
     def ok(self) -> bool:
         """Whether nothing has to be done."""
-        return not any(report.status in BAD for report in self.cells)
+        stopped = any(finding.severity == "error" for finding in self.findings)
+        return not stopped and not any(report.status in BAD for report in self.cells)

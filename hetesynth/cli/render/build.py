@@ -1,0 +1,45 @@
+"""What ``build`` prints at its end: counts, what needs attention with a way out, where the folders are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hetesynth.building.reports.figures import candidate_percent, percent_text
+from hetesynth.building.reports.words import ATTENTION, WAYS_OUT, counts_text, messages_text, one_line
+from hetesynth.report.words import counted
+
+if TYPE_CHECKING:
+    from hetesynth.building.outcome import BuildReport, CellReport
+
+SHOWN_OF_A_STATUS = 10
+
+
+def build_summary(report: BuildReport) -> Iterator[str]:
+    """Nothing of cells that are as they should be."""
+    yield one_line(counts_text(report))
+    for status in ATTENTION:
+        cells = [cell for cell in report.cells if cell.status == status]
+        if not cells:
+            continue
+        yield f"{status}: {WAYS_OUT[status]}"
+        yield from (_line(cell) for cell in cells[:SHOWN_OF_A_STATUS])
+        if len(cells) > SHOWN_OF_A_STATUS:
+            yield f"  and {len(cells) - SHOWN_OF_A_STATUS} more (--json lists all)"
+    yield one_line(_written(report))
+
+
+def _line(cell: CellReport) -> str:
+    """Indented, so that no name begins a line that a forge takes for a command."""
+    percent = candidate_percent(cell)
+    candidate = "" if percent is None else f"the new one: {percent_text(percent)}"
+    why = "; ".join(part for part in (messages_text(cell), candidate) if part)
+    return f"  {one_line(cell.cell.name)}{': ' if why else ''}{why}"
+
+
+def _written(report: BuildReport) -> str:
+    if report.checked:
+        return f"checked {report.output}: nothing was written"
+    if not report.written:
+        return f"{report.output}: every folder is as it was"
+    return f"wrote {counted(len(report.written), 'folder')}: {', '.join(map(str, report.written))}"
