@@ -37,7 +37,7 @@ class Annotation:
 
 def annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
     """Every topology finding and every cell that needs attention; errors first."""
-    all_ = [*_of_cells(report, places), *_of_findings(report, places)]
+    all_ = [*_of_cells(report, places), *_of_findings(report, places), *_of_warnings(report, places)]
     return tuple(sorted(all_, key=lambda annotation: _ORDER[annotation.severity]))
 
 
@@ -79,6 +79,12 @@ def _of_findings(report: BuildReport, places: Places) -> Iterable[Annotation]:
             one_line(finding.message),
             max(1, finding.column),
         )
+
+
+def _of_warnings(report: BuildReport, places: Places) -> Iterable[Annotation]:
+    for warning in report.warnings:
+        text = one_line(warning)
+        yield Annotation("warning", "build-warning", places.manifest, 1, "hetesynth build", text, text)
 
 
 def fingerprints(all_: Iterable[Annotation]) -> list[str]:

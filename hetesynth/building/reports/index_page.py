@@ -24,6 +24,7 @@ from hetesynth.building.reports.words import (
     messages_text,
     needing_attention,
     one_line,
+    verdict,
 )
 from hetesynth.report.html.markup import text_markup
 
@@ -49,8 +50,9 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
 def _top(report: BuildReport, at: Places) -> Iterator[str]:
     what = "checked" if report.checked else "built"
     yield f"<header><h1>{text_markup(one_line(at.manifest))}</h1>"
-    verdict = "every schedule is as it should be" if report.ok else "something has to be done"
-    yield f'<p class="verdict {"good" if report.ok else "bad"}">Schedules {what}: {verdict}</p>'
+    good = report.ok and not report.interrupted
+    yield f'<p class="verdict {"good" if good else "bad"}">Schedules {what}: {verdict(report)}</p>'
+    yield "".join(f"<p>{text_markup(one_line(warning))}</p>" for warning in report.warnings)
     pairs = [("cells", len(report.cells)), *counts(report).items()]
     facts = "".join(f"<div><dt>{name}</dt><dd>{number}</dd></div>" for name, number in pairs)
     yield f'<dl class="facts">{facts}</dl></header>'

@@ -13,7 +13,7 @@ from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.reports.annotations import explained
 from hetesynth.building.reports.figures import change_percent, shown
 from hetesynth.building.reports.places import Places
-from hetesynth.building.reports.words import cell_name, counts_text, groups, needing_attention, one_line
+from hetesynth.building.reports.words import cell_name, counts_text, groups, needing_attention, one_line, verdict
 
 MARK = "<!-- hetesynth build -->"
 """The first line of every summary of ours."""
@@ -32,6 +32,7 @@ _HEAD = (
 def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES) -> str:
     """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
     head = f"{MARK}\n## {_title(report)}\n\n{text(counts_text(report))}{_changes(report)}\n"
+    head += "".join(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings[:FIRST_ROWS])
     parts = [head, _attention(report), _findings(report, places)]
     parts += [_table(name, cells) for name, cells in groups(report).items()]
     room, kept = most - 200, list[str]()
@@ -51,7 +52,7 @@ def text(value: str) -> str:
 
 def _title(report: BuildReport) -> str:
     what = "Schedules checked" if report.checked else "Schedules built"
-    return f"{what}: {'ok' if report.ok else 'something has to be done'}"
+    return f"{what}: {verdict(report)}"
 
 
 def _changes(report: BuildReport) -> str:

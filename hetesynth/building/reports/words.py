@@ -12,7 +12,9 @@ from hetesynth.building.outcome import BAD, BuildReport, CellReport, Status
 from hetesynth.diagnostics import visible
 
 STATUSES: tuple[Status, ...] = get_args(Status)
-ATTENTION: tuple[Status, ...] = ("invalid", "missing", "failed", "withheld", "stale", "kept")
+ATTENTION: tuple[Status, ...] = (
+    "invalid", "missing", "failed", "withheld", "stale", "unfinished", "kept"
+)  # fmt: skip
 """What somebody should look at, the worst first."""
 WAYS_OUT: dict[Status, str] = {
     "invalid": "build again, which replaces what is damaged or wrong",
@@ -20,6 +22,7 @@ WAYS_OUT: dict[Status, str] = {
     "failed": "the message says why; what stood there before still stands",
     "withheld": "raise the effort, choose another strategy, or lower the gate in the manifest",
     "stale": "build, and commit what is written",
+    "unfinished": "start the build again: it goes on where it was",
     "kept": "nothing has to be done: the older schedule is better and still right",
 }
 WHOLE_BUILD = "build"
@@ -47,6 +50,13 @@ def needing_attention(report: BuildReport) -> list[CellReport]:
     """The worst first, else in the order of the manifest."""
     order = {status: k for k, status in enumerate(ATTENTION)}
     return sorted((cell for cell in report.cells if cell.status in order), key=lambda cell: order[cell.status])
+
+
+def verdict(report: BuildReport) -> str:
+    """All of it in a few words."""
+    if report.interrupted:
+        return "interrupted"
+    return "every schedule is as it should be" if report.ok else "something has to be done"
 
 
 def messages_text(report: CellReport) -> str:

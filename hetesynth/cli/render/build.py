@@ -1,8 +1,10 @@
-"""What ``build`` prints at its end: counts, what needs attention with a way out, where the folders are."""
+"""What ``build`` prints at its end: counts, what needs attention with a way out, where the folders are.
+
+In: a ``BuildReport``. Out: text. Decides nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hetesynth.building.reports.figures import candidate_percent, percent_text
@@ -15,18 +17,18 @@ if TYPE_CHECKING:
 SHOWN_OF_A_STATUS = 10
 
 
-def build_summary(report: BuildReport) -> Iterator[str]:
+def build_text(report: BuildReport) -> str:
     """Nothing of cells that are as they should be."""
-    yield one_line(counts_text(report))
+    lines = [one_line(counts_text(report))]
     for status in ATTENTION:
         cells = [cell for cell in report.cells if cell.status == status]
         if not cells:
             continue
-        yield f"{status}: {WAYS_OUT[status]}"
-        yield from (_line(cell) for cell in cells[:SHOWN_OF_A_STATUS])
+        lines.append(f"{status}: {WAYS_OUT[status]}")
+        lines += [_line(cell) for cell in cells[:SHOWN_OF_A_STATUS]]
         if len(cells) > SHOWN_OF_A_STATUS:
-            yield f"  and {len(cells) - SHOWN_OF_A_STATUS} more (--json lists all)"
-    yield one_line(_written(report))
+            lines.append(f"  and {len(cells) - SHOWN_OF_A_STATUS} more (--json lists all)")
+    return "\n".join([*lines, one_line(_written(report))])
 
 
 def _line(cell: CellReport) -> str:
