@@ -22,8 +22,8 @@ _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """``rule``: ``HS241`` of a finding, ``stale-schedule`` of a cell. ``subject``: what tells it from others of the
-    same rule in the same file, whatever the line. Message and title are one line each."""
+    """``rule``: ``HS241`` of a finding, ``stale-schedule`` of a cell. ``subject``: what tells it from others of
+    the same rule in the same file, whatever the line. Message and title are one line each."""
 
     severity: Severity
     rule: str
@@ -35,7 +35,7 @@ class Annotation:
     column: int | None = None
 
 
-def annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
+def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
     """Every topology finding and every cell that needs attention; errors first."""
     all_ = [*_of_cells(report, places), *_of_findings(report, places), *_of_warnings(report, places)]
     return tuple(sorted(all_, key=lambda annotation: _ORDER[annotation.severity]))

@@ -1,4 +1,4 @@
-"""The figures of a cell that reports show: time at the size it is made for, beside the limit, rings and the last run.
+"""The figures of a cell that reports show: time at its tuned size, beside the limit, rings and the last run.
 
 In: records, which may come from files of anybody. Out: numbers that are finite, or None.
 """

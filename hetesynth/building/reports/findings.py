@@ -36,5 +36,11 @@ def _findings(diagnostics: Iterable[Diagnostic]) -> Iterable[TopologyFinding]:
     for diagnostic in diagnostics:
         span = diagnostic.span
         yield TopologyFinding(
-            span.file, span.line, span.column, diagnostic.severity, diagnostic.code, diagnostic.message, diagnostic.help
+            span.file,
+            span.line,
+            span.column,
+            diagnostic.severity,
+            diagnostic.code,
+            diagnostic.message,
+            diagnostic.help,
         )

@@ -43,7 +43,9 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{text_markup(one_line(at.manifest))}: schedules</title>\n<style>{style}</style>\n</head>\n<body>\n"
     )
-    body = "\n".join([*_top(report, at), *_attention(report), *_tables(report, links, notes), *_findings(report, at)])
+    body = "\n".join(
+        [*_top(report, at), *_attention(report), *_tables(report, links, notes), *_findings(report, at)]
+    )
     return f"{head}{body}\n<script>{script}</script>\n</body>\n</html>\n".encode()
 
 
@@ -90,7 +92,7 @@ def _row(cell: CellReport, link: str | None, note: str) -> str:
     at, name = shown(cell), text_markup(one_line(cell_name(cell)))
     first = f'<a href="{text_markup(quote(link))}">{name}</a>' if link else name
     if note:
-        first += f'<br><small>no page: {text_markup(one_line(note))}</small>'
+        first += f"<br><small>no page: {text_markup(one_line(note))}</small>"
     numbers = (at.time, at.size, at.percent, at.factor, at.change)
     columns = "".join(f"<td{_right(k)}>{text_markup(value)}</td>" for k, value in enumerate(numbers, 2))
     key = text_markup(one_line(f"{cell.cell.name} {cell.status}").lower())

@@ -1,7 +1,7 @@
 """What a build came to as Markdown: counts, what needs attention, a table for each cluster and target.
 
-In: a ``BuildReport``, a number of bytes. Out: text of GitHub's Markdown of at most so many bytes. Names and messages
-are text in it, never markup.
+In: a ``BuildReport``, a number of bytes. Out: text of GitHub's Markdown of at most so many bytes. Names and
+messages are text in it, never markup.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _FORGES = "give github, gitlab=FILE or sarif=FILE"
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """``github``: workflow commands; the others are files, None: not asked for. ``markdown``: ``-`` is standard
-    output. ``appended``: the file that a summary is added to, never replaced. ``pages``: a folder. ``jobs``: processes
-    that make pages."""
+    output. ``appended``: the file that a summary is added to, never replaced. ``pages``: a folder. ``jobs``:
+    processes that make pages."""
 
     json: bool = False
     junit: Path | None = None

@@ -22,7 +22,9 @@ def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
     results: list[dict[str, Any]] = []
     for annotation, fingerprint in zip(all_, fingerprints(all_), strict=True):
         log = sarif_log(annotation.path, rules, [_result(annotation)], hetesynth.__version__)
-        results.append({**log["runs"][0]["results"][0], "partialFingerprints": {"hetesynthFinding/v1": fingerprint}})
+        results.append(
+            {**log["runs"][0]["results"][0], "partialFingerprints": {"hetesynthFinding/v1": fingerprint}}
+        )
     log = sarif_log("", rules, [], hetesynth.__version__)
     log["runs"][0]["results"] = results
     return (json.dumps(log, indent=1) + "\n").encode()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hetesynth.building.outcome import BuildReport
-from hetesynth.building.reports.annotations import annotations
+from hetesynth.building.reports.annotations import all_annotations
 from hetesynth.building.reports.document import document
 from hetesynth.building.reports.findings import failure_findings
 from hetesynth.building.reports.github import workflow_commands
@@ -52,7 +52,7 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
 
         write_pages(options.pages, report, manifest, at, options.jobs)
         written.append(options.pages)
-    commands = workflow_commands(annotations(report, at)) if options.github else []
+    commands = workflow_commands(all_annotations(report, at)) if options.github else []
     return Printed(_output(report, options, at), tuple(commands), tuple(written))
 
 
@@ -79,11 +79,11 @@ def report_files(report: BuildReport, options: ReportOptions, at: Places) -> Map
     if options.junit is not None:
         files[options.junit] = junit_xml(report, at)
     if options.gitlab is not None:
-        files[options.gitlab] = code_quality(annotations(report, at))
+        files[options.gitlab] = code_quality(all_annotations(report, at))
     if options.sarif is not None:
         from hetesynth.building.reports.sarif_annotations import sarif_annotations
 
-        files[options.sarif] = sarif_annotations(annotations(report, at))
+        files[options.sarif] = sarif_annotations(all_annotations(report, at))
     if options.markdown is not None and options.markdown in options.files:
         files[options.markdown] = markdown_summary(report, at).encode()
     return files
