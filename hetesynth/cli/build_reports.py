@@ -23,7 +23,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
 _OPTIONS = [
     json_option,
-    click.option("--junit", type=_FILE, metavar="FILE", help="JUnit XML: a suite for each folder, a case for each cell."),
+    click.option(
+        "--junit", type=_FILE, metavar="FILE", help="JUnit XML: a suite for each folder, a case for each cell."
+    ),
     click.option(
         "--annotations", multiple=True, metavar="FORGE[=FILE]",
         help="Findings where a forge shows them, repeatable: github (workflow commands), gitlab=FILE (Code "

@@ -23,7 +23,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
     number = dict.fromkeys(STATUSES, 0)
     for cell in report.cells:
         number[cell.status] += 1
-    plain = {
+    plain: dict[str, Any] = {
         "kind": "hetesynth build report",
         "format": FORMAT,
         "ok": report.ok,

@@ -31,9 +31,8 @@ def _command(command: str, annotation: Annotation) -> str:
     place = {"file": annotation.path, "line": str(annotation.line)}
     if annotation.column is not None:
         place["col"] = str(annotation.column)
-    properties = ",".join(
-        f"{name}={_property(value)}" for name, value in {**place, "title": annotation.title}.items()
-    )
+    place["title"] = annotation.title
+    properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
     return f"::{command} {properties}::{_data(annotation.message)}"
 
 

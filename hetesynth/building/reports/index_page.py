@@ -41,11 +41,11 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}; form-action \'none\'">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text_markup(one_line(at.manifest))}: schedules</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<title>{text_markup(one_line(at.manifest))}: schedules</title>\n"
+        f"<style>{style}</style>\n</head>\n<body>\n"
     )
-    body = "\n".join(
-        [*_top(report, at), *_attention(report), *_tables(report, links, notes), *_findings(report, at)]
-    )
+    parts = (_top(report, at), _attention(report), _tables(report, links, notes), _findings(report, at))
+    body = "\n".join(line for part in parts for line in part)
     return f"{head}{body}\n<script>{script}</script>\n</body>\n</html>\n".encode()
 
 
@@ -81,7 +81,8 @@ def _tables(report: BuildReport, links: Mapping[str, str], notes: Mapping[str, s
     heads = "".join(f'<th scope="col"{_right(k)}>{name}</th>' for k, name in enumerate(_HEADS))
     for (cluster, target), cells in groups(report).items():
         title = text_markup(one_line(f"{cluster}, {target}"))
-        yield f'<div class="group"><h3>{title}</h3><div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>'
+        yield f'<div class="group"><h3>{title}</h3><div class="scroll">'
+        yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
         for cell in cells:
             yield _row(cell, links.get(cell.cell.name), notes.get(cell.cell.name, ""))
         yield "</tbody></table></div></div>"
