@@ -6,6 +6,7 @@ In: a manifest, or an error. Out: ``TopologyFinding``s.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from hetesynth.building.outcome import TopologyFinding
@@ -26,9 +27,11 @@ def topology_findings(manifest: Manifest, policy: Policy = DEFAULT) -> tuple[Top
 
 
 def failure_findings(error: HetesynthError, file: str | Path) -> tuple[TopologyFinding, ...]:
-    """What ``error`` says; where it does not point into a text it is about all of ``file``."""
+    """What ``error`` says; where it does not point into a file that is there it is about all of ``file``."""
     if isinstance(error, SourceError):
-        return tuple(_findings(error.diagnostics))
+        findings = _findings(error.diagnostics)
+        there = (f if Path(f.file).is_file() else replace(f, file=str(file), line=1, column=1) for f in findings)
+        return tuple(dict.fromkeys(there))
     return (TopologyFinding(str(file), 1, 1, "error", error.code, error.message, error.help),)
 
 

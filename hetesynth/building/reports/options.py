@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetesynth.building.reports.index_page import MARK as INDEX_MARK
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.commands.places import demand_place
 from hetesynth.errors import HetesynthError
 
 STANDARD_OUTPUT = Path("-")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+INDEX_PAGE = "index.html"
+_START = 256  # bytes in which a mark is
 _FORGES = "give github, gitlab=FILE or sarif=FILE"
 
 
@@ -47,7 +50,7 @@ class ReportOptions:
     @property
     def shows_findings(self) -> bool:
         """Whether a report has topology findings."""
-        return self.json or self.github or any((self.gitlab, self.sarif, self.markdown))
+        return self.json or self.github or any((self.gitlab, self.sarif, self.markdown, self.pages))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -96,18 +99,26 @@ def _check(options: ReportOptions) -> None:
     for path in options.files:
         demand_place(path)
     if options.markdown in options.files and options.markdown is not None:
-        _demand_ours(options.markdown)
+        _demand_ours(options.markdown, MARK)
+    if options.pages is not None:
+        _demand_ours(options.pages / INDEX_PAGE, INDEX_MARK)
 
 
-def _demand_ours(path: Path) -> None:
-    """A summary of ours may be replaced, a page that somebody wrote may not."""
-    if not path.is_file() or path.stat().st_size == 0:
+def _demand_ours(path: Path, mark: str) -> None:
+    """What a build wrote may be replaced, a page that somebody else wrote may not."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START)
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
-        if file.read(len(MARK)) != MARK.encode():
-            raise HetesynthError(
-                f"{path} is no summary of a build and would be replaced", code="HS857", help="give another FILE"
-            )
+    except OSError as error:
+        raise HetesynthError(
+            f"cannot read {path}: {error.strerror}", code="HS857", help="give another name"
+        ) from error
+    if start and mark.encode() not in start:
+        raise HetesynthError(
+            f"{path} is not of a build and would be replaced", code="HS857", help="give another name"
+        )
 
 
 def _same(first: Path, second: Path) -> bool:

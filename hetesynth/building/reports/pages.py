@@ -21,6 +21,7 @@ from hetesynth.building.job import unpickled, versions
 from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.reports.figures import figures
 from hetesynth.building.reports.index_page import index_page
+from hetesynth.building.reports.options import INDEX_PAGE
 from hetesynth.building.reports.places import Places
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.predictors import CostOptions, sizes_between
@@ -31,7 +32,7 @@ from hetesynth.frontend import GivenTopology
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.runtime_costs import NCCL_TABLES
 
-CELLS, INDEX_PAGE = "cells", "index.html"
+CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
 MAX_SLUG = 80
 _MARK = "<!-- hetesynth page {} -->\n"
