@@ -27,7 +27,9 @@ PLACES = Places(Path("/repository"), "ci/hetesynth.toml", cluster_lines(MANIFEST
 MB = 1_000_000
 
 
-def record(us: float, *, size: int = 8 * MB, percent: float = 96.54, factor: float | None = 1.2604) -> dict[str, Any]:
+def record(
+    us: float, *, size: int = 8 * MB, percent: float = 96.54, factor: float | None = 1.2604
+) -> dict[str, Any]:
     """A record with what reports read of it."""
     row = {
         "size": size, "verdict": f"program {us:g} us", "program_us": us, "limit_us": us * percent / 100,

@@ -54,16 +54,21 @@ def _of_cells(report: BuildReport, places: Places) -> Iterable[Annotation]:
             places.manifest,
             places.line(cell.cell.cluster),
             one_line(f"{cell.cell.name}: {cell.status}"),
-            one_line(f"{cell.cell.name} is {cell.status}: {explained(cell)}"),
+            one_line(f"{cell.cell.name}: {cell.status}: {explained(cell)}"),
             cell.cell.name,
         )
 
 
 def explained(cell: CellReport) -> str:
     """Why a cell needs attention, and the way out."""
+    return "; ".join(part for part in (reason(cell), WAYS_OUT[cell.status]) if part)
+
+
+def reason(cell: CellReport) -> str:
+    """Its messages, and how what was made and not deployed compares with what stands."""
     percent = candidate_percent(cell)
     candidate = "" if percent is None else f"the new one: {percent_text(percent)}"
-    return "; ".join(part for part in (messages_text(cell), candidate, WAYS_OUT[cell.status]) if part)
+    return "; ".join(part for part in (messages_text(cell), candidate) if part)
 
 
 def _of_findings(report: BuildReport, places: Places) -> Iterable[Annotation]:
@@ -95,5 +100,5 @@ def fingerprints(all_: Iterable[Annotation]) -> list[str]:
         identity = (annotation.rule, annotation.path, annotation.subject)
         seen[identity] += 1
         text = "\0".join((*identity, str(seen[identity])))
-        names.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest())
+        names.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
     return names

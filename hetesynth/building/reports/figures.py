@@ -103,7 +103,8 @@ def change_text(report: CellReport) -> str:
     percent = change_percent(report)
     if percent is not None:
         return percent_text(percent)
-    return "new" if report.record is not None and report.previous is None else ""
+    is_new = report.status in ("built", "cached") and report.record is not None and report.previous is None
+    return "new" if is_new else ""
 
 
 def shown(report: CellReport) -> Shown:

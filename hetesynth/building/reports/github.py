@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetesynth.building.reports.annotations import Annotation, Severity
+from hetesynth.diagnostics import visible
 
 MAX_OF_A_SEVERITY = 10  # that GitHub shows of one step
 MAX_MESSAGE = 4_000
@@ -39,7 +40,7 @@ def _command(command: str, annotation: Annotation) -> str:
 def _data(text: str) -> str:
     """What stands behind the last ``::``."""
     cut = text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}..."
-    return cut.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(cut.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

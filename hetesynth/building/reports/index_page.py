@@ -12,6 +12,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 from hetesynth.building.outcome import BuildReport, CellReport
+from hetesynth.building.reports.annotations import reason
 from hetesynth.building.reports.chart import change_chart
 from hetesynth.building.reports.figures import shown
 from hetesynth.building.reports.places import Places
@@ -21,7 +22,6 @@ from hetesynth.building.reports.words import (
     cell_name,
     counts,
     groups,
-    messages_text,
     needing_attention,
     one_line,
     verdict,
@@ -54,7 +54,7 @@ def _top(report: BuildReport, at: Places) -> Iterator[str]:
     yield f"<header><h1>{text_markup(one_line(at.manifest))}</h1>"
     good = report.ok and not report.interrupted
     yield f'<p class="verdict {"good" if good else "bad"}">Schedules {what}: {verdict(report)}</p>'
-    yield "".join(f"<p>{text_markup(one_line(warning))}</p>" for warning in report.warnings)
+    yield "".join(f"<p>Warning: {text_markup(one_line(warning))}</p>" for warning in report.warnings)
     pairs = [("cells", len(report.cells)), *counts(report).items()]
     facts = "".join(f"<div><dt>{name}</dt><dd>{number}</dd></div>" for name, number in pairs)
     yield f'<dl class="facts">{facts}</dl></header>'
@@ -67,7 +67,7 @@ def _attention(report: BuildReport) -> Iterator[str]:
         return
     yield '<section><h2>Needs attention</h2><ul class="attention">'
     for cell in cells:
-        why = messages_text(cell)
+        why = reason(cell)
         yield (
             f"<li>{_status(cell)} <strong>{text_markup(one_line(cell.cell.name))}</strong>"
             f"{': ' if why else ''}{text_markup(why)} <span>{text_markup(WAYS_OUT[cell.status])}</span></li>"

@@ -12,6 +12,7 @@ from typing import Any
 import hetesynth
 from hetesynth.building.reports.annotations import Annotation, fingerprints, rule_of
 from hetesynth.building.reports.words import ATTENTION, WAYS_OUT
+from hetesynth.diagnostics import visible
 from hetesynth.lint import RULES
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
 
@@ -21,13 +22,22 @@ def sarif_annotations(all_: Sequence[Annotation]) -> bytes:
     rules = _rules(all_)
     results: list[dict[str, Any]] = []
     for annotation, fingerprint in zip(all_, fingerprints(all_), strict=True):
-        log = sarif_log(annotation.path, rules, [_result(annotation)], hetesynth.__version__)
+        log = sarif_log(_encodable(annotation.path), rules, [_result(annotation)], hetesynth.__version__)
         results.append(
             {**log["runs"][0]["results"][0], "partialFingerprints": {"hetesynthFinding/v1": fingerprint}}
         )
     log = sarif_log("", rules, [], hetesynth.__version__)
     log["runs"][0]["results"] = results
     return (json.dumps(log, indent=1) + "\n").encode()
+
+
+def _encodable(path: str) -> str:
+    """``path`` as it is, or as it is shown where no file can be called that."""
+    try:
+        path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return visible(path)
+    return path
 
 
 def _rules(all_: Sequence[Annotation]) -> list[SarifRule]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetesynth.building.reports.figures import candidate_percent, percent_text
-from hetesynth.building.reports.words import ATTENTION, WAYS_OUT, counts_text, messages_text, one_line
+from hetesynth.building.reports.annotations import reason
+from hetesynth.building.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line
 from hetesynth.report.words import counted
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def build_text(report: BuildReport) -> str:
 
 def _line(cell: CellReport) -> str:
     """Indented, so that no name begins a line that a forge takes for a command."""
-    percent = candidate_percent(cell)
-    candidate = "" if percent is None else f"the new one: {percent_text(percent)}"
-    why = "; ".join(part for part in (messages_text(cell), candidate) if part)
+    why = reason(cell)
     return f"  {one_line(cell.cell.name)}{': ' if why else ''}{why}"
 
 
