@@ -30,6 +30,7 @@ def command(manifest: Path, jobs: int | None, cache: Path | None, **reports: Any
     from hetesynth.building.reports.options import report_options
     from hetesynth.building.workers import LocalProcesses, processors
     from hetesynth.cli.building import watching_build
+    from hetesynth.cli.render.build import build_text
     from hetesynth.manifest.reader import read_manifest
 
     processes = jobs or processors()
@@ -39,7 +40,7 @@ def command(manifest: Path, jobs: int | None, cache: Path | None, **reports: Any
         store = Cache(cache or stated.cache or default_cache())
         with watching_build(quiet=False) as watcher:
             report = build(stated, LocalProcesses(processes, store.folder), store, watcher)
-    show_reports(report, options, stated)
+    show_reports(report, options, stated, build_text(report))
     if report.interrupted:
         return 3
     return 0 if report.ok else 1

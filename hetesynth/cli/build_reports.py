@@ -56,12 +56,10 @@ def reported_failures(manifest: Path, options: ReportOptions) -> Iterator[None]:
         raise
 
 
-def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest) -> None:
-    """Write the reports; print one of them, or the summary for a terminal."""
-    from hetesynth.cli.render.build import build_text
-
+def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest, text: str) -> None:
+    """Write the reports; print the one that goes to standard output, or else ``text``."""
     if not options.any:
-        show(build_text(report))
+        show(text)
         return
     from dataclasses import replace
 
@@ -72,7 +70,7 @@ def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest
         report = replace(report, findings=topology_findings(manifest))
     printed = write_reports(report, options, manifest)
     if not options.talks:
-        show(build_text(report))
+        show(text)
         for path in printed.written:
             show(f"wrote {path}")
     _print(printed, options)
