@@ -1,4 +1,4 @@
-"""Names and messages of anybody are text in every report: read back by the rules of what reads it, they are whole."""
+"""Names and messages of anybody are text in every report: read back by the rules of its readers, they are whole."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from hetesynth.cli.render.build import build_text
 from hetesynth.diagnostics import HIDDEN, visible
 
 HOSTILE = (
-    "a|b", "]]>", "<script>alert(1)</script>", "::error file=x::y", "a\n::stop-commands::t", "a\r\nb", "%0A%25", "a:b,c",
-    "\x00\x1b[31m\x7f\x85", "\u202egnp.exe", "\ud800", "\ufffe\uffff", "`code`", "**b** _i_ [x](http://y.z) ![i](u)",
-    "\\|", "&amp;&lt;", "</details>", "<!-- x", "--> y", '"\'', " ", "", "www.example.org https://example.org", "~~s~~",
-    "$x$", "# h", "1. a", "\u2028x", "</title></style>", "\t| - |", "@user", "{{ x }}", "cells/../../x",
+    "a|b", "]]>", "<script>alert(1)</script>", "::error file=x::y", "a\n::stop-commands::t", "a\r\nb", "%0A%25",
+    "a:b,c", "\x00\x1b[31m\x7f\x85", "\u202egnp.exe", "\ud800", "\ufffe\uffff", "`code`", "\\|", "&amp;&lt;",
+    "**b** _i_ [x](http://y.z) ![i](u)", "</details>", "<!-- x", "--> y", '"\'', " ", "", "~~s~~", "$x$", "# h",
+    "www.example.org https://example.org", "1. a", "\u2028x", "</title></style>", "\t| - |", "@user", "{{ x }}",
+    "cells/../../x",
 )  # fmt: skip
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12), st.lists(st.sampled_from(HOSTILE)).map("".join))
 

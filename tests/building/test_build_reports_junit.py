@@ -47,7 +47,8 @@ def test_numbers_are_those_of_the_cases(name: str) -> None:
 
 def test_a_case_fails_where_the_build_does() -> None:
     root = etree.fromstring(junit_xml(sample(), PLACES))
-    failed = {f"{c.get('classname')}/{c.get('name')}" for c in root.iter("testcase") if c.find("failure") is not None}
+    cases = [case for case in root.iter("testcase") if case.find("failure") is not None]
+    failed = {f"{case.get('classname')}/{case.get('name')}" for case in cases}
     assert failed == {cell.cell.name for cell in sample().cells if cell.status in BAD}
     assert [c.get("type") for c in root.iter("skipped")] == ["kept"]
 

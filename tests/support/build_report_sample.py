@@ -66,14 +66,15 @@ def sample() -> BuildReport:
         ),
         with_status("failed", cell("beta", "allgather", "mscclpp"), "HS310: no program fits:\n  8 | 4 channels <&>"),
         with_status("unfinished", cell("beta", "gather", "mscclpp")),
-        with_status("stale", cell("beta", "allreduce"), "the topology changed; it still verifies", record=record(50.0)),
+        with_status("stale", cell("beta", "allreduce"), "the topology changed; still verifies", record=record(50.0)),
         with_status("missing", cell("beta", "scatter")),
-        with_status("invalid", cell("beta", "reducescatter"), "ar.xml: HS702: step 3 of GPU 1 ]]> waits for itself"),
+        with_status("invalid", cell("beta", "reducescatter"), "ar.xml: HS702: step 3 of GPU 1 ]]> waits for step 4"),
     )  # fmt: skip
+    alpha, beta = "/repository/clusters/alpha.dsl", "/repository/clusters/b/topo.dsl"
     findings = (
-        TopologyFinding("/repository/clusters/alpha.dsl", 3, 14, "warning", "HS241", "200 Gbps: off by 8", "write GBps"),
-        TopologyFinding("/repository/clusters/b/topo.dsl", 9, 1, "note", "HS246", "`n` is unused, 100%"),
-    )  # fmt: skip
+        TopologyFinding(alpha, 3, 14, "warning", "HS241", "200 Gbps: off by 8", "write GBps"),
+        TopologyFinding(beta, 9, 1, "note", "HS246", "`n` is unused, 100%"),
+    )
     output = Path("/repository/ci/schedules")
     return BuildReport(
         Path("/repository/ci/hetesynth.toml"), output, cells, findings, (output / "alpha/rccl-6",),
