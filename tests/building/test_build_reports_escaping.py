@@ -1,4 +1,4 @@
-"""Names and messages of anybody are text in every report: read back by the rules of its readers, they are whole."""
+"""Names and messages of anybody are text in every report: what its readers read is what was meant."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_what_a_forge_shows_of_a_topology_file(at: Path, capfd: pytest.CaptureFi
     (at / "three.dsl").write_text(ODD.format(name="three", gpus=3, last=2, rate=25))
     assert build("--annotations", "github", "--json") == 0
     told = capfd.readouterr()
-    assert [finding["code"] for finding in json.loads(told.out)["findings"]][0] == "HS242"
+    assert json.loads(told.out)["findings"][0]["code"] == "HS242"
     assert "::warning file=three.dsl,line=3,col=" in told.err  # standard output is JSON
 
 

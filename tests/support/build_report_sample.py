@@ -64,11 +64,11 @@ def sample() -> BuildReport:
             "withheld", cell("alpha", "reduce"), "gate: 80 % of the limit, reached 71.2 %", "gate: proven",
             record=record(200.0, percent=85.0), previous=record(200.0, percent=85.0), candidate=record(239.0),
         ),
-        with_status("failed", cell("beta", "allgather", "mscclpp"), "HS310: no program fits:\n  8 | 4 channels <&>"),
+        with_status("failed", cell("beta", "allgather", "mscclpp"), "HS310: no program fits:\n  8 | 4 <&>"),
         with_status("unfinished", cell("beta", "gather", "mscclpp")),
-        with_status("stale", cell("beta", "allreduce"), "the topology changed; still verifies", record=record(50.0)),
+        with_status("stale", cell("beta", "allreduce"), "the topology changed; verifies", record=record(50.0)),
         with_status("missing", cell("beta", "scatter")),
-        with_status("invalid", cell("beta", "reducescatter"), "ar.xml: HS702: step 3 of GPU 1 ]]> waits for step 4"),
+        with_status("invalid", cell("beta", "reducescatter"), "ar.xml: HS702: step 3 of GPU 1 ]]> waits"),
     )  # fmt: skip
     alpha, beta = "/repository/clusters/alpha.dsl", "/repository/clusters/b/topo.dsl"
     findings = (
