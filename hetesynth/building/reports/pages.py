@@ -9,6 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import multiprocessing.process
+import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -136,14 +140,36 @@ def _made(stale: Sequence[PageJob], jobs: int) -> Iterator[tuple[str, str]]:
     if jobs == 1 or len(stale) == 1:
         reasons = [make_page(job) for job in stale]
     else:
-        with ProcessPoolExecutor(min(jobs, len(stale)), multiprocessing.get_context("spawn")) as pool:
-            try:
-                reasons = list(pool.map(make_page, stale))
-            except BrokenProcessPool as error:
-                raise HetesynthError(
-                    "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
-                ) from error
+        reasons = _side_by_side(stale, min(jobs, len(stale)))
     yield from ((job.page.name, reason) for job, reason in zip(stale, reasons, strict=True) if reason)
+
+
+def _side_by_side(stale: Sequence[PageJob], processes: int) -> list[str]:
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
+    try:
+        reasons = list(pool.map(make_page, stale))
+    except BaseException as error:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise HetesynthError(
+                "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
+            ) from error
+        raise
+    pool.shutdown()
+    return reasons
+
+
+def _begin() -> None:
+    """Ctrl-C is for the process that gave the work; with it its helpers end, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def make_page(job: PageJob) -> str:
