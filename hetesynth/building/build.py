@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hetesynth.building.aside import keep_aside, read_aside
 from hetesynth.building.cache import Cache
 from hetesynth.building.job import Job, job, pickled
-from hetesynth.building.outcome import BuildReport, CellReport, Status
+from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
+from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
+from hetesynth.building.standing import Place
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
 from hetesynth.files.folders import check_replaceable, write_folder
@@ -57,6 +60,10 @@ class FolderPlan:
     target: str
     jobs: tuple[Job, ...]
 
+    def at(self, entry: Job) -> Place:
+        """Where the cell of ``entry`` is."""
+        return Place(entry.cell, self.cluster.topology, self.cluster.sha256, self.path)
+
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
     """What each folder of ``manifest`` is to hold."""
@@ -70,13 +77,15 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def build(manifest: Manifest, scheduler: Scheduler, cache: Cache, told: Told) -> BuildReport:
+def build(
+    manifest: Manifest, scheduler: Scheduler, cache: Cache, told: Told, rules: Rules = NORMAL
+) -> BuildReport:  # fmt: skip
     """Make what is stale. Raises HetesynthError where nothing can be written."""
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
         plan.path.parent.mkdir(parents=True, exist_ok=True)
         check_replaceable(plan.path, MARK)
-    return _Build(manifest, plans, cache, told).run(scheduler)
+    return _Build(manifest, plans, cache, told, rules).run(scheduler)
 
 
 @dataclass
@@ -85,9 +94,11 @@ class _Build:
     plans: tuple[FolderPlan, ...]
     cache: Cache
     told: Told
+    rules: Rules
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
+    aside: dict[str, CellResult | None] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> BuildReport:
         before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
@@ -95,40 +106,36 @@ class _Build:
         stale = []
         for entry, plan in jobs.values():
             old = before[plan.path].get(entry.cell.name)
-            if old is not None and old.key == entry.key:
-                self._decide(CellReport(entry.cell, "current", entry.key, old.record, old.record), old)
+            decision = settled(plan.at(entry), entry.key, old, self.rules)
+            if decision is not None:
+                self._decide(decision)
                 continue
             result = self.cache.get(entry.key)
             if result is None:
                 stale.append(entry)
             else:
-                self._result(entry, result, old, cached=True)
+                self._decide(decided(plan.at(entry), result, old, self.rules, cached=True))
         for plan in self.plans:
             self._write_when_decided(plan)
         for outcome in scheduler.run(stale) if stale else ():
             entry, plan = jobs[outcome.key]
-            self._outcome(entry, outcome, before[plan.path].get(entry.cell.name))
+            self._decide(self._outcome(plan.at(entry), outcome, before[plan.path].get(entry.cell.name)))
             self._write_when_decided(plan)
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
         return BuildReport(self.manifest.path, self.manifest.output, reports, (), tuple(self.written))
 
-    def _outcome(self, entry: Job, outcome: Outcome, old: DeployedCell | None) -> None:
+    def _outcome(self, at: Place, outcome: Outcome, old: DeployedCell | None) -> Decision:
         if isinstance(outcome, Failed):
-            report = CellReport(entry.cell, "failed", entry.key, messages=(f"{outcome.code}: {outcome.message}",))
-            self._decide(report, old)
-        else:
-            self._result(entry, outcome, old, cached=False)
+            return failed(at, outcome.key, f"{outcome.code}: {outcome.message}", old, self.rules)
+        return decided(at, outcome, old, self.rules, cached=False)
 
-    def _result(self, entry: Job, result: CellResult, old: DeployedCell | None, *, cached: bool) -> None:
-        previous = None if old is None else old.record
-        status: Status = "cached" if cached else "built"
-        cell = DeployedCell(entry.cell.name, entry.key, entry.key, result.record, result.files)
-        self._decide(CellReport(entry.cell, status, entry.key, result.record, previous), cell)
-
-    def _decide(self, report: CellReport, cell: DeployedCell | None) -> None:
+    def _decide(self, decision: Decision) -> None:
+        report = decision.report
         self.reports[report.cell.name] = report
-        if cell is not None:
-            self.decided[report.cell.name] = cell
+        if decision.cell is not None:
+            self.decided[report.cell.name] = decision.cell
+        if decision.aside:
+            self.aside[report.cell.name] = decision.result
         self.told(report, len(self.reports), len(self.manifest.cells))
 
     def _write_when_decided(self, plan: FolderPlan) -> None:
@@ -140,6 +147,15 @@ class _Build:
         if differs(plan.path, list(contents.items())):
             write_folder(plan.path, contents, MARK)
             self.written.append(plan.path)
+        self._keep_aside(plan)
+
+    def _keep_aside(self, plan: FolderPlan) -> None:
+        """What was made and is not deployed; from this build, its folder or the cache."""
+        jobs = [job for job in plan.jobs if job.cell.name in self.aside]
+        folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
+        earlier = read_aside(folder) if jobs else {}
+        results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
+        keep_aside(folder, [result for result in results if result is not None])
 
     def _cells(self, names: Iterable[str]) -> tuple[DeployedCell, ...]:
         return tuple(self.decided[name] for name in names if name in self.decided)
