@@ -14,7 +14,6 @@ from typing import Any
 
 from hetesynth.building.result import CellResult
 from hetesynth.deployment.folder import MAX_INDEX_BYTES, place
-from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX, write_folder
 from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
 
@@ -81,12 +80,6 @@ def _removed(folder: Path) -> bool:
         folder.rename(gone)
     except FileNotFoundError:
         return False
-    except OSError as error:
-        raise HetesynthError(
-            f"cannot remove {folder}: {error.strerror or error}",
-            code="HS852",
-            help="make its folder writable; nothing else is missing",
-        ) from error
     for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
         remove(path)
     with suppress(OSError):

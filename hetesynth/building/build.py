@@ -7,8 +7,9 @@ that were made are in the cache, and the next build goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetesynth.building.aside import keep_aside, read_aside
@@ -18,17 +19,17 @@ from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, de
 from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
 from hetesynth.building.standing import Place
+from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
-from hetesynth.files.folders import check_replaceable, write_folder
+from hetesynth.errors import HetesynthError
+from hetesynth.files.folders import check_replaceable, tidy_folder, write_folder
 from hetesynth.frontend import load_topology
 from hetesynth.frontend.overridden import overridden
 from hetesynth.manifest.values import ClusterEntry, Manifest
+from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
-
-Told = Callable[[CellReport, int, int], None]
-"""Is told of each cell that is decided, how many are, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,19 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
 
 
 def build(
-    manifest: Manifest, scheduler: Scheduler, cache: Cache, told: Told, rules: Rules = NORMAL
-) -> BuildReport:  # fmt: skip
-    """Make what is stale. Raises HetesynthError where nothing can be written."""
+    manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL
+) -> BuildReport:
+    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept, and the rest is ``unfinished``.
+
+    Raises HetesynthError for topologies that are wrong, and HS880 where a folder cannot be written.
+    """
+    began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
-        plan.path.parent.mkdir(parents=True, exist_ok=True)
-        check_replaceable(plan.path, MARK)
-    return _Build(manifest, plans, cache, told, rules).run(scheduler)
+        tidy_folder(plan.path)
+    cache.tidy()
+    report = _Build(manifest, plans, cache, watcher, rules).run(scheduler)
+    return replace(report, seconds=now() - began)
 
 
 @dataclass
@@ -93,7 +99,7 @@ class _Build:
     manifest: Manifest
     plans: tuple[FolderPlan, ...]
     cache: Cache
-    told: Told
+    watcher: Watcher
     rules: Rules
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
@@ -101,28 +107,55 @@ class _Build:
     aside: dict[str, CellResult | None] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> BuildReport:
+        """All cells decided and all folders written, or as far as it went until Ctrl-C."""
+        interrupted = False
+        try:
+            self._all(scheduler)
+        except KeyboardInterrupt:
+            interrupted = True
+            self._leave_unfinished()
+        reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
+        return BuildReport(
+            self.manifest.path, self.manifest.output, reports, written=tuple(self.written), interrupted=interrupted
+        )
+
+    def _all(self, scheduler: Scheduler) -> None:
         before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
         jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
-        stale = []
-        for entry, plan in jobs.values():
-            old = before[plan.path].get(entry.cell.name)
-            decision = settled(plan.at(entry), entry.key, old, self.rules)
-            if decision is not None:
-                self._decide(decision)
-                continue
-            result = self.cache.get(entry.key)
-            if result is None:
-                stale.append(entry)
-            else:
-                self._decide(decided(plan.at(entry), result, old, self.rules, cached=True))
+        stale = [
+            entry
+            for entry, plan in jobs.values()
+            if not self._is_there(plan.at(entry), entry.key, before[plan.path].get(entry.cell.name))
+        ]
+        self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
-            self._write_when_decided(plan)
-        for outcome in scheduler.run(stale) if stale else ():
+            if self._is_decided(plan):
+                self._write(plan)
+            else:
+                _check(plan)
+        for outcome in scheduler.run(stale, self.watcher) if stale else ():
             entry, plan = jobs[outcome.key]
             self._decide(self._outcome(plan.at(entry), outcome, before[plan.path].get(entry.cell.name)))
-            self._write_when_decided(plan)
-        reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
-        return BuildReport(self.manifest.path, self.manifest.output, reports, (), tuple(self.written))
+            if self._is_decided(plan):
+                self._write(plan)
+
+    def _is_there(self, at: Place, key: str, old: DeployedCell | None) -> bool:
+        """Whether the cell needs no work: it was decided before, or its result is in the cache. It is decided then."""
+        decision = settled(at, key, old, self.rules)
+        if decision is None:
+            result = self.cache.get(key)
+            if result is None:
+                return False
+            decision = decided(at, result, old, self.rules, cached=True)
+        self._decide(decision)
+        return True
+
+    def _leave_unfinished(self) -> None:
+        for plan in self.plans:
+            for entry in plan.jobs:
+                if entry.cell.name not in self.reports:
+                    report = CellReport(entry.cell, "unfinished", entry.key, messages=("Ctrl-C came first",))
+                    self.reports[entry.cell.name] = report
 
     def _outcome(self, at: Place, outcome: Outcome, old: DeployedCell | None) -> Decision:
         if isinstance(outcome, Failed):
@@ -136,26 +169,49 @@ class _Build:
             self.decided[report.cell.name] = decision.cell
         if decision.aside:
             self.aside[report.cell.name] = decision.result
-        self.told(report, len(self.reports), len(self.manifest.cells))
+        self.watcher.decided(report)
 
-    def _write_when_decided(self, plan: FolderPlan) -> None:
-        if any(job.cell.name not in self.reports for job in plan.jobs):
-            return
-        cells = self._cells(job.cell.name for job in plan.jobs)
+    def _is_decided(self, plan: FolderPlan) -> bool:
+        return all(job.cell.name in self.reports for job in plan.jobs)
+
+    def _write(self, plan: FolderPlan) -> None:
+        """The folder in one step, if it is not what it should be."""
+        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
         deployment = Deployment(plan.cluster.topology, plan.cluster.sha256, target(plan.target), cells)
         contents = deployment.contents()
-        if differs(plan.path, list(contents.items())):
-            write_folder(plan.path, contents, MARK)
+        if differs(plan.path, contents):
+            with _writing(plan.path):
+                plan.path.parent.mkdir(parents=True, exist_ok=True)
+                write_folder(plan.path, contents, MARK)
             self.written.append(plan.path)
         self._keep_aside(plan)
 
     def _keep_aside(self, plan: FolderPlan) -> None:
-        """What was made and is not deployed; from this build, its folder or the cache."""
+        """What was made and is not deployed; where an earlier build made it, from its folder or the cache."""
         jobs = [job for job in plan.jobs if job.cell.name in self.aside]
         folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
         earlier = read_aside(folder) if jobs else {}
         results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
-        keep_aside(folder, [result for result in results if result is not None])
+        with _writing(folder):
+            keep_aside(folder, [result for result in results if result is not None])
 
-    def _cells(self, names: Iterable[str]) -> tuple[DeployedCell, ...]:
-        return tuple(self.decided[name] for name in names if name in self.decided)
+
+def _check(plan: FolderPlan) -> None:
+    """HetesynthError HS880 before the work where its result cannot be written."""
+    with _writing(plan.path):
+        plan.path.parent.mkdir(parents=True, exist_ok=True)
+        check_replaceable(plan.path, MARK)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Says of an error what is not lost."""
+    try:
+        yield
+    except (OSError, HetesynthError) as error:
+        reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
+        raise HetesynthError(
+            f"{reason}; the folder is as it was, and finished cells are in the cache",
+            code="HS880",
+            help="make room, or make the folder writable, and build again: it goes on from here",
+        ) from error

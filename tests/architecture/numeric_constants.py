@@ -10,10 +10,12 @@ from __future__ import annotations
 
 ALLOWED = {
     "limits against hostile or absurd input": """
+        hetesynth/building/result.py: MAX_BYTES
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
+        hetesynth/deployment/folder.py: MAX_INDEX_BYTES
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
         hetesynth/commands/run.py: MAX_LOCAL_RANKS
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
@@ -95,6 +97,10 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/building/cache.py: _DIGITS
+        hetesynth/building/job.py: FORMAT
+        hetesynth/building/result.py: _EPOCH
+        hetesynth/deployment/folder.py: FORMAT
         hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
         hetesynth/importers/hwloc.py: _NETWORK _INFINIBAND
         hetesynth/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
@@ -133,6 +139,7 @@ ALLOWED = {
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
+        hetesynth/manifest/values.py: DIGITS REACH
         hetesynth/cli/options.py: buffer_sizes.factor
         hetesynth/compile/predictors.py: sizes_between.factor
         hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
@@ -237,6 +244,7 @@ ALLOWED = {
         hetesynth/verify/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
+        hetesynth/building/workers.py: LIVES TOLD_AFTER
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
         hetesynth/foreign_code.py: POLL_SECONDS
