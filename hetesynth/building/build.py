@@ -81,7 +81,8 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
 def build(
     manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL
 ) -> BuildReport:
-    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept, and the rest is ``unfinished``.
+    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
+    and the rest is ``unfinished``.
 
     Raises HetesynthError for topologies that are wrong, and HS880 where a folder cannot be written.
     """
@@ -140,7 +141,7 @@ class _Build:
                 self._write(plan)
 
     def _is_there(self, at: Place, key: str, old: DeployedCell | None) -> bool:
-        """Whether the cell needs no work: it was decided before, or its result is in the cache. It is decided then."""
+        """Whether the cell needs no work: it is decided then, from the folder or the cache."""
         decision = settled(at, key, old, self.rules)
         if decision is None:
             result = self.cache.get(key)

@@ -209,3 +209,11 @@ def without_notes(old: DeployedCell) -> DeployedCell:
     """``old`` as it was made, without what a build said of it later."""
     record = {key: value for key, value in old.record.items() if key not in (INSTEAD_OF, MEASURED_ON)}
     return dataclasses.replace(old, record=record)
+
+
+def schedule_steps(old: DeployedCell) -> int | None:
+    """How many steps the schedule of ``old`` has; None where it has none."""
+    for name, data in old.files.items():
+        if name.endswith(SCHEDULE_SUFFIX):
+            return read_schedule_json(data, name).schedule.makespan
+    return None

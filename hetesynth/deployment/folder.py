@@ -119,3 +119,8 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return names != contents.keys() or any((folder / n).read_bytes() != data for n, data in contents.items())
     except OSError:  # another build exchanges it
         return True
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none that can be read."""
+    return _index(folder)
