@@ -120,7 +120,8 @@ def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
     for row, said in zip(rows, checked.old.record["sizes"], strict=True):
         wrong = [name for name, value in row.items() if name != "verdict" and not _same(value, said.get(name))]
         if wrong:
-            yield f"at {row['size']:,} bytes its record says {_figure(said, wrong[0])}, it is {_figure(row, wrong[0])}"
+            says, gives = _figure(said, wrong[0]), _figure(row, wrong[0])
+            yield f"at {row['size']:,} bytes its record says {says}, the program gives {gives}"
 
 
 def _figure(row: Mapping[str, Any], name: str) -> str:

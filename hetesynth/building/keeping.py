@@ -99,16 +99,13 @@ def decided(
     sizes = [row.size for row in newer.sizes]
     older, reasons = (None, ()) if old is None else _measured(at, old, sizes)
     slower = "" if older is None else worse(at.cell, newer, figures(older.record), rules.policy)
-    if verdict.met and (not slower or rules.accept_worse):
-        return _newer(at, result, previous, verdict.notes, cached=cached)
-    if older is not None and old is not None:
+    if older is not None and (slower or not verdict.met):
         reasons = _objections(at, older, rules)
+    notes = (*verdict.notes, *_not_staying(reasons))
+    if verdict.met and (not slower or reasons or rules.accept_worse):
+        return _newer(at, result, previous, notes, cached=cached)
     if older is None or reasons:
-        notes = tuple(f"the older one does not stay: {reason}" for reason in reasons)
-        if verdict.met:
-            return _newer(at, result, previous, (*verdict.notes, *notes), cached=cached)
-        messages = (*verdict.failures, *notes)
-        report = CellReport(at.cell, "withheld", key, None, previous, result.record, messages)
+        report = CellReport(at.cell, "withheld", key, None, previous, result.record, (*verdict.failures, *notes))
         return Decision(report, None, aside=True, result=result)
     stays = replace(older, key=key, record={**older.record, INSTEAD_OF: result.record})
     why = verdict.failures or (f"{slower}; {_way_out(at.cell)}",)
@@ -127,11 +124,15 @@ def failed(at: Place, key: str, message: str, old: DeployedCell | None, rules: R
     if older is not None:
         reasons = refusals(at, older, rules.policy)
     if older is None or reasons:
-        messages = (message, *(f"the older one does not stay: {reason}" for reason in reasons))
+        messages = (message, *_not_staying(reasons))
         return Decision(CellReport(at.cell, "failed", key, None, previous, None, messages), None)
     messages = (message, "the older one stays: it still verifies")
     report = CellReport(at.cell, "failed", key, older.record, previous, None, messages)
     return Decision(report, older)
+
+
+def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"the older one does not stay: {reason}" for reason in reasons)
 
 
 def worse(cell: Cell, newer: Figures, older: Figures, policy: Policy) -> str:

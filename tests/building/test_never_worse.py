@@ -3,96 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.small_projects import RING, tree
+from support.one_cell_project import MANIFEST, Here, Project
+from support.small_projects import tree
 
-from hetesynth.building.aside import read_aside
-from hetesynth.building.build import build
 from hetesynth.building.cache import Cache
-from hetesynth.building.compute import compute
 from hetesynth.building.figures import figures
-from hetesynth.building.job import Job
 from hetesynth.building.keeping import NORMAL, worse
-from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
-from hetesynth.building.watching import Nobody, Watcher
-from hetesynth.building.workers import Failed, Outcome
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.values import Cell, Gates, Manifest, SizeRange
+from hetesynth.manifest.values import Cell, Gates, SizeRange
 from hetesynth.policy import DEFAULT
 
-CHORD = "  link gpu[0] <-> gpu[1] { bandwidth RATE GB/s; latency 2 us }\n"
-MANIFEST = """[defaults]
-collectives = ["allgather"]
-sizes = ["64KB..16MB"]
-targets = ["rccl-6"]
-
-[[cluster]]
-topology = "three.dsl"
-"""
-Change = Callable[[CellResult], CellResult]
 ACCEPTING = replace(NORMAL, accept_worse=True)
-
-
-class Here:
-    """Runs jobs in this process; ``change``: of each result. None: every job fails."""
-
-    def __init__(self, change: Change | None = lambda result: result) -> None:
-        self.change = change
-        self.names: list[str] = []
-
-    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
-        for job in jobs:
-            self.names.append(job.cell.name)
-            if self.change is None:
-                yield Failed(job.key, "no program fits", "HS502", "", 1)
-            else:
-                yield self.change(compute(job))
-
-
-class Project:
-    """One cluster of three GPUs in a ring, and one cell."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.gates = Gates()
-        self.cluster(25)
-        (folder / "hetesynth.toml").write_text(MANIFEST)
-
-    def cluster(self, rate: float, chord: str = "", name: str = "three") -> None:
-        text = RING.format(name=name, gpus=3, last=2, rate=rate)
-        (self.folder / "three.dsl").write_text(text.replace("}\n\n", chord + "}\n\n", 1))
-
-    @property
-    def manifest(self) -> Manifest:
-        manifest = read_manifest(self.folder / "hetesynth.toml")
-        return replace(manifest, cells=tuple(replace(cell, gates=self.gates) for cell in manifest.cells))
-
-    def build(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> CellReport:
-        return self.built(runner, rules, cache).cells[0]
-
-    def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
-        return build(self.manifest, runner, Cache(self.folder / cache), Nobody(), rules)
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The row of the cell in the index."""
-        index = json.loads((self.folder / "schedules/three/rccl-6/index.json").read_text())
-        rows: list[dict[str, Any]] = index["cells"]
-        return rows[0]
-
-    @property
-    def programs(self) -> set[str]:
-        return {name for name in tree(self.folder / "schedules") if name.startswith("three/") and "index" not in name}
-
-    @property
-    def aside(self) -> list[CellResult]:
-        return list(read_aside(self.folder / "schedules/aside/three/rccl-6").values())
 
 
 @pytest.fixture
@@ -118,7 +43,9 @@ def test_a_worse_result_is_kept_aside_and_the_older_one_stays(project: Project) 
     assert row["made_for"] == before["key"] != row["key"] == report.key
     assert row["record"]["files"] == before["record"]["files"]
     was, now = figures(before["record"]), figures(row["record"])
-    assert all(b.program_us > a.program_us for a, b in zip(was.sizes, now.sizes, strict=True)), "links are slower now"
+    assert all(b.program_us > a.program_us for a, b in zip(was.sizes, now.sizes, strict=True)), (
+        "links are slower now"
+    )
     assert [result.key for result in project.aside] == [report.key]
     assert report.candidate is not None
     assert figures(report.candidate).sizes[0].program_us > now.sizes[0].program_us
@@ -179,18 +106,18 @@ def test_within_the_tolerance_the_newer_is_deployed(project: Project) -> None:
 
 def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
     project.build(Here())
-    text = (project.folder / "three.dsl").read_text()
-    (project.folder / "three.dsl").write_text(text.replace("<->", "->"))
+    project.edit_cluster("<->", "->")
     report = project.build(Here(lambda result: slower(result, 100)))
     assert report.status == "built"
-    assert report.messages == ("x",)
+    assert report.messages == (
+        "the older one does not stay: the program sends from 0 to 2, where the topology has no link",
+    )
     assert project.row["made_for"] == report.key
 
 
 def test_an_older_one_of_other_gpus_does_not_stay(project: Project) -> None:
     project.build(Here())
-    text = (project.folder / "three.dsl").read_text()
-    (project.folder / "three.dsl").write_text(text.replace("instance a", "instance b"))
+    project.edit_cluster("instance a", "instance b")
     report = project.build(Here(slower))
     assert report.status == "built"
     assert report.messages == ("the older one does not stay: rank 0 is b.gpu0 now, it was a.gpu0",)
@@ -219,8 +146,7 @@ def test_a_failed_cell_leaves_the_older_one_that_still_verifies(project: Project
 
 def test_a_failed_cell_takes_away_the_older_one_that_does_not_verify(project: Project) -> None:
     project.build(Here())
-    text = (project.folder / "three.dsl").read_text()
-    (project.folder / "three.dsl").write_text(text.replace("<->", "->"))
+    project.edit_cluster("<->", "->")
     report = project.build(Here(None))
     assert report.status == "failed"
     assert any("does not stay" in message for message in report.messages)
