@@ -79,8 +79,9 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files))
-        except (KeyError, TypeError, OSError, ValueError):
+            words = [str(row[key]) for key in ("name", "key", "made_for")]
+            cells.append(DeployedCell(*words, row["record"], files))
+        except (KeyError, TypeError, AttributeError, OSError, ValueError):
             continue
     return tuple(cells)
 

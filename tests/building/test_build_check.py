@@ -141,6 +141,8 @@ INDEX_EDITS: dict[str, tuple[Edit, str]] = {
         lambda values: values["cells"].append({**values["cells"][0], "name": "three/rccl-6/alltoall/1 chunk"}),
         "cells that the manifest does not name: three/rccl-6/alltoall/1 chunk",
     ),
+    "a name that is none": (lambda values: values["cells"][0].update(name=["three"]), "missing there is none"),
+    "a record that is none": (lambda values: values["cells"][0].update(record=[]), "row of the index is damaged"),
     "a row that is none": (lambda values: values["cells"].append(3), "index.json is not what"),
     "no cells": (lambda values: values.update(cells=[]), "missing there is none"),
     "another kind": (lambda values: values.update(kind="else"), "invalid the index of its folder is damaged"),
