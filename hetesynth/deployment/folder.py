@@ -79,8 +79,9 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files))
-        except (KeyError, TypeError, OSError, ValueError):
+            words = [str(row[key]) for key in ("name", "key", "made_for")]
+            cells.append(DeployedCell(*words, row["record"], files))
+        except (KeyError, TypeError, AttributeError, OSError, ValueError):
             continue
     return tuple(cells)
 
@@ -119,3 +120,8 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return names != contents.keys() or any((folder / n).read_bytes() != data for n, data in contents.items())
     except OSError:  # another build exchanges it
         return True
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none that can be read."""
+    return _index(folder)

@@ -157,6 +157,7 @@ ALLOWED = {
         hetesynth/bench/heteccl/cases.py: KB MB GB
         hetesynth/bench/heteccl/scores.py: LAST_DIGIT
         hetesynth/bounds/packing.py: EXACT
+        hetesynth/building/cell_check.py: NEAR
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/importers/rates.py: GIGA
         hetesynth/importers/wording.py: _PLACES comment.width

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from support.build_report_sample import PLACES, cell, record, with_status
 
-from hetesynth.building.outcome import BuildReport, TopologyFinding
+from hetesynth.building.outcome import BuildReport, FolderFinding, TopologyFinding
 from hetesynth.building.reports.annotations import all_annotations
 from hetesynth.building.reports.document import document
 from hetesynth.building.reports.github import workflow_commands
@@ -50,7 +50,8 @@ def report(name: str, message: str) -> BuildReport:
         TopologyFinding(f"{name}.dsl", 2, 3, severity, "HS241", message, name)
         for severity in ("error", "warning", "note")
     )
-    return BuildReport(Path(name or "x"), Path(name), cells, findings, (Path(name),), (message,))
+    folders = (FolderFinding(Path("o") / name, message), FolderFinding(Path("o"), message, stale=False))
+    return BuildReport(Path(name or "x"), Path(name), cells, findings, (Path(name),), (message,), folders=folders)
 
 
 def unescaped(text: str) -> str:
@@ -89,7 +90,7 @@ def test_junit_is_xml_and_says_what_was_meant(name: str, message: str) -> None:
     of_build = report(name, message)
     root = etree.fromstring(junit_xml(of_build, PLACES))
     cases = root.findall("testsuite/testcase")
-    assert len(cases) == len(of_build.cells) + 1  # the finding that is an error
+    assert len(cases) == len(of_build.cells) + 2  # a folder, and the finding that is an error
     failure = cases[0].find("failure")
     assert failure is not None
     shown = one_line(message).replace("\ufffe", "?").replace("\uffff", "?")
@@ -124,9 +125,9 @@ def test_markdown_has_no_markup_of_others(name: str, message: str) -> None:
     assert blocks == {MARK}
     rows = [token for token in tokens if token.type == "tr_open"]
     tables = [token for token in tokens if token.type == "table_open"]
-    attention, findings, groups = 2, 3, 3
-    assert len(tables) == 2 + groups
-    assert len(rows) == len(tables) + attention + findings + len(of_build.cells)
+    attention, folders, findings, groups = 2, 2, 3, 3
+    assert len(tables) == 3 + groups
+    assert len(rows) == len(tables) + attention + folders + findings + len(of_build.cells)
     cells = [tokens[k + 1] for k, token in enumerate(tokens) if token.type == "td_open"]
     said = [inline_text(token) for token in cells]
     assert one_line(f"{name}/rccl-6/allgather/1MB..64MB") in [one_line(text) for text in said]
@@ -166,7 +167,7 @@ def test_no_line_on_the_terminal_is_a_command(name: str, message: str) -> None:
     lines = build_text(report(name, message)).split("\n")
     assert not any(HIDDEN.search(line) for line in lines)
     assert not any(line.startswith(("::", "##[")) for line in lines)
-    assert sum(line.startswith("  ") for line in lines) == 2
+    assert sum(line.startswith("  ") for line in lines) == 4
 
 
 def test_a_long_table_is_folded_and_a_summary_has_a_most() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hetesynth.building.outcome import BuildReport, CellReport, Status, TopologyFinding
+from hetesynth.building.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
 from hetesynth.building.reports.places import Places, cluster_lines
 from hetesynth.manifest.values import Cell, SizeRange
 
@@ -78,5 +78,8 @@ def sample() -> BuildReport:
     output = Path("/repository/ci/schedules")
     return BuildReport(
         Path("/repository/ci/hetesynth.toml"), output, cells, findings, (output / "alpha/rccl-6",),
-        ("the cache is on a file system without locks",), seconds=12.3456,
+        ("the cache is on a file system without locks",), seconds=12.3456, folders=(
+            FolderFinding(output / "beta/rccl-6", "old.xml | is no part of it"),
+            FolderFinding(output / "gamma", "the manifest does not name it", stale=False),
+        ),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from hetesynth.building.reports.places import Places
 from hetesynth.building.reports.words import WAYS_OUT, is_bad, messages_text, needing_attention, one_line
 
 Severity = Literal["error", "warning", "note"]
+FOLDER_RULE = "stale-folder"
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -37,7 +38,12 @@ class Annotation:
 
 def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
     """Every topology finding and every cell that needs attention; errors first."""
-    all_ = [*_of_cells(report, places), *_of_findings(report, places), *_of_warnings(report, places)]
+    all_ = [
+        *_of_cells(report, places),
+        *_of_folders(report, places),
+        *_of_findings(report, places),
+        *_of_warnings(report, places),
+    ]
     return tuple(sorted(all_, key=lambda annotation: _ORDER[annotation.severity]))
 
 
@@ -84,6 +90,14 @@ def _of_findings(report: BuildReport, places: Places) -> Iterable[Annotation]:
             one_line(finding.message),
             max(1, finding.column),
         )
+
+
+def _of_folders(report: BuildReport, places: Places) -> Iterable[Annotation]:
+    for finding in report.folders:
+        folder = one_line(places.shown(finding.folder))
+        severity: Severity = "error" if finding.stale else "note"
+        message = one_line(f"{folder}: {finding.message}")
+        yield Annotation(severity, FOLDER_RULE, places.manifest, 1, f"{folder}: folder", message, message)
 
 
 def _of_warnings(report: BuildReport, places: Places) -> Iterable[Annotation]:

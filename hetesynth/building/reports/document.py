@@ -36,6 +36,10 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "warnings": list(report.warnings),
         "written": [places.shown(path) for path in report.written],
         "cells": [_cell(cell, places) for cell in report.cells],
+        "folders": [
+            {"folder": places.shown(finding.folder), "message": finding.message, "stale": finding.stale}
+            for finding in report.folders
+        ],
         "findings": [{**asdict(finding), "file": places.shown(finding.file)} for finding in report.findings],
     }
     return {name: _finite(value) for name, value in plain.items()}

@@ -44,7 +44,13 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
         f"<title>{text_markup(one_line(at.manifest))}: schedules</title>\n"
         f"<style>{style}</style>\n</head>\n<body>\n"
     )
-    parts = (_top(report, at), _attention(report), _tables(report, links, notes), _findings(report, at))
+    parts = (
+        _top(report, at),
+        _attention(report),
+        _folders(report, at),
+        _tables(report, links, notes),
+        _findings(report, at),
+    )
     body = "\n".join(line for part in parts for line in part)
     return f"{head}{body}\n<script>{script}</script>\n</body>\n</html>\n".encode()
 
@@ -73,6 +79,16 @@ def _attention(report: BuildReport) -> Iterator[str]:
             f"{': ' if why else ''}{text_markup(why)} <span>{text_markup(WAYS_OUT[cell.status])}</span></li>"
         )
     yield "</ul></section>"
+
+
+def _folders(report: BuildReport, at: Places) -> Iterator[str]:
+    if report.folders:
+        yield '<section><h2>Folders</h2><ul class="attention">'
+        for finding in report.folders:
+            status = _label("stale", "bad") if finding.stale else _label("note", "kept")
+            folder, message = one_line(at.shown(finding.folder)), one_line(finding.message)
+            yield f"<li>{status} <strong>{text_markup(folder)}</strong>: {text_markup(message)}</li>"
+        yield "</ul></section>"
 
 
 def _tables(report: BuildReport, links: Mapping[str, str], notes: Mapping[str, str]) -> Iterator[str]:
@@ -106,7 +122,11 @@ def _right(column: int) -> str:
 
 def _status(cell: CellReport) -> str:
     kind = "kept" if cell.status == "kept" else "bad" if cell.status in ATTENTION else "good"
-    return f'<span class="status {kind}">{cell.status}</span>'
+    return _label(cell.status, kind)
+
+
+def _label(word: str, kind: str) -> str:
+    return f'<span class="status {kind}">{word}</span>'
 
 
 def _findings(report: BuildReport, at: Places) -> Iterator[str]:

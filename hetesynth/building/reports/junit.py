@@ -10,36 +10,51 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from hetesynth.building.outcome import BuildReport, CellReport
+from hetesynth.building.outcome import BuildReport, CellReport, FolderFinding, TopologyFinding
 from hetesynth.building.reports.annotations import explained
 from hetesynth.building.reports.figures import properties, shown
 from hetesynth.building.reports.places import Places
 from hetesynth.building.reports.words import WHOLE_BUILD, cell_name, groups, is_bad, one_line
 from hetesynth.diagnostics import visible
 
+FOLDERS = "folders"
+"""Under which name folders that are not what a build would write are told."""
 _NO_CHARACTER = re.compile("[\ufffe\uffff]")  # of XML; the others are shown escaped anyway
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
     """The report as it is written."""
     stopped = [finding for finding in report.findings if finding.severity == "error"]
-    bad = sum(is_bad(cell) for cell in report.cells)
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites name="hetesynth build" tests="{len(report.cells) + len(stopped)}" failures="{bad}" '
-        f'errors="{len(stopped)}" time="{report.seconds:.3f}">',
-    ]
+    folders = [finding for finding in report.folders if finding.stale]
+    failures = sum(is_bad(cell) for cell in report.cells) + len(folders)
+    tests = len(report.cells) + len(folders) + len(stopped)
+    numbers = _attributes(tests=tests, failures=failures, errors=len(stopped), time=f"{report.seconds:.3f}")
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="hetesynth build"{numbers}>']
     for (cluster, target), cells in groups(report).items():
         lines += _suite(f"{cluster}/{target}", cells, places)
+    if folders:
+        lines += _folders(folders, places)
     if stopped:
-        lines.append(_opening(WHOLE_BUILD, len(stopped), 0, len(stopped), 0, places))
-        for finding in stopped:
-            where = f"{places.shown(finding.file)}:{finding.line}:{finding.column}"
-            message = f"{finding.message}; {finding.help}" if finding.help else finding.message
-            inner = f"<error{_attributes(type=finding.code, message=message)}>{_text(where)}</error>"
-            lines.append(_case(WHOLE_BUILD, f"{where} {finding.code}", (inner,)))
-        lines.append("</testsuite>")
+        lines += _stopped(stopped, places)
     return "\n".join([*lines, "</testsuites>", ""]).encode()
+
+
+def _folders(findings: Sequence[FolderFinding], places: Places) -> Iterator[str]:
+    yield _opening(FOLDERS, len(findings), len(findings), 0, 0, places)
+    for index, finding in enumerate(findings, 1):
+        inner = f"<failure{_attributes(type='stale', message=finding.message)}/>"
+        yield _case(FOLDERS, f"{places.shown(finding.folder)} {index}", (inner,))
+    yield "</testsuite>"
+
+
+def _stopped(findings: Sequence[TopologyFinding], places: Places) -> Iterator[str]:
+    yield _opening(WHOLE_BUILD, len(findings), 0, len(findings), 0, places)
+    for finding in findings:
+        where = f"{places.shown(finding.file)}:{finding.line}:{finding.column}"
+        message = f"{finding.message}; {finding.help}" if finding.help else finding.message
+        inner = f"<error{_attributes(type=finding.code, message=message)}>{_text(where)}</error>"
+        yield _case(WHOLE_BUILD, f"{where} {finding.code}", (inner,))
+    yield "</testsuite>"
 
 
 def _suite(name: str, cells: Sequence[CellReport], places: Places) -> Iterator[str]:

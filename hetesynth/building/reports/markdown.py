@@ -33,7 +33,7 @@ def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES)
     """The summary; tables that do not fit in ``most`` bytes are left out, which it then says."""
     head = f"{MARK}\n## {_title(report)}\n\n{text(counts_text(report))}{_changes(report)}\n"
     head += "".join(f"\n**Warning:** {text(warning)}\n" for warning in report.warnings[:FIRST_ROWS])
-    parts = [head, _attention(report), _findings(report, places)]
+    parts = [head, _attention(report), _folders(report, places), _findings(report, places)]
     parts += [_table(name, cells) for name, cells in groups(report).items()]
     room, kept = most - 200, list[str]()
     for part in filter(None, parts):
@@ -69,6 +69,17 @@ def _attention(report: BuildReport) -> str:
     rows = [f"| {text(c.cell.name)} | {c.status} | {text(explained(c))} |\n" for c in cells[:FIRST_ROWS]]
     head = "| cell | status | why, and what to do |\n|---|---|---|\n"
     return f"\n### Needs attention\n\n{head}{''.join(rows)}{_more(cells)}"
+
+
+def _folders(report: BuildReport, places: Places) -> str:
+    if not report.folders:
+        return ""
+    rows = [
+        f"| {text(places.shown(f.folder))} | {'stale' if f.stale else 'note'} | {text(f.message)} |\n"
+        for f in report.folders[:FIRST_ROWS]
+    ]
+    table = f"| folder | | what |\n|---|---|---|\n{''.join(rows)}{_more(report.folders)}"
+    return _folded(f"Folders: {len(report.folders)}", table, len(rows))
 
 
 def _findings(report: BuildReport, places: Places) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import hetesynth
-from hetesynth.building.reports.annotations import Annotation, fingerprints, rule_of
+from hetesynth.building.reports.annotations import FOLDER_RULE, Annotation, fingerprints, rule_of
 from hetesynth.building.reports.words import ATTENTION, WAYS_OUT
 from hetesynth.diagnostics import visible
 from hetesynth.lint import RULES
@@ -46,6 +46,9 @@ def _rules(all_: Sequence[Annotation]) -> list[SarifRule]:
     for status in ATTENTION:
         name = rule_of(status)
         ours[name] = SarifRule(name, name, f"a schedule of the manifest is {status}", WAYS_OUT[status])
+    ours[FOLDER_RULE] = SarifRule(
+        FOLDER_RULE, FOLDER_RULE, "a folder is not what a build would write", "build again"
+    )
     broken = dict.fromkeys(annotation.rule for annotation in all_)
     return [ours.get(code) or SarifRule(code, code, "see docs/errors.md", "see docs/errors.md") for code in broken]
 

@@ -23,7 +23,7 @@ WAYS_OUT: dict[Status, str] = {
     "withheld": "raise the effort, choose another strategy, or lower the gate in the manifest",
     "stale": "build, and commit what is written",
     "unfinished": "start the build again: it goes on where it was",
-    "kept": "nothing has to be done: the older schedule is better and still verifies",
+    "kept": "nothing has to be done: the older one is better and verifies (--accept-worse deploys the newer)",
 }
 WHOLE_BUILD = "build"
 """Under which name a report says what stopped all of it."""
