@@ -70,7 +70,7 @@ def test_the_change_against_the_last_run(now: Any, before: Any, said: str) -> No
 
 def test_what_stands_and_was_not_made_now_is_not_new() -> None:
     assert change_text(with_status("stale", AT, record=record(1.0))) == ""
-    assert change_percent(with_status("stale", AT, record=record(1.0))) is None
+    assert change_percent(with_status("stale", AT, record=record(1.0), previous=record(1.0))) is None
     assert percent_text(-0.0) == "same"
 
 

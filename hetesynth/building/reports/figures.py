@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hetesynth.building.outcome import CellReport
+from hetesynth.building.outcome import CellReport, Status
 from hetesynth.manifest.values import Cell, SizeRange
 from hetesynth.report.words import size_text
 
 SHOWN_PERCENT = 0.05
 """Changes below this many percent are shown as none: one decimal is."""
+
+_UNDECIDED: frozenset[Status] = frozenset({"stale", "missing", "invalid", "unfinished"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ def _positive(value: object) -> float | None:
 
 
 def change_percent(report: CellReport) -> float | None:
-    """By how much the program's time differs from that of the last run; None: one of the two is not known."""
+    """By how much the program's time differs from that of the last run; None: one of the two is not known, or
+    nothing was decided in this run."""
+    if report.status in _UNDECIDED:
+        return None
     return _difference(figures(report.record, report.cell), figures(report.previous, report.cell))
 
 
