@@ -1,4 +1,4 @@
-"""The index in a real headless Chromium: its script runs under its own policy, it loads nothing, names are text."""
+"""The index in a real headless Chromium: its script runs under its own policy, names are text."""
 
 from __future__ import annotations
 
