@@ -132,3 +132,17 @@ def test_a_page_that_cannot_be_made_says_why(at: Path, monkeypatch: pytest.Monke
     assert "no page: HS5" in (at / "pages" / "index.html").read_text()
     assert not (at / "pages" / "cells" / page_name(report.cells[0])).exists()
     assert (at / "pages" / "cells" / page_name(report.cells[1])).exists()
+
+
+def test_a_check_has_the_same_reports(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert build() == 0
+    (at / "schedules" / "three" / "portable" / "stray.txt").write_text("mine")
+    project(at, rate=50)
+    capfd.readouterr()
+    assert build("--check", "--quick", "--json", "--junit", "j.xml", "--annotations", "github") == 1
+    told = capfd.readouterr()
+    values = json.loads(told.out)
+    assert (values["checked"], values["counts"]["stale"], values["written"]) == (True, 2, [])
+    assert [folder["stale"] for folder in values["folders"]] == [True]
+    assert told.err.count("::error file=hetesynth.toml,line=1,") == 3
+    assert etree.parse("j.xml").getroot().get("failures") == "3"
