@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hetesynth.building.aside import keep_aside, read_aside
 from hetesynth.building.cache import Cache
 from hetesynth.building.job import Job, job, pickled
-from hetesynth.building.outcome import BuildReport, CellReport, Status
+from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
+from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
+from hetesynth.building.standing import Place
 from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
@@ -56,6 +59,10 @@ class FolderPlan:
     target: str
     jobs: tuple[Job, ...]
 
+    def at(self, entry: Job) -> Place:
+        """Where the cell of ``entry`` is."""
+        return Place(entry.cell, self.cluster.topology, self.cluster.sha256, self.path)
+
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
     """What each folder of ``manifest`` is to hold."""
@@ -69,8 +76,11 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def build(manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher) -> BuildReport:
-    """Make what is stale. After Ctrl-C what was made is kept, and the rest is ``unfinished``.
+def build(
+    manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL
+) -> BuildReport:
+    """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
+    and the rest is ``unfinished``.
 
     Raises HetesynthError for topologies that are wrong, and HS880 where a folder cannot be written.
     """
@@ -79,7 +89,7 @@ def build(manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watch
     for plan in plans:
         tidy_folder(plan.path)
     cache.tidy()
-    report = _Build(manifest, plans, cache, watcher).run(scheduler)
+    report = _Build(manifest, plans, cache, watcher, rules).run(scheduler)
     return replace(report, seconds=now() - began)
 
 
@@ -89,9 +99,11 @@ class _Build:
     plans: tuple[FolderPlan, ...]
     cache: Cache
     watcher: Watcher
+    rules: Rules
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
+    aside: dict[str, CellResult | None] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> BuildReport:
         """All cells decided and all folders written, or as far as it went until Ctrl-C."""
@@ -112,7 +124,7 @@ class _Build:
         stale = [
             entry
             for entry, plan in jobs.values()
-            if not self._is_there(entry, before[plan.path].get(entry.cell.name))
+            if not self._is_there(plan.at(entry), entry.key, before[plan.path].get(entry.cell.name))
         ]
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
@@ -122,19 +134,19 @@ class _Build:
                 _check(plan)
         for outcome in scheduler.run(stale, self.watcher) if stale else ():
             entry, plan = jobs[outcome.key]
-            self._outcome(entry, outcome, before[plan.path].get(entry.cell.name))
+            self._decide(self._outcome(plan.at(entry), outcome, before[plan.path].get(entry.cell.name)))
             if self._is_decided(plan):
                 self._write(plan)
 
-    def _is_there(self, entry: Job, old: DeployedCell | None) -> bool:
-        """Whether the cell needs no work: it is deployed, or in the cache; it is decided then."""
-        if old is not None and old.key == entry.key:
-            self._decide(CellReport(entry.cell, "current", entry.key, old.record, old.record), old)
-            return True
-        result = self.cache.get(entry.key)
-        if result is None:
-            return False
-        self._result(entry, result, old, cached=True)
+    def _is_there(self, at: Place, key: str, old: DeployedCell | None) -> bool:
+        """Whether the cell needs no work: it is decided then, from the folder or the cache."""
+        decision = settled(at, key, old, self.rules)
+        if decision is None:
+            result = self.cache.get(key)
+            if result is None:
+                return False
+            decision = decided(at, result, old, self.rules, cached=True)
+        self._decide(decision)
         return True
 
     def _leave_unfinished(self) -> None:
@@ -144,23 +156,18 @@ class _Build:
                     report = CellReport(entry.cell, "unfinished", entry.key, messages=("Ctrl-C came first",))
                     self.reports[entry.cell.name] = report
 
-    def _outcome(self, entry: Job, outcome: Outcome, old: DeployedCell | None) -> None:
+    def _outcome(self, at: Place, outcome: Outcome, old: DeployedCell | None) -> Decision:
         if isinstance(outcome, Failed):
-            report = CellReport(entry.cell, "failed", entry.key, messages=(f"{outcome.code}: {outcome.message}",))
-            self._decide(report, old)
-        else:
-            self._result(entry, outcome, old, cached=False)
+            return failed(at, outcome.key, f"{outcome.code}: {outcome.message}", old, self.rules)
+        return decided(at, outcome, old, self.rules, cached=False)
 
-    def _result(self, entry: Job, result: CellResult, old: DeployedCell | None, *, cached: bool) -> None:
-        previous = None if old is None else old.record
-        status: Status = "cached" if cached else "built"
-        cell = DeployedCell(entry.cell.name, entry.key, entry.key, result.record, result.files)
-        self._decide(CellReport(entry.cell, status, entry.key, result.record, previous), cell)
-
-    def _decide(self, report: CellReport, cell: DeployedCell | None) -> None:
+    def _decide(self, decision: Decision) -> None:
+        report = decision.report
         self.reports[report.cell.name] = report
-        if cell is not None:
-            self.decided[report.cell.name] = cell
+        if decision.cell is not None:
+            self.decided[report.cell.name] = decision.cell
+        if decision.aside:
+            self.aside[report.cell.name] = decision.result
         self.watcher.decided(report)
 
     def _is_decided(self, plan: FolderPlan) -> bool:
@@ -176,6 +183,16 @@ class _Build:
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
                 write_folder(plan.path, contents, MARK)
             self.written.append(plan.path)
+        self._keep_aside(plan)
+
+    def _keep_aside(self, plan: FolderPlan) -> None:
+        """What was made and is not deployed; where an earlier build made it, from its folder or the cache."""
+        jobs = [job for job in plan.jobs if job.cell.name in self.aside]
+        folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
+        earlier = read_aside(folder) if jobs else {}
+        results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
+        with _writing(folder):
+            keep_aside(folder, [result for result in results if result is not None])
 
 
 def _check(plan: FolderPlan) -> None:

@@ -50,9 +50,19 @@ class TopologyFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderFinding:
+    """What a check says of a folder rather than of a cell. ``stale``: a build would change that."""
+
+    folder: Path
+    message: str
+    stale: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class BuildReport:
     """``checked``: nothing was written. ``written``: folders that changed. ``warnings``: what an operator should
-    know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time."""
+    know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time.
+    ``folders``: what a check says of folders."""
 
     manifest: Path
     output: Path
@@ -63,8 +73,11 @@ class BuildReport:
     checked: bool = False
     interrupted: bool = False
     seconds: float = 0.0
+    folders: tuple[FolderFinding, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether nothing has to be done."""
-        return not any(report.status in BAD for report in self.cells)
+        stale = any(finding.stale for finding in self.folders)
+        stopped = any(finding.severity == "error" for finding in self.findings)
+        return not stale and not stopped and not any(report.status in BAD for report in self.cells)

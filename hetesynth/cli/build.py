@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.terminal import show
+from hetesynth.cli.build_reports import build_report_options, reported_failures, show_reports
+from hetesynth.errors import HetesynthError
+
+if TYPE_CHECKING:
+    from hetesynth.building.outcome import BuildReport
+    from hetesynth.manifest.values import Manifest
 
 
 @click.command(name="build", short_help="Make the schedules of a manifest, where they are stale.")
@@ -16,25 +22,73 @@ from hetesynth.cli.terminal import show
     "--cache", type=click.Path(path_type=Path), metavar="FOLDER", envvar="HETESYNTH_CACHE",
     help="Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth].",
 )  # fmt: skip
-def command(manifest: Path, jobs: int | None, cache: Path | None) -> int:
+@click.option("--accept-worse", is_flag=True, help="Deploy what is made, though what is there is better.")
+@click.option("--check", is_flag=True, help="Write nothing; end with 1 where a build would change anything.")
+@click.option("--quick", is_flag=True, help="With --check: compare keys and digests, run no judge.")
+@build_report_options
+def command(
+    manifest: Path,
+    jobs: int | None,
+    cache: Path | None,
+    accept_worse: bool,
+    check: bool,
+    quick: bool,
+    **reports: Any,
+) -> int:
     """Make every schedule of MANIFEST that is stale, and nothing else.
 
     A schedule is stale where its cluster, its options, hetesynth or a solver changed: a comment in a topology
     file changes nothing. What was made once for the same content is taken from the cache, byte for byte. The
-    folder of a cluster and a target appears whole; a build that was killed goes on where it was.
+    folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
+    worse than what is there is kept aside.
     """
-    from hetesynth.building.build import build
-    from hetesynth.building.cache import Cache, default_cache
-    from hetesynth.building.workers import LocalProcesses, processors
-    from hetesynth.cli.building import watching_build
-    from hetesynth.cli.render.build import build_text
+    from hetesynth.building.reports.options import report_options
+    from hetesynth.building.workers import processors
+    from hetesynth.cli.render.build import build_text, check_text
     from hetesynth.manifest.reader import read_manifest
 
-    stated = read_manifest(manifest)
-    store = Cache(cache or stated.cache or default_cache())
-    with watching_build(quiet=False) as watcher:
-        report = build(stated, LocalProcesses(jobs or processors(), store.folder), store, watcher)
-    show(build_text(report))
+    _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
+    processes = jobs or processors()
+    options = report_options(**reports, jobs=processes)
+    with reported_failures(manifest, options):
+        stated = read_manifest(manifest)
+        if check:
+            report = _check(stated, processes, quick=quick)
+        else:
+            report = _build(stated, processes, cache, accept_worse=accept_worse)
+    show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3
     return 0 if report.ok else 1
+
+
+def _demand_one_use(*, accept_worse: bool, check: bool, quick: bool) -> None:
+    if quick and not check:
+        raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
+    if check and accept_worse:
+        raise HetesynthError(
+            "--check deploys nothing, so --accept-worse has no meaning", code="HS854", help="leave one of them out"
+        )
+
+
+def _build(manifest: Manifest, jobs: int, folder: Path | None, *, accept_worse: bool) -> BuildReport:
+    """What was made where it was stale."""
+    from hetesynth.building.build import build
+    from hetesynth.building.cache import Cache, default_cache
+    from hetesynth.building.keeping import Rules
+    from hetesynth.building.workers import LocalProcesses
+    from hetesynth.cli.building import watching_build
+    from hetesynth.policy import DEFAULT
+
+    store = Cache(folder or manifest.cache or default_cache())
+    with watching_build(quiet=False) as watcher:
+        return build(manifest, LocalProcesses(jobs, store.folder), store, watcher, Rules(DEFAULT, accept_worse))
+
+
+def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:
+    """What a build would change."""
+    from hetesynth.building.checking import check
+    from hetesynth.cli.building import watching_build
+
+    with watching_build(quiet=False) as watcher:
+        return check(manifest, jobs, watcher, quick=quick)

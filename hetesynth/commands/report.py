@@ -102,8 +102,12 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     )
 
 
-def report_of_file(path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions) -> Report:
-    """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the largest of ``sizes`` up to 256 MB.
+def report_of_file(
+    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, *,
+    shown: int | None = None, title: str = "", verdict: str = "",
+) -> Report:  # fmt: skip
+    """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the size ``shown``: without one, at the
+    largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
 
     Raises HetesynthError for what cannot be simulated.
     """
@@ -115,9 +119,9 @@ def report_of_file(path: Path, topology: os.PathLike[str], sizes: Sequence[int],
     goal = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
     return _report(
         _Subject(
-            title=f"{cluster.name}: {path.name}",
+            title=title or f"{cluster.name}: {path.name}",
             topology=cluster,
-            size=max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
+            size=shown or max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
             sizes=tuple(sizes),
             options=options,
             problem=goal,
@@ -129,6 +133,7 @@ def report_of_file(path: Path, topology: os.PathLike[str], sizes: Sequence[int],
             notes=notes,
             capacities=False,
             derived=program is not None,
+            verdict=verdict,
         )
     )
 

@@ -152,7 +152,8 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cell = DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files)
+            name, key, made_for = (str(row[field]) for field in ("name", "key", "made_for"))
+            cell = DeployedCell(name, key, made_for, row["record"], files)
             cell.check()
             cells.append(cell)
         except (AttributeError, KeyError, TypeError, OSError, ValueError):
@@ -194,3 +195,8 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return names != contents.keys() or any((folder / n).read_bytes() != data for n, data in contents.items())
     except OSError:  # another build exchanges it
         return True
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none that can be read."""
+    return _index(folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.building import BuildingPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.effort import EffortPolicy
 from hetesynth.policy.fitting import FittingPolicy
@@ -50,6 +51,7 @@ class Policy(Record):
     verify: VerifyPolicy = field(default_factory=VerifyPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
+    building: BuildingPolicy = field(default_factory=BuildingPolicy)
     machine_code: MachineCodePolicy = field(default_factory=MachineCodePolicy)
 
 

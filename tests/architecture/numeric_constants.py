@@ -11,6 +11,8 @@ from __future__ import annotations
 ALLOWED = {
     "limits against hostile or absurd input": """
         hetesynth/building/result.py: MAX_BYTES
+        hetesynth/building/reports/pages.py: MAX_SLUG
+        hetesynth/building/reports/write.py: MAX_MANIFEST_BYTES
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
@@ -107,6 +109,10 @@ ALLOWED = {
         hetesynth/building/job.py: FORMAT
         hetesynth/building/result.py: _EPOCH
         hetesynth/deployment/environment.py: MSCCL_FILES
+        hetesynth/building/reports/document.py: FORMAT
+        hetesynth/building/reports/github.py: MAX_OF_A_SEVERITY
+        hetesynth/building/reports/markdown.py: MAX_BYTES
+        hetesynth/building/reports/options.py: _START
         hetesynth/deployment/folder.py: FORMAT
         hetesynth/manifest/keys.py: FORMAT
         hetesynth/deployment/programs.py: WORD
@@ -161,6 +167,7 @@ ALLOWED = {
         hetesynth/bench/heteccl/cases.py: KB MB GB
         hetesynth/bench/heteccl/scores.py: LAST_DIGIT
         hetesynth/bounds/packing.py: EXACT
+        hetesynth/building/cell_check.py: NEAR
         hetesynth/compile/fused_receives.py: EQUAL
         hetesynth/importers/rates.py: GIGA
         hetesynth/importers/wording.py: _PLACES comment.width
@@ -181,6 +188,12 @@ ALLOWED = {
         """,
     "what is drawn and how much is shown": """
         hetesynth/deployment/readme.py: DIGITS SHOWN
+        hetesynth/building/reports/chart.py: MAX_BARS ROW BAR NAMES SIDE VALUE LONGEST_NAME
+        hetesynth/building/reports/figures.py: SHOWN_PERCENT
+        hetesynth/building/reports/github.py: MAX_MESSAGE
+        hetesynth/building/reports/markdown.py: FIRST_ROWS UNFOLDED
+        hetesynth/building/reports/pages.py: SMALLEST LARGEST
+        hetesynth/cli/render/build.py: SHOWN_OF_A_STATUS
         hetesynth/frontend/layout.py: WIDTH
         hetesynth/lint/rounding.py: _DIGITS
         hetesynth/lint/symmetry.py: FEW _SHOWN

@@ -1,0 +1,134 @@
+"""A cell that is deployed, checked: whether it is what a build would leave there. Runs in any process.
+
+In: the job of the cell, what the folder holds. Out: a ``CellReport``. The judges read the files anew, the program
+is simulated anew and its times compared with the record. Never writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hetesynth.building.figures import Figures, figures
+from hetesynth.building.gates import gate_verdict
+from hetesynth.building.job import Job, unpickled
+from hetesynth.building.keeping import Rules, settled
+from hetesynth.building.outcome import CellReport
+from hetesynth.building.standing import Place, measured_here, refusals, schedule_steps, size_rows
+from hetesynth.commands.standing import named
+from hetesynth.deployment.folder import DeployedCell
+from hetesynth.errors import HetesynthError
+
+NEAR = 1e-6
+"""Of a figure: machines may differ in the last digits of a simulation."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCell:
+    """What is to be checked. ``old``: the cell in ``folder``, its files whole."""
+
+    job: Job
+    folder: Path
+    old: DeployedCell
+
+    @property
+    def at(self) -> Place:
+        """Where it is."""
+        return Place(self.job.cell, unpickled(self.job.topology), self.job.topology_sha256, self.folder)
+
+
+def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
+    """What keys, records and gates say, without any judge."""
+    job, old = checked.job, checked.old
+    if old.key != job.key:
+        return CellReport(job.cell, "stale", job.key, old.record, old.record, None, tuple(changes(job, old)))
+    try:
+        figures(old.record)
+    except ValueError as error:
+        return CellReport(job.cell, "invalid", job.key, old.record, old.record, None, (str(error),))
+    decision = settled(checked.at, job.key, old, rules)
+    if decision is None:
+        messages = ("what was decided for it no longer holds: a build decides anew",)
+        return CellReport(job.cell, "stale", job.key, old.record, old.record, None, messages)
+    return replace(decision.report, record=old.record)
+
+
+def judged(checked: CheckedCell, rules: Rules) -> CellReport:
+    """The same, and what the judges and the simulation say of the files as they are."""
+    report, old = by_key(checked, rules), checked.old
+    if report.status == "invalid":
+        return report
+    reasons = refusals(checked.at, old, rules.policy)
+    if report.status == "stale":
+        stands = _not_there(reasons) if reasons else _still_there(checked)
+        return replace(report, messages=(*report.messages, stands))
+    reasons = reasons or tuple(_wrong_record(checked))
+    return replace(report, status="invalid", messages=reasons) if reasons else report
+
+
+def changes(job: Job, old: DeployedCell) -> Iterator[str]:
+    """Why the key of ``old`` is no longer that of ``job``, as far as its record tells."""
+    stated = old.record.get("versions")
+    before = stated if isinstance(stated, dict) else {}
+    other = [f"{name} {before.get(name)} -> {now}" for name, now in job.versions if before.get(name) != now]
+    changed = old.record.get("topology_sha256") != job.topology_sha256
+    if changed:
+        yield "the cluster changed"
+    if other:
+        yield f"it was made by other versions ({named(other)})"
+    if not changed and not other:
+        yield "its options changed" if old.key == old.made_for else "something changed since the older one stayed"
+
+
+def _not_there(reasons: tuple[str, ...]) -> str:
+    return f"on the cluster as it is it does not verify: {named(reasons)}"
+
+
+def _still_there(checked: CheckedCell) -> str:
+    """``it still verifies on the cluster as it is: 12.3 us for 64 KB, 11.2 us before``."""
+    before = figures(checked.old.record)
+    try:
+        now = figures(measured_here(checked.at, checked.old, [row.size for row in before.sizes]))
+    except (HetesynthError, ValueError) as error:
+        return _not_there((str(error),))
+    words = []
+    for row in now.sizes:
+        was = before.at(row.size)
+        changed = was is not None and not math.isclose(was.program_us, row.program_us, rel_tol=NEAR)
+        words.append(f"{row.text}, {was.program_us:,.4g} us before" if was is not None and changed else row.text)
+    failures = gate_verdict(checked.job.cell, now).failures
+    gates = f"; gates that it does not meet there: {named(failures)}" if failures else ""
+    return f"it still verifies on the cluster as it is: {'; '.join(words)}{gates}"
+
+
+def _wrong_record(checked: CheckedCell) -> Iterator[str]:
+    """Figures of the record that its own files do not give."""
+    record, stated = checked.old.record, figures(checked.old.record)
+    steps = schedule_steps(checked.old)
+    if steps != stated.steps:
+        yield f"its record says {stated.steps} steps, its schedule has {steps}"
+    if record.get("proven_optimal") is True and record.get("lower_bound") != stated.steps:
+        yield f"its record says that {stated.steps} steps are proved to be the least, and another bound"
+    yield from _wrong_times(checked, stated)
+
+
+def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
+    rows = size_rows(checked.at, checked.old, [row.size for row in stated.sizes])
+    for row, said in zip(rows, checked.old.record["sizes"], strict=True):
+        wrong = [name for name, value in row.items() if name != "verdict" and not _same(value, said.get(name))]
+        if wrong:
+            says, gives = _figure(said, wrong[0]), _figure(row, wrong[0])
+            yield f"at {row['size']:,} bytes its record says {says}, the program gives {gives}"
+
+
+def _figure(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
+
+
+def _same(value: object, said: object) -> bool:
+    numbers = isinstance(value, float) and isinstance(said, int | float) and not isinstance(said, bool)
+    return math.isclose(value, said, rel_tol=NEAR) if numbers else value == said  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""``build --check``: what a build would change, without changing anything.
+
+In: a manifest, a number of processes. Out: a ``BuildReport`` with ``checked``. Keys and digests tell what is
+stale, missing or changed; then the judges read every file, several at a time. Nothing is written, nor is the cache
+looked at, so that it works on what can only be read.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing.process import BaseProcess
+
+from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
+from hetesynth.building.cell_check import CheckedCell, by_key, judged
+from hetesynth.building.folder_check import damage, folder_findings, rows_of, unnamed_folders
+from hetesynth.building.keeping import NORMAL, Rules
+from hetesynth.building.outcome import BuildReport, CellReport, Status
+from hetesynth.building.watching import Watcher
+from hetesynth.deployment.folder import DeployedCell, deployed
+from hetesynth.errors import HetesynthError
+from hetesynth.manifest.values import Manifest
+from hetesynth.model.deadline import now
+
+
+def check(
+    manifest: Manifest, jobs: int, watcher: Watcher, rules: Rules = NORMAL, *, quick: bool = False
+) -> BuildReport:
+    """Whether a build would change anything. ``quick``: keys, digests and gates alone, no judges.
+
+    Raises HetesynthError for topologies that are wrong.
+    """
+    began = now()
+    plans = folder_plans(manifest, load_clusters(manifest))
+    present = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in plans}
+    reports: dict[str, CellReport] = {}
+    waiting: list[CheckedCell] = []
+    for plan in plans:
+        _sort(plan, present[plan.path], reports, waiting)
+    watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
+    for report in reports.values():
+        watcher.decided(report)
+    for report in _reports(waiting, jobs, rules, quick=quick):
+        reports[report.cell.name] = report
+        watcher.decided(report)
+    findings = [
+        finding
+        for plan in plans
+        for finding in folder_findings(plan, present[plan.path], [reports[job.cell.name] for job in plan.jobs])
+    ]
+    findings += unnamed_folders(manifest, plans)
+    cells = tuple(reports[cell.name] for cell in manifest.cells)
+    return BuildReport(
+        manifest.path, manifest.output, cells, checked=True, seconds=now() - began, folders=tuple(findings)
+    )
+
+
+def _sort(
+    plan: FolderPlan,
+    present: dict[str, DeployedCell],
+    reports: dict[str, CellReport],
+    waiting: list[CheckedCell],
+) -> None:
+    """The cells of a folder: those that are not whole have their report, the others are to be judged."""
+    rows = rows_of(plan.path)
+    for job in plan.jobs:
+        name = job.cell.name
+        if name in present:
+            waiting.append(CheckedCell(job, plan.path, present[name]))
+            continue
+        reasons = damage(plan.path, rows.get(name))
+        status: Status = "invalid" if reasons else "missing"
+        reports[name] = CellReport(job.cell, status, job.key, messages=reasons or ("there is none",))
+
+
+def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: bool) -> Iterator[CellReport]:
+    """The report of each cell, in the order of the manifest's folders."""
+    processes = min(jobs, len(waiting))
+    if quick or processes <= 1:
+        yield from map(partial(by_key if quick else judged, rules=rules), waiting)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, context, initializer=_begin)
+    try:
+        yield from pool.map(partial(judged, rules=rules), waiting, chunksize=1)
+    except BrokenProcessPool as error:
+        raise HetesynthError(
+            "a process that judged was killed",
+            code="HS855",
+            help="raise the limit of memory, or use fewer --jobs",
+            exit_code=3,
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """Ctrl-C is the parent's; a process whose parent was killed has nobody to work for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,81 @@
+"""The gates of a cell against its figures.
+
+In: what the manifest demands, figures. Out: a ``GateVerdict``. A gate on rings where none were simulated does not
+apply, which is said: the cell can do nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hetesynth.building.figures import Figures
+from hetesynth.compile.fused_receives import EQUAL
+from hetesynth.manifest.values import Cell, Gates, SizeRange
+from hetesynth.report.words import size_text
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """``failures``: gates that are not met; ``notes``: those that do not apply, and why."""
+
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether all that apply are met."""
+        return not self.failures
+
+
+def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:
+    """Whether ``figures`` reach what ``cell`` demands at every size."""
+    gates = cell.gates
+    failures = [*_too_far(gates, figures), *_too_slow(gates, figures)]
+    if gates.steps is not None and figures.steps > gates.steps:
+        failures.append(f"steps {figures.steps} is more than {gates.steps}")
+    if gates.proven and not _proven(cell, figures):
+        failures.append("neither its steps nor its time are proved to be the least")
+    return GateVerdict(tuple(failures), tuple(_not_beside_rings(gates, figures)))
+
+
+def _too_far(gates: Gates, figures: Figures) -> Iterator[str]:
+    """Sizes at which the proved limit is too far."""
+    least = gates.percent_of_limit
+    for row in figures.sizes if least is not None else ():
+        if row.percent_of_limit is None:
+            yield f"percent_of_limit at {size_text(row.size)} is not known"
+        elif least is not None and row.percent_of_limit < least * (1 - EQUAL):
+            yield _below("percent_of_limit", row.percent_of_limit, row.size, least)
+
+
+def _too_slow(gates: Gates, figures: Figures) -> Iterator[str]:
+    """Sizes at which the library is too near, or quicker."""
+    least = gates.factor_over_rings
+    for row in figures.sizes if least is not None else ():
+        factor = row.factor_over_rings
+        if least is not None and factor is not None and factor < least * (1 - EQUAL):
+            yield _below("factor_over_rings", factor, row.size, least)
+
+
+def _not_beside_rings(gates: Gates, figures: Figures) -> Iterator[str]:
+    if gates.factor_over_rings is None:
+        return
+    for row in figures.sizes:
+        if row.factor_over_rings is None:
+            reason = f": {row.no_rings}" if row.no_rings else ""
+            yield f"factor_over_rings does not apply at {size_text(row.size)}{reason}"
+
+
+def _below(name: str, value: float, size: int, least: float) -> str:
+    """``percent_of_limit 74.1 at 1 KB is less than 80``, with as many digits as tell the two apart."""
+    digits = next((n for n in range(3, 12) if float(f"{value:.{n}g}") < least), 12)
+    return f"{name} {value:.{digits}g} at {size_text(size)} is less than {least:g}"
+
+
+def _proven(cell: Cell, figures: Figures) -> bool:
+    """The step model proves it, or the program is at the limit at the size that it is made for."""
+    if figures.proven_optimal:
+        return True
+    row = figures.at(cell.extent.tuned) if isinstance(cell.extent, SizeRange) else figures.sizes[0]
+    return row is not None and row.percent_of_limit is not None and row.percent_of_limit >= 100 * (1 - EQUAL)

@@ -1,0 +1,171 @@
+"""Figures from records of anybody, places in the text of a manifest, and options that cannot be met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
+
+from hetesynth.building.outcome import BuildReport, TopologyFinding
+from hetesynth.building.reports.figures import change_percent, change_text, figures, percent_text, shown
+from hetesynth.building.reports.markdown import MARK
+from hetesynth.building.reports.options import ReportOptions, report_options
+from hetesynth.building.reports.places import cluster_lines, places, shown_path
+from hetesynth.building.reports.write import report_places, write_failure, write_reports
+from hetesynth.errors import HetesynthError
+from hetesynth.manifest.values import Cell
+
+AT = cell("c", "allgather")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        {},
+        {"sizes": None},
+        {"sizes": {}},
+        {"sizes": []},
+        {"sizes": [None, 3]},
+        {"sizes": [{"size": "8000000", "program_us": 1.0}]},
+        {"sizes": [{"size": 9 * MB, "program_us": 1.0}]},
+    ],
+)
+def test_a_record_without_figures_has_none(broken: Any) -> None:
+    assert figures(broken, AT) is None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0, True, "3", None, 10**400, [1]])
+def test_a_figure_that_is_none_is_left_out(value: Any) -> None:
+    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]}, AT)
+    assert at is not None
+    assert (at.program_us, at.percent_of_limit) == (None, 50.0)
+    assert shown(with_status("current", AT, record={"sizes": [{"size": 8 * MB, "program_us": value}]})).time == ""
+
+
+def test_a_cell_of_chunks_has_the_figures_of_its_only_size() -> None:
+    at = figures(record(5.0, size=77), Cell("c", "allgather", 4, "rccl-6"))
+    assert at is not None
+    assert at.size == 77
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "said"),
+    [
+        (record(96.9), record(100.0), "-3.1 %"),
+        (record(100.04), record(100.0), "same"),
+        (record(100.06), record(100.0), "+0.1 %"),
+        (record(100.0), None, "new"),
+        (None, record(100.0), ""),
+        (record(100.0, size=77), record(50.0), ""),
+    ],
+)
+def test_the_change_against_the_last_run(now: Any, before: Any, said: str) -> None:
+    assert change_text(with_status("built", AT, record=now, previous=before)) == said
+
+
+def test_what_stands_and_was_not_made_now_is_not_new() -> None:
+    assert change_text(with_status("stale", AT, record=record(1.0))) == ""
+    assert change_percent(with_status("stale", AT, record=record(1.0), previous=record(1.0))) is None
+    assert percent_text(-0.0) == "same"
+
+
+def test_clusters_are_found_in_the_text_of_a_manifest() -> None:
+    assert cluster_lines(MANIFEST_TEXT) == {"alpha": 4, "beta": 7}
+    assert cluster_lines("cluster = []\n[[ cluster ]]\nname='x'\n[other]\nname='y'") == {"x": 2}
+    assert cluster_lines("") == {}
+    assert places(Path("m.toml"), Path.cwd(), "").line("anything") == 1
+
+
+def test_paths_are_shown_from_the_root() -> None:
+    assert shown_path("/r/ci/./x/../m.toml", Path("/r")) == "ci/m.toml"
+    assert shown_path("/elsewhere/m.toml", Path("/r")) == "/elsewhere/m.toml"
+    assert shown_path("/r/..x", Path("/r")) == "..x"
+
+
+def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    manifest = tmp_path / "ci" / "hetesynth.toml"
+    manifest.parent.mkdir()
+    manifest.write_text(MANIFEST_TEXT)
+    at = report_places(manifest)
+    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 7)
+
+
+# -- options
+
+
+def _strange(folder: Path) -> dict[str, Any]:
+    (folder / "README.md").write_text("# mine\n")
+    return {"markdown": folder / "README.md"}
+
+
+def _strange_index(folder: Path) -> dict[str, Any]:
+    (folder / "index.html").write_text("<!doctype html>\n<p>mine</p>\n")
+    return {"pages": folder}
+
+
+@pytest.mark.parametrize(
+    ("stated", "code"),
+    [
+        (lambda _: {"annotations": ["gitlab"]}, "HS856"),
+        (lambda _: {"annotations": ["github=x"]}, "HS856"),
+        (lambda _: {"annotations": ["forge=x"]}, "HS856"),
+        (lambda d: {"annotations": [f"sarif={d}/a", f"sarif={d}/b"]}, "HS856"),
+        (lambda _: {"as_json": True, "markdown": Path("-")}, "HS856"),
+        (lambda d: {"junit": d / "x", "markdown": d / "." / "x"}, "HS570"),
+        (lambda d: {"junit": d / "gone" / "x"}, "HS571"),
+        (lambda d: {"annotations": [f"gitlab={d}"]}, "HS571"),
+        (_strange, "HS857"),
+        (_strange_index, "HS857"),
+    ],
+)
+def test_options_that_cannot_be_met(
+    stated: Callable[[Path], dict[str, Any]], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HetesynthError) as raised:
+        report_options(**stated(tmp_path))
+    assert raised.value.code == code
+    assert raised.value.help
+
+
+def test_a_summary_of_ours_is_replaced_and_that_of_the_step_is_added_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, ours = tmp_path / "step", tmp_path / "ours.md"
+    step.write_text("# before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    report = BuildReport(tmp_path / "m.toml", tmp_path, ())
+    for _ in range(2):
+        write_reports(report, report_options(markdown=step))
+        write_reports(report, report_options(markdown=ours))
+    assert step.read_text().startswith("# before\n")
+    assert step.read_text().count(MARK) == 2
+    assert ours.read_text().count(MARK) == 1
+
+
+def test_what_stops_a_build_is_in_its_reports(tmp_path: Path) -> None:
+    options = ReportOptions(github=True, junit=tmp_path / "j.xml", markdown=tmp_path / "s.md")
+    error = HetesynthError("the disk is full", code="HS510", help="make room")
+    printed = write_failure(tmp_path / "hetesynth.toml", error, options)
+    (line,) = printed.commands
+    assert line.startswith("::error file=") and line.endswith("::the disk is full; make room")
+    assert 'errors="1"' in (tmp_path / "j.xml").read_text()
+    assert "something has to be done" in (tmp_path / "s.md").read_text()
+
+
+def test_a_finding_that_is_an_error_is_not_ok() -> None:
+    note = TopologyFinding("a", 1, 1, "note", "HS246", "m")
+    wrong = TopologyFinding("a", 1, 1, "error", "HS203", "m")
+    assert BuildReport(Path("m"), Path("o"), (), (note,)).ok
+    assert not BuildReport(Path("m"), Path("o"), (), (note, wrong)).ok
+
+
+def test_somebody_makes_the_pages() -> None:
+    with pytest.raises(ValueError, match="pages"):
+        ReportOptions(jobs=0)

@@ -1,0 +1,61 @@
+"""Each report of one hand-written build, as a file; every status is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from support.build_report_sample import PLACES, sample
+
+from hetesynth.building.outcome import BAD, Status
+from hetesynth.building.reports.annotations import all_annotations
+from hetesynth.building.reports.document import document
+from hetesynth.building.reports.github import workflow_commands
+from hetesynth.building.reports.gitlab import code_quality
+from hetesynth.building.reports.index_page import index_page
+from hetesynth.building.reports.junit import junit_xml
+from hetesynth.building.reports.markdown import markdown_summary
+from hetesynth.building.reports.sarif_annotations import sarif_annotations
+from hetesynth.building.reports.words import ATTENTION, STATUSES, WAYS_OUT
+from hetesynth.cli.render.build import build_text
+
+FOLDER = Path(__file__).parent / "golden_reports"
+LINKS = {"alpha/rccl-6/allgather/1MB..64MB": "cells/alpha allgather.html"}
+NOTES = {"beta/rccl-6/allreduce/1MB..64MB": "HS561: for another <topology>"}
+
+
+def _index() -> bytes:
+    """The page without its styles and script, which are files of their own."""
+    page = index_page(sample(), PLACES, LINKS, NOTES).decode()
+    head, _, rest = page.partition("<style>")
+    return (head.partition('<meta http-equiv="Content')[0] + rest.partition("</style>")[2]).encode()
+
+
+REPORTS: dict[str, Callable[[], bytes]] = {
+    "report.json": lambda: json.dumps(document(sample(), PLACES), indent=1).encode(),
+    "junit.xml": lambda: junit_xml(sample(), PLACES),
+    "github.txt": lambda: "\n".join(workflow_commands(all_annotations(sample(), PLACES))).encode(),
+    "gitlab.json": lambda: code_quality(all_annotations(sample(), PLACES)),
+    "annotations.sarif": lambda: sarif_annotations(all_annotations(sample(), PLACES)),
+    "summary.md": lambda: markdown_summary(sample(), PLACES).encode(),
+    "index.html": _index,
+    "terminal.txt": lambda: build_text(sample()).encode(),
+}
+
+
+def test_the_sample_has_every_status() -> None:
+    assert {cell.status for cell in sample().cells} == set(get_args(Status))
+
+
+def test_every_status_that_is_bad_has_a_way_out() -> None:
+    assert set(STATUSES) == set(get_args(Status))
+    assert set(ATTENTION) >= BAD
+    assert set(WAYS_OUT) == set(ATTENTION)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_is_what_it_was(name: str, golden: Callable[[Path, bytes], None]) -> None:
+    golden(FOLDER / name, REPORTS[name]())

@@ -1,0 +1,148 @@
+"""``build`` with every report, on two small rings: by the command line, as a CI job does it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from support.small_projects import RING
+
+from hetesynth.building.outcome import BuildReport
+from hetesynth.building.reports.pages import page_name, write_pages
+from hetesynth.building.reports.write import report_places
+from hetesynth.cli.main import run
+from hetesynth.manifest.reader import read_manifest
+
+MANIFEST = """[[cluster]]
+topology = "three.dsl"
+collectives = ["allgather"]
+sizes = ["1MB..64MB"]
+targets = ["portable", "mscclpp"]
+"""
+ODD = RING.replace("2 us", "2 s")  # no such hardware has it: HS242
+
+
+def project(folder: Path, rate: int = 25) -> Path:
+    (folder / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=rate))
+    (folder / "hetesynth.toml").write_text(MANIFEST)
+    (folder / ".git").mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all tests: each schedule is made once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def at(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(project(tmp_path))
+    monkeypatch.setenv("HETESYNTH_CACHE", str(cache))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return tmp_path
+
+
+def build(*options: str) -> int:
+    return run(["build", "--jobs", "1", *options])
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_every_report_of_a_build(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    everything = (
+        "--junit", "j.xml", "--annotations", "github", "--annotations", "gitlab=q.json", "--annotations",
+        "sarif=s.sarif", "--markdown", "s.md", "--pages", "pages",
+    )  # fmt: skip
+    assert build(*everything) == 0
+    assert capfd.readouterr().out.split("\n")[0] in ("2 cells: 2 built", "2 cells: 2 cached")
+    assert len(list(etree.parse("j.xml").iter("testcase"))) == 2
+    assert json.loads(Path("q.json").read_text()) == []
+    assert json.loads(Path("s.sarif").read_text())["runs"][0]["results"] == []
+    assert "against the last run" not in Path("s.md").read_text()
+    pages = stamps(at / "pages" / "cells")
+    index = (at / "pages" / "index.html").read_text()
+    assert len(pages) == 2
+    assert all(f'href="cells/{name}"' in index for name in pages)
+    # again: nothing is stale, no page is made again, and of cells that are as they should be nothing is said
+    assert build(*everything) == 0
+    assert capfd.readouterr().out.split("\n")[0] == "2 cells: 2 current"
+    assert stamps(at / "pages" / "cells") == pages
+    assert "no program takes another time" in (at / "pages" / "index.html").read_text().lower()
+
+
+def test_the_change_since_the_last_run(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert build("--json") == 0
+    first = json.loads(capfd.readouterr().out)
+    assert [cell["change_percent"] for cell in first["cells"]] == [None, None]
+    project(at, rate=50)
+    assert build("--json", "--pages", "pages") == 0
+    told = json.loads(capfd.readouterr().out)
+    assert all(-60 < cell["change_percent"] < -30 for cell in told["cells"])
+    assert 'class="quicker"' in (at / "pages" / "index.html").read_text()
+
+
+def test_what_a_forge_shows_of_a_topology_file(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (at / "three.dsl").write_text(ODD.format(name="three", gpus=3, last=2, rate=25))
+    assert build("--annotations", "github", "--json") == 0
+    told = capfd.readouterr()
+    assert json.loads(told.out)["findings"][0]["code"] == "HS242"
+    assert "::warning file=three.dsl,line=3,col=" in told.err  # standard output is JSON
+
+
+def test_a_topology_that_is_wrong_is_in_the_reports(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = (at / "three.dsl").read_text().replace("gpu[1-2,0]", "gpu[1-2,9]")
+    (at / "three.dsl").write_text(text)
+    assert build("--annotations", "github", "--annotations", "gitlab=q.json", "--junit", "j.xml") == 2
+    assert "::error file=three.dsl,line=3,col=" in capfd.readouterr().out
+    issues = json.loads(Path("q.json").read_text())
+    assert {(i["severity"], i["location"]["path"], i["location"]["lines"]["begin"]) for i in issues} == {
+        ("major", "three.dsl", 3)
+    }
+    assert etree.parse("j.xml").getroot().get("errors") == str(len(issues))
+
+
+def test_markdown_on_standard_output_is_alone_there(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert build("--markdown", "-") == 0
+    assert capfd.readouterr().out.startswith("<!-- hetesynth build -->\n## Schedules built")
+
+
+def test_pages_of_cells_that_are_gone_go_and_others_stay(at: Path) -> None:
+    assert build("--pages", "pages") == 0
+    cells = at / "pages" / "cells"
+    (cells / "mine.html").write_text("<p>mine</p>")
+    (at / "hetesynth.toml").write_text(MANIFEST.replace(', "mscclpp"', ""))
+    assert build("--pages", "pages") == 0
+    assert sorted(path.name.split("-")[0] for path in cells.iterdir()) == ["mine.html", "three"]
+
+
+def test_a_page_that_cannot_be_made_says_why(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[BuildReport] = []
+    monkeypatch.setattr("hetesynth.cli.build.show_reports", lambda report, *_: reports.append(report))
+    assert build() == 0
+    program = next(at.rglob("three/portable/algorithms/*64MB.xml"))
+    program.write_bytes(program.read_bytes().replace(b'type="s"', b'type="r"', 1))
+    (report,) = reports
+    manifest = Path("hetesynth.toml")
+    write_pages(at / "pages", report, read_manifest(manifest), report_places(manifest), 1)
+    assert "no page: HS5" in (at / "pages" / "index.html").read_text()
+    assert not (at / "pages" / "cells" / page_name(report.cells[0])).exists()
+    assert (at / "pages" / "cells" / page_name(report.cells[1])).exists()
+
+
+def test_a_check_has_the_same_reports(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert build() == 0
+    (at / "schedules" / "three" / "portable" / "stray.txt").write_text("mine")
+    project(at, rate=50)
+    capfd.readouterr()
+    assert build("--check", "--quick", "--json", "--junit", "j.xml", "--annotations", "github") == 1
+    told = capfd.readouterr()
+    values = json.loads(told.out)
+    assert (values["checked"], values["counts"]["stale"], values["written"]) == (True, 2, [])
+    assert [folder["stale"] for folder in values["folders"]] == [True]
+    assert told.err.count("::error file=hetesynth.toml,line=1,") == 3
+    assert etree.parse("j.xml").getroot().get("failures") == "3"

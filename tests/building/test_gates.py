@@ -1,0 +1,117 @@
+"""Gates of each kind against figures, and figures against records that anybody edited."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetesynth.building.figures import Figures, SizeFigures, figures
+from hetesynth.building.gates import gate_verdict
+from hetesynth.manifest.values import Cell, Gates, SizeRange
+
+RANGE = SizeRange(1000, 64_000, "1KB..64KB")
+ROWS = (
+    SizeFigures(1000, 10.0, 74.13, 1.5, ""),
+    SizeFigures(8000, 11.0, 90.0, None, "5 ranks are more than the 4"),
+    SizeFigures(64_000, 12.0, 99.99, 0.97, ""),
+)
+FIGURES = Figures((0, 63_999), 4, None, 2, 7, False, ROWS)
+
+
+def cell(**gates: Any) -> Cell:
+    return Cell("c", "allgather", RANGE, "rccl-6", gates=Gates(**gates))
+
+
+def test_without_gates_anything_will_do() -> None:
+    verdict = gate_verdict(cell(), FIGURES)
+    assert (verdict.met, verdict.notes) == (True, ())
+
+
+def test_percent_of_the_limit_holds_at_every_size() -> None:
+    assert gate_verdict(cell(percent_of_limit=74.13), FIGURES).met
+    assert gate_verdict(cell(percent_of_limit=80.0), FIGURES).failures == (
+        "percent_of_limit 74.1 at 1 KB is less than 80",
+    )
+    assert len(gate_verdict(cell(percent_of_limit=95.0), FIGURES).failures) == 2
+
+
+def test_a_miss_is_told_with_as_many_digits_as_it_takes() -> None:
+    (failure,) = gate_verdict(cell(percent_of_limit=100.0), replace(FIGURES, sizes=ROWS[2:])).failures
+    assert failure == "percent_of_limit 99.99 at 64 KB is less than 100"
+
+
+def test_a_limit_that_is_not_known_is_not_reached() -> None:
+    unknown = replace(FIGURES, sizes=(replace(ROWS[0], percent_of_limit=None),))
+    (failure,) = gate_verdict(cell(percent_of_limit=1.0), unknown).failures
+    assert failure == "percent_of_limit at 1 KB is not known"
+
+
+def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
+    verdict = gate_verdict(cell(factor_over_rings=0.9), FIGURES)
+    assert verdict.met
+    assert verdict.notes == ("factor_over_rings does not apply at 8 KB: 5 ranks are more than the 4",)
+    assert gate_verdict(cell(factor_over_rings=1.0), FIGURES).failures == (
+        "factor_over_rings 0.97 at 64 KB is less than 1",
+    )
+
+
+def test_steps() -> None:
+    assert gate_verdict(cell(steps=7), FIGURES).met
+    assert gate_verdict(cell(steps=6), FIGURES).failures == ("steps 7 is more than 6",)
+
+
+@pytest.mark.parametrize(
+    ("proven_optimal", "percent", "size", "met"),
+    [
+        (True, 50.0, RANGE.tuned, True),
+        (False, 100.0, RANGE.tuned, True),
+        (False, math.nextafter(100.0, 0.0), RANGE.tuned, True),
+        (False, 99.999, RANGE.tuned, False),
+        (False, 100.0, RANGE.tuned + 1, False),
+    ],
+)
+def test_proven_by_steps_or_at_the_size_that_it_is_made_for(
+    proven_optimal: bool, percent: float, size: int, met: bool
+) -> None:
+    rows = (replace(ROWS[0], size=size, percent_of_limit=percent),)
+    shown = replace(FIGURES, proven_optimal=proven_optimal, sizes=rows)
+    assert gate_verdict(cell(proven=True), shown).met is met
+
+
+def test_of_stated_chunks_the_only_size_counts() -> None:
+    at_limit = replace(FIGURES, sizes=(replace(ROWS[0], percent_of_limit=100.0),))
+    stated = replace(cell(proven=True), extent=2)
+    assert gate_verdict(stated, at_limit).met
+
+
+RECORD = {
+    "calls": [0, 63_999], "ranks": 4, "root": None, "chunks": 2, "steps": 7, "proven_optimal": False,
+    "sizes": [
+        {
+            "size": 1000, "program_us": 10, "percent_of_limit": 74.13, "factor_over_rings": 1.5, "no_rings": None,
+            "verdict": "whatever",
+        }
+    ],
+}  # fmt: skip
+
+
+def test_a_record_is_read() -> None:
+    assert figures(RECORD) == replace(FIGURES, sizes=ROWS[:1])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"sizes": []}, {"sizes": 1}, {"sizes": [1]}, {"sizes": [{}]}, {"calls": None}, {"calls": ["0", "1"]},
+        {"ranks": "4"}, {"ranks": True}, {"ranks": -1}, {"root": "first"}, {"chunks": 2.5}, {"steps": None},
+        {"sizes": [{"size": 1, "program_us": 0}]}, {"sizes": [{"size": 1, "program_us": math.inf}]},
+        {"sizes": [{"size": 1, "program_us": None}]}, {"sizes": [{"size": 1, "program_us": "1"}]},
+        {"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": math.nan}]},
+    ],
+)  # fmt: skip
+def test_a_record_that_is_none_is_refused(edit: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"record|size"):
+        figures({**RECORD, **edit})

@@ -1,0 +1,105 @@
+"""A project of one cluster and one cell, built in this process, so that tests may change what comes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from support.small_projects import RING, tree
+
+from hetesynth.building.aside import read_aside
+from hetesynth.building.build import build
+from hetesynth.building.cache import Cache
+from hetesynth.building.checking import check
+from hetesynth.building.compute import compute
+from hetesynth.building.job import Job
+from hetesynth.building.keeping import NORMAL
+from hetesynth.building.outcome import BuildReport, CellReport
+from hetesynth.building.result import CellResult
+from hetesynth.building.watching import Nobody, Watcher
+from hetesynth.building.workers import Failed, Outcome
+from hetesynth.manifest.reader import read_manifest
+from hetesynth.manifest.values import Gates, Manifest
+
+MANIFEST = """[defaults]
+collectives = ["allgather"]
+sizes = ["64KB..16MB"]
+targets = ["rccl-6"]
+
+[[cluster]]
+topology = "three.dsl"
+"""
+Change = Callable[[CellResult], CellResult]
+
+
+class Here:
+    """Runs jobs in this process; ``change``: of each result. None: every job fails."""
+
+    def __init__(self, change: Change | None = lambda result: result) -> None:
+        self.change = change
+        self.names: list[str] = []
+
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
+        for job in jobs:
+            self.names.append(job.cell.name)
+            if self.change is None:
+                yield Failed(job.key, "no program fits", "HS502", "", 1)
+            else:
+                yield self.change(compute(job))
+
+
+class Project:
+    """One cluster of three GPUs in a ring, and one cell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.gates = Gates()
+        self.cluster(25)
+        (folder / "hetesynth.toml").write_text(MANIFEST)
+
+    def cluster(self, rate: float) -> None:
+        """All links at ``rate`` GB/s."""
+        (self.folder / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=rate))
+
+    def edit_cluster(self, old: str, new: str) -> None:
+        path = self.folder / "three.dsl"
+        path.write_text(path.read_text().replace(old, new))
+
+    @property
+    def deployed(self) -> Path:
+        """The folder of its cluster and target."""
+        return self.folder / "schedules/three/rccl-6"
+
+    def check(self, jobs: int = 1, *, quick: bool = False) -> BuildReport:
+        return check(self.manifest, jobs, Nobody(), quick=quick)
+
+    @property
+    def manifest(self) -> Manifest:
+        manifest = read_manifest(self.folder / "hetesynth.toml")
+        return replace(manifest, cells=tuple(replace(cell, gates=self.gates) for cell in manifest.cells))
+
+    def build(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> CellReport:
+        return self.built(runner, rules, cache).cells[0]
+
+    def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
+        return build(self.manifest, runner, Cache(self.folder / cache), Nobody(), rules)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The row of the cell in the index."""
+        index = json.loads((self.folder / "schedules/three/rccl-6/index.json").read_text())
+        rows: list[dict[str, Any]] = index["cells"]
+        return rows[0]
+
+    @property
+    def programs(self) -> set[str]:
+        return {
+            name for name in tree(self.folder / "schedules") if name.startswith("three/") and "index" not in name
+        }
+
+    @property
+    def aside(self) -> list[CellResult]:
+        return list(read_aside(self.folder / "schedules/aside/three/rccl-6").values())
