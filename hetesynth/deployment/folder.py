@@ -79,8 +79,8 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            words = [str(row[key]) for key in ("name", "key", "made_for")]
-            cells.append(DeployedCell(*words, row["record"], files))
+            name, key, origin = (str(row[word]) for word in ("name", "key", "made_for"))
+            cells.append(DeployedCell(name, key, origin, row["record"], files))
         except (KeyError, TypeError, AttributeError, OSError, ValueError):
             continue
     return tuple(cells)
