@@ -28,6 +28,9 @@ from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.deadline import now
 
+SHARE = 4
+"""Cells that a process gets at once."""
+
 
 def check(
     manifest: Manifest, jobs: int, watcher: Watcher, rules: Rules = NORMAL, *, quick: bool = False
@@ -80,15 +83,17 @@ def _sort(
 
 
 def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: bool) -> Iterator[CellReport]:
-    """The report of each cell, in the order of the manifest's folders."""
+    """The report of each cell. Cells of one cluster and collective are judged one after the other by the same
+    process, which has the library's times at their sizes then."""
     processes = min(jobs, len(waiting))
     if quick or processes <= 1:
         yield from map(partial(by_key if quick else judged, rules=rules), waiting)
         return
+    together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin)
     try:
-        yield from pool.map(partial(judged, rules=rules), waiting, chunksize=1)
+        yield from pool.map(partial(judged, rules=rules), together, chunksize=SHARE)
     except BrokenProcessPool as error:
         raise HetesynthError(
             "a process that judged was killed",

@@ -268,6 +268,7 @@ ALLOWED = {
         hetesynth/verify/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
+        hetesynth/building/checking.py: SHARE
         hetesynth/building/workers.py: LIVES TOLD_AFTER
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
