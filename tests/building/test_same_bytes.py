@@ -57,7 +57,9 @@ def expected(folder: Path) -> dict[str, str]:
 
 def _cells(folder: Path) -> list[list[object]]:
     examples = [example(name) for name in ("ring8", "h20_4p8", "dgx1", "v100_fail_one8", "h20_16")]
-    return drawn_cells(48, 1, [*examples, *(generated(seed, folder) for seed in (0, 1, 6, 13, 14, 20, 23, 42, 47))])
+    return drawn_cells(
+        48, 1, [*examples, *(generated(seed, folder) for seed in (0, 1, 6, 13, 14, 20, 23, 42, 47))]
+    )
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 As a script: a JSON list of ``[topology file, collective, target, extent]`` on standard input; ``extent`` is a range
 of bytes ``[low, high]`` or a number of chunks. Standard output: a JSON line for each with its digest, or the code of
-the error that it ended with, and its seconds.
+the error that it ended with, its seconds, on the wall and of the processor, and the most memory so far.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hetesynth.manifest.values import Cell, CellOptions, SizeRange
 from hetesynth.model.collective import ROOTED
 
 CellWords = list[Any]
+SCRIPT = Path(__file__)
 
 
 def cell_job(words: CellWords) -> Job:
@@ -45,14 +46,12 @@ def digest(words: CellWords) -> str:
 
 def main() -> None:
     """Answer standard input."""
-    keep = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    for number, words in enumerate(json.load(sys.stdin)):
-        began = time.perf_counter()
+    for words in json.load(sys.stdin):
+        began, spent = time.perf_counter(), time.process_time()
         code = digest(words)
-        told = {"cell": words, "digest": code, "seconds": round(time.perf_counter() - began, 2)}
+        told: dict[str, Any] = {"cell": words, "digest": code, "seconds": round(time.perf_counter() - began, 2)}
+        told["processor"] = round(time.process_time() - spent, 2)
         told["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        if keep is not None:
-            (keep / f"{number}.key").write_text(cell_job(words).key)
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 

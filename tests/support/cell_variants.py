@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.cell_digests import SCRIPT
+
 from hetesynth.bench.generated_clusters import generated_cluster
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = Path(__file__).parent / "cell_digests.py"
 TARGETS = ("rccl-6", "rccl-5", "msccl", "msccl-executor", "mscclpp", "portable")
 COLLECTIVES = (
     "allgather", "reducescatter", "allreduce", "broadcast", "reduce", "alltoall", "gather", "scatter",
