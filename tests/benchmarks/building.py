@@ -33,10 +33,10 @@ EDITED = "gen001.dsl"
 TEXT = """# Benchmarks of builds
 
 Written by `PYTHONPATH=tests python tests/benchmarks/building.py`. The manifest
-[hetesynth.toml](../tests/benchmarks/manifest/hetesynth.toml): 6 clusters of 8 to 24 GPUs (four examples, and the first
-two of 12 to 24 that the generator makes), AllGather, AllReduce, ReduceScatter and AllToAll, sizes of 1 KB to 256 KB,
-to 16 MB and to 1 GB, for rccl-6 and mscclpp: 144 cells. Seconds are of the whole command on the wall, `processor s`
-those of its processes together; both grow with other work on the machine.
+[hetesynth.toml](../tests/benchmarks/manifest/hetesynth.toml): 6 clusters of 8 to 24 GPUs (four examples, and the
+first two of 12 to 24 that the generator makes), AllGather, AllReduce, ReduceScatter and AllToAll, sizes of 1 KB to
+256 KB, to 16 MB and to 1 GB, for rccl-6 and mscclpp: 144 cells. Seconds are of the whole command on the wall,
+`processor s` those of its processes together; both grow with other work on the machine.
 """
 
 
@@ -120,13 +120,9 @@ def cell_tables(manifest: Manifest) -> list[str]:
         for cell in manifest.cells
         if isinstance(extent := cell.extent, SizeRange)
     ]
+    command = [sys.executable, str(SCRIPT)]
     process = subprocess.run(
-        [sys.executable, str(SCRIPT)],
-        input=json.dumps(words),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
+        command, input=json.dumps(words), capture_output=True, text=True, check=True, cwd=ROOT
     )
     answers = [json.loads(line) for line in process.stdout.splitlines()]
     rows: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -135,8 +131,8 @@ def cell_tables(manifest: Manifest) -> list[str]:
     collectives = list(dict.fromkeys(cell.collective for cell in manifest.cells))
     return [
         "\n## Single cells\n",
-        "Processor seconds of the three ranges, made one after the other by one process: what the first cells of a",
-        "cluster work out serves the others. `memory`: the most that the process has used by then.\n",
+        "Processor seconds of the three ranges, made one after the other by one process: what the first cells of",
+        "a cluster work out serves the others. `memory`: the most that the process has used by then.\n",
         f"| cluster | target | {' | '.join(collectives)} | memory |",
         "|---" * (len(collectives) + 3) + "|",
         *(

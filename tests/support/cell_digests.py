@@ -1,8 +1,8 @@
 """Cells made in one process, one after the other, with the digest of what each came to.
 
-As a script: a JSON list of ``[topology file, collective, target, extent]`` on standard input; ``extent`` is a range
-of bytes ``[low, high]`` or a number of chunks. Standard output: a JSON line for each with its digest, or the code of
-the error that it ended with, its seconds, on the wall and of the processor, and the most memory so far.
+As a script: a JSON list of ``[topology file, collective, target, extent]`` on standard input; ``extent`` is a
+range of bytes ``[low, high]`` or a number of chunks. Standard output: a JSON line for each with its digest, or the
+code of the error that it ended with, its seconds, on the wall and of the processor, and the most memory so far.
 """
 
 from __future__ import annotations
