@@ -33,7 +33,7 @@ from hetesynth.synthesis.search import Progress, no_progress
 
 
 def compute(job: Job, progress: Progress = no_progress) -> CellResult:
-    """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, and KeyboardInterrupt
+    """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, KeyboardInterrupt
     after Ctrl-C: what is there by then depends on the moment."""
     cell, topology = job.cell, unpickled(job.topology)
     synthesis = synthesize(cell_request(cell, topology), progress)
@@ -44,7 +44,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
 
 
 def _demand_repeatable(cell: Cell, synthesis: Synthesis) -> None:
-    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided anything: the request has no seconds."""
+    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided anything: there is no limit of time."""
     if synthesis.ending == "interrupt":
         raise KeyboardInterrupt
     if synthesis.cut_short or synthesis.decided_by_clock:
