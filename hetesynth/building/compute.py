@@ -44,7 +44,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
 
 
 def _demand_repeatable(cell: Cell, synthesis: Synthesis) -> None:
-    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided anything: there is no limit of time."""
+    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided: there is no limit of time."""
     if synthesis.ending == "interrupt":
         raise KeyboardInterrupt
     if synthesis.cut_short or synthesis.decided_by_clock:
