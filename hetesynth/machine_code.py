@@ -7,6 +7,7 @@ which interpreting it is quicker. Kernels give the same results either way.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -25,6 +26,8 @@ _running: dict[Kernel, Kernel] = {}  # kernels that were compiled, or read from 
 
 def most_interpreted(kernel: Kernel, limits: WorkLimits) -> float:
     """The most work of ``kernel`` for which interpreting it is quicker, at this moment."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return math.inf
     if limits.running is not None and kernel in _running:
         return limits.running
     absent, on_disk = limits.load_and_compile, limits.load

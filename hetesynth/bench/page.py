@@ -137,7 +137,8 @@ def _intro(report: Report) -> str:
     text = (
         "Written by `hetesynth bench`; `--quick` takes two minutes, `--only` selects, `--json` gives the "
         "figures.\nPredicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md). "
-        "The packing of trees\nalone, up to 256 GPUs: [benchmarks_engine.md](benchmarks_engine.md)."
+        "The packing of trees\nalone, up to 256 GPUs: [benchmarks_engine.md](benchmarks_engine.md). "
+        "Builds of a manifest:\n[benchmarks_building.md](benchmarks_building.md)."
     )
     if not report.whole:
         text += "\n\n**A selection of the cases.**"

@@ -35,12 +35,23 @@ from hetesynth.synthesis.search import Progress, no_progress
 
 
 def compute(job: Job, progress: Progress = no_progress) -> CellResult:
-    """Make the cell. Raises HetesynthError where there is no schedule or no program that fits."""
+    """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, KeyboardInterrupt
+    after Ctrl-C: what is there by then depends on the moment."""
     cell, topology = job.cell, unpickled(job.topology)
     synthesis = synthesize(cell_request(cell, topology), progress)
+    _demand_repeatable(cell, synthesis)
     stem = cell.stem
     files = with_provenance(job, {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()})
     return CellResult(job.key, files, as_kept(_record(job, topology, synthesis, files)))
+
+
+def _demand_repeatable(cell: Cell, synthesis: Synthesis) -> None:
+    """KeyboardInterrupt after Ctrl-C, InternalError where the clock decided: there is no limit of time."""
+    if synthesis.ending == "interrupt":
+        raise KeyboardInterrupt
+    if synthesis.cut_short or synthesis.decided_by_clock:
+        places = ", ".join(synthesis.decided_by_clock) or "the search was cut short"
+        raise InternalError(f"{cell.name}: the clock decided, though there is no limit of time: {places}")
 
 
 def cell_request(cell: Cell, topology: Topology) -> Request:

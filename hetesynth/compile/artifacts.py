@@ -268,8 +268,11 @@ def _verified(solved: SolvedRequest) -> Recheck:
     budget = solved.compilation.budget
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
-        seconds = min(request.policy.compile.recheck_seconds, budget.seconds or math.inf)
-        rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions)
+        policy = request.policy.compile
+        timed = budget.seconds is not None
+        seconds = min(policy.recheck_seconds, budget.seconds or math.inf) if timed else math.inf
+        units = 0 if timed else policy.recheck_rlimit
+        rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
     return rechecked
 

@@ -5,6 +5,7 @@ In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and wha
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,19 +92,20 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 def recheck_bound(
     problem: Problem, bound: LowerBound, seconds: float,
-    clock_decisions: ClockDecisions | None = None,
+    clock_decisions: ClockDecisions | None = None, units: int = 0,
 ) -> Recheck:  # fmt: skip
-    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds``.
+    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
+    ``units`` of its resources (0: no limit).
 
-    ``clock_decisions``: is told where these were not enough.
+    ``clock_decisions``: is told where the seconds were not enough.
     """
     from hetesynth.verify.bounds.judge import recheck
 
     def unsat(query: str) -> bool | None:
         from hetesynth.synthesis.smt.recheck import unsatisfiable
 
-        answer = unsatisfiable(query, seconds)
-        if answer is None and clock_decisions is not None:
+        answer = unsatisfiable(query, seconds, units)
+        if answer is None and clock_decisions is not None and not math.isinf(seconds):
             clock_decisions.note("recheck of the bound")
         return answer
 

@@ -31,6 +31,7 @@ from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.structures import Demands, Exchanging, Offer, Reducing, Structure
 from hetesynth.packing.symmetry import Symmetry
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.portable_math import dot, exp
 
 PACKING = "packings cut short"  # what the clock decided
 
@@ -139,8 +140,8 @@ class _Generation:
     def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
         """Ask for the structures of ``places`` at prices that rise steeply with ``total``; the seconds of each
         resource that they take."""
-        length = np.exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
-        offer = self.ask(length / (length @ self.rate), places)
+        length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
+        offer = self.ask(length / dot(length, self.rate), places)
         self.add(offer)
         self.turns.update(self.numbers[s.key] for s in offer.structures)
         seconds: Floats = sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate

@@ -19,6 +19,7 @@ import numpy as np
 from hetesynth.packing.network import Network
 from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
+from hetesynth.portable_math import dot, exp, expm1
 
 LARGEST = 500.0  # exponent that a float holds
 
@@ -95,7 +96,7 @@ class _Steep:
     top: float
 
     def _terms(self) -> Floats:
-        terms: Floats = np.exp(np.minimum(self.sharpness * (self.loads.load / self.top - 1.0), LARGEST))
+        terms: Floats = exp(np.minimum(self.sharpness * (self.loads.load / self.top - 1.0), LARGEST))
         terms[self.loads.none] = 0.0
         return terms
 
@@ -107,12 +108,12 @@ class _Steep:
     def growth(self) -> Floats:
         """By how much a chunk on a column makes it grow."""
         steeper = np.minimum(self.sharpness * self.loads.weight / self.top, LARGEST)
-        growth: Floats = self._terms() * np.expm1(steeper)
+        growth: Floats = self._terms() * expm1(steeper)
         return growth
 
     def relief(self) -> Floats:
         """By how much the sum falls when a link carries a chunk less."""
-        relief: Floats = -self._terms() * np.expm1(-self.sharpness * self.loads.weight / self.top)
+        relief: Floats = -self._terms() * expm1(-self.sharpness * self.loads.weight / self.top)
         by_link: Floats = relief[self.loads.columns].sum(axis=1)
         return by_link
 
@@ -230,7 +231,7 @@ class _Exchange:
             return False
         worth = packing.prices * self.network.rate
         share = self.loads.weight[: self.loads.resources]
-        return bool(worth @ (np.floor(below / share + ROUND) * share) >= worth.sum() * least)
+        return bool(dot(worth, np.floor(below / share + ROUND) * share) >= worth.sum() * least)
 
     def improve(self) -> None:
         """Moves, then trees laid anew, until nothing falls or the tries are spent."""

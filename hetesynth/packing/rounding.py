@@ -21,6 +21,7 @@ from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.structures import Demands
 from hetesynth.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.portable_math import dot, exp
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class Expansion:
         """Structures with a weight, and the cheapest others of each row."""
         packing = self.packing
         by_link = self.network.link_prices(packing.prices)
-        costs = np.array([by_link[s.links] @ s.crossings for s in packing.structures])
+        costs = np.array([dot(by_link[s.links], s.crossings) for s in packing.structures])
         by_row: dict[int, list[int]] = defaultdict(list)
         for i, structure in enumerate(packing.structures):
             by_row[structure.row].append(i)
@@ -141,7 +142,7 @@ class Expansion:
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
-        offer = self.demands.offer(prices / (prices @ self.network.rate), None)
+        offer = self.demands.offer(prices / dot(prices, self.network.rate), None)
         if not self.free_root:
             return [Carrier(s.root, s.links, NONE) for s in offer.structures]
         many = len(offer.structures) // 2
@@ -181,13 +182,13 @@ class _SteepSum:
 
     def best(self, load: Floats, of: Ints) -> int:
         """The candidate among ``of`` with which the sum grows least."""
-        return int(of[(self.factors[of] @ _steep_terms(load, self.top, self.sharpness)).argmin()])
+        return int(of[dot(self.factors[of], _steep_terms(load, self.top, self.sharpness)).argmin()])
 
 
 def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
     """The terms of the steep sum for ``load``, by resource; infinite where that is far above ``top``."""
     with np.errstate(over="ignore"):
-        terms: Floats = np.exp(sharpness * (load / top - 1.0))
+        terms: Floats = exp(sharpness * (load / top - 1.0))
     return terms
 
 
@@ -205,7 +206,7 @@ class _Search:
         self.unit = self.pieces * expansion.packing.seconds * self.rate
         self.scaled: Floats = candidates.loads / self.unit
         self.numbers: Ints = np.floor(candidates.shares * chunks + ROUND).astype(np.int64)
-        self.load: Floats = self.numbers @ self.scaled
+        self.load: Floats = (self.numbers[:, None] * self.scaled).sum(axis=0)
         self.members = self._members()
         self._last: _SteepSum | None = None
 
@@ -240,7 +241,7 @@ class _Search:
         steep, moved_some = self._steep(max(1.0, float(self.load.max()))), False
         value = steep.sum(self.load)
         carried = np.flatnonzero(self.numbers)
-        for k in carried[np.argsort(-(self.scaled[carried] @ self.pressure()), kind="stable")]:
+        for k in carried[np.argsort(-dot(self.scaled[carried], self.pressure()), kind="stable")]:
             without = self.load - self.scaled[k]
             to = steep.best(without, self.members[int(self.group[k])])
             moved = without + self.scaled[to]
@@ -258,7 +259,7 @@ class _Search:
         if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):
             sharpness = self.policy.rounding_sharpness
             with np.errstate(over="ignore"):  # of a few chunks one may be many times what a resource should carry
-                factors: Floats = np.exp(sharpness * self.scaled / top)
+                factors: Floats = exp(sharpness * self.scaled / top)
             self._last = _SteepSum(top, sharpness, factors)
         return self._last
 

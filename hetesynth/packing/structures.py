@@ -28,6 +28,7 @@ from hetesynth.packing.network import Network
 from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.symmetry import Symmetry
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.portable_math import dot
 
 BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "gather"})
 """Carried on the reversed network."""
@@ -158,7 +159,7 @@ class Copying:
         """The cheapest trees of the roots at ``places``, by default of all."""
         priced = self.trees.priced(prices)
         structures = priced.structures(self.every_place if places is None else places, self.slack)
-        return Offer(float(priced.root_costs @ self.amounts), structures)
+        return Offer(float(dot(priced.root_costs, self.amounts)), structures)
 
 
 class Reducing:
@@ -199,12 +200,12 @@ class Exchanging:
         distance, before, links = self.paths.priced(prices)
         structures = []
         if self.targets is not None:
-            least = float(distance[0, self.targets] @ self.amounts)
+            least = float(dot(distance[0, self.targets], self.amounts))
             for row in self.every_place if places is None else places:
                 used, counts = self.paths.crossings(before, links, 0, [int(self.targets[row])])
                 structures.append(Structure(int(row), int(self.paths.sources[0]), used, counts))
             return Offer(least, structures)
-        least = float(distance.sum(axis=1) @ self.amounts)
+        least = float(dot(distance.sum(axis=1), self.amounts))
         for row in self.every_place if places is None else places:
             used, counts = self.paths.crossings(before, links, row, range(self.paths.network.ranks))
             structures.append(Structure(int(row), int(self.paths.sources[row]), used, counts))

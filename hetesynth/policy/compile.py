@@ -25,6 +25,12 @@ class CompilePolicy(Record):
     recheck_seconds: float = threshold(
         10.0, "seconds", "What a second solver gets for the query that proves a bound. Not measured."
     )
+    recheck_rlimit: int = threshold(
+        20_000_000,
+        "solver resource units",
+        "The same where the budget has no seconds, so that no clock decides. Strategy cegis spends as much on one "
+        "number of steps. Not measured.",
+    )
     first_schedule_seconds: float = threshold(
         0.01,
         "seconds",

@@ -176,6 +176,8 @@ ALLOWED = {
         hetesynth/fitting/link_class.py: _GIGA
         hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE _WRITTEN
         hetesynth/packing/exchange.py: LARGEST
+        hetesynth/portable_math.py: PARTS LARGEST LOG_TERMS
+        hetesynth/synthesis/timed/balanced_paths_kernel.py: TERMS
         hetesynth/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/synthesis/greedy/kernel.py: MIN_GAIN

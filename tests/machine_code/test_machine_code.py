@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from hetesynth import machine_code as module
 from hetesynth.machine_code import machine_code, most_interpreted
+from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
+from hetesynth.simulate import fluid_kernel
 
 LIMITS = WorkLimits(load_and_compile=4, load=3, compile=2, ready=1)
 
@@ -70,3 +73,11 @@ def test_numba_is_loaded_where_ctrl_c_leaves_it_alone(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "_compiled", compiled)
     assert machine_code(kernel) is kernel
     assert threads and threads[0] is not threading.main_thread()
+
+
+def test_nothing_is_compiled_where_numba_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are interpreted on lists of records then: arrays of records have no attributes."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert most_interpreted(fluid_kernel.run, DEFAULT.machine_code.simulated_tasks) == math.inf
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
+    assert most_interpreted(fluid_kernel.run, DEFAULT.machine_code.simulated_tasks) < math.inf

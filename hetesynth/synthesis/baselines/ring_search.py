@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.policy.baselines import BaselinesPolicy
+from hetesynth.portable_math import power
 from hetesynth.synthesis.baselines.cycle_patching import patched_cycle
 from hetesynth.synthesis.baselines.server_paths import ServerPaths
 from hetesynth.synthesis.routes import NoRoute
@@ -149,7 +150,7 @@ class _RingSearch:
     def _matrices(self) -> tuple[Floats, NDArray[np.int64]]:
         """For each pair of ranks the price of its cheapest link, and that link."""
         exponent = self.policy.load_exponent
-        price = ((self._load + 1) * self._time) ** exponent - (self._load * self._time) ** exponent
+        price = power((self._load + 1) * self._time, exponent) - power(self._load * self._time, exponent)
         prices = np.bincount(self._link, price[self._flat], len(self.wiring.ends))
         dearest_first = np.argsort(-prices, kind="stable")
         source, target = self._ends[dearest_first].T

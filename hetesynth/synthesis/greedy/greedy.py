@@ -26,6 +26,7 @@ from hetesynth.machine_code import most_interpreted
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy.greedy import GreedyPolicy
+from hetesynth.portable_math import power
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.greedy.kernel import (
     STUCK,
@@ -52,7 +53,7 @@ def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
     policy = search.policy.greedy
-    price = (1.0 / arrays.capacity) ** (policy.scarcity if multicast else 1.0)
+    price = power(1.0 / arrays.capacity, policy.scarcity if multicast else 1.0)
     large = _work(search.problem, policy) > most_interpreted(run_round, search.policy.machine_code.greedy_work)
     most_seconds = most_interpreted(run_round, search.policy.machine_code.greedy_seconds)
     interpreted = 0.0
@@ -152,7 +153,7 @@ def _round(
 ) -> tuple[Schedule | None, Floats]:
     """One pass over the steps with fixed prices: its schedule (None: far behind the best) and the uses."""
     problem = arrays.tables.problem
-    closest = _priced_distances(arrays, price, style.policy.hop_price) ** style.urgency
+    closest = power(_priced_distances(arrays, price, style.policy.hop_price), style.urgency)
     holds, lacks = arrays.start()
     distance: Floats = np.stack([closest[sorted(pre)].min(axis=0) for pre in problem.collective.pre])
     factor = 1.0 + style.noise * rng.random(holds.shape)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Transfer
 from hetesynth.policy.repair import RepairPolicy
+from hetesynth.portable_math import exp
 from hetesynth.synthesis.copy_problem import CopyProblem
 
 Floats = NDArray[np.float64]
@@ -132,7 +133,7 @@ class Loads:
     def prices(self) -> Floats:
         """Of each resource at the present load."""
         share = np.minimum(self.load / (self.capacity * self.limit), self.policy.overload)
-        prices: Floats = np.exp(self.policy.sharpness * share) / self.capacity
+        prices: Floats = exp(self.policy.sharpness * share) / self.capacity
         return prices
 
     def overfull(self) -> Ints:

@@ -56,20 +56,33 @@ class Expansions:
     def __init__(self, most: int) -> None:
         self._most = most
         self._entries: OrderedDict[_Question, tuple[Expansion, Deadline]] = OrderedDict()
+        self._rounded: dict[_Question, dict[tuple[int, int | None], WholePacking]] = {}
 
     def of(self, question: _Question, deadline: Deadline) -> Expansion:
         """The fractional packing of ``question``, or what there is of it at ``deadline``, ready to be rounded."""
         entry = self._entries.pop(question, None)
         if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
             entry = _expanded(question, deadline), deadline
+            self._rounded[question] = {}
         self._entries[question] = entry
         while len(self._entries) > self._most:
-            self._entries.popitem(last=False)
+            del self._rounded[self._entries.popitem(last=False)[0]]
         return entry[0]
+
+    def whole(
+        self, question: _Question, deadline: Deadline, trees: int, connections: int | None
+    ) -> WholePacking:  # fmt: skip
+        """``trees`` trees of each root, or in all, from the expansion of ``question``; worked out once."""
+        expansion, asked = self.of(question, deadline), (trees, connections)
+        rounded = self._rounded[question]
+        if asked not in rounded:
+            rounded[asked] = few_trees(expansion, trees, connections)
+        return rounded[asked]
 
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
+        self._rounded.clear()
 
 
 EXPANSIONS = Expansions(4)
@@ -121,7 +134,7 @@ def whole_packing(
     question = question_of(problem, rates, policy)
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
     number = trees or chunks
-    packed = few_trees(EXPANSIONS.of(question, deadline), number, connections)
+    packed = EXPANSIONS.whole(question, deadline, number, connections)
     arcs, each = np.array(question.arcs), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))

@@ -5,11 +5,16 @@ In: arcs, resources and chunks as records of arrays. Out: paths, and the load th
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from hetesynth.synthesis.timed.kernel_records import Row
+
+PER_UNIT = float.fromhex("0x1.71547652b82fep+0")  # 1 / log 2, and log 2 as a sum whose first part has few digits
+HIGH, LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
+TERMS = 14  # of the series
 
 
 class Network(NamedTuple):
@@ -55,7 +60,21 @@ class Routing(NamedTuple):
 
 def price_of(s: Prices, busy: float, load: float) -> float:
     """The price of a resource at its present load."""
-    return s.weight * busy * float(np.exp(s.sharpness * ((load + busy) / s.target - 1.0)))
+    return s.weight * busy * exponential(s.sharpness * ((load + busy) / s.target - 1.0))
+
+
+def exponential(x: float) -> float:
+    """e to the power of ``x``, to the bit the same interpreted, compiled and on every processor."""
+    if x > 709.0:
+        return math.inf
+    if x < -745.0:
+        return 0.0
+    nearest = math.floor(x * PER_UNIT + 0.5)
+    rest = (x - nearest * HIGH) - nearest * LOW
+    series = 1.0
+    for k in range(TERMS, 0, -1):
+        series = 1.0 + series * rest / k
+    return math.ldexp(series, nearest)
 
 
 def remove_path(n: Network, s: Prices, p: Routing, k: int) -> None:

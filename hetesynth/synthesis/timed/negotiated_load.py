@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hetesynth.portable_math import exp
 from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.peers import within_peers, without_peers
 from hetesynth.synthesis.search import Search
@@ -78,7 +79,7 @@ def _rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> list[
             break
         least = min(least, _busiest(routes))
         goal = policy.negotiated_goal * least
-        scarcity *= np.exp(policy.negotiated_step * (np.array(routes.load) / goal - 1.0))
+        scarcity *= exp(policy.negotiated_step * (np.array(routes.load) / goal - 1.0))
         scarcity = np.maximum(scarcity, 1.0)
     return sorted(rounds, key=_busiest)
 

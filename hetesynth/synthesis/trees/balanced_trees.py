@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.portable_math import exp
 from hetesynth.synthesis.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.synthesis.peers import stranded, within_peers
 from hetesynth.synthesis.search import Search
@@ -121,7 +122,7 @@ class TreeRouting:
         """The cheapest link of every pair of ranks and its cost, at the present load."""
         share = self.load / (self.capacity * self.target)
         with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
-            price = self.scarcity * np.exp(self.exponent * share) / self.capacity
+            price = self.scarcity * exp(self.exponent * share) / self.capacity
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
