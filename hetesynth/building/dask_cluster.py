@@ -1,0 +1,246 @@
+"""Jobs on the workers of a Dask cluster: each is made once, whatever becomes of the worker that has it.
+
+In: jobs, the address of a scheduler, a cache. Out: results as they come, each in the cache before it is handed on.
+A worker that is lost costs the cell it had, which Dask gives to another one; a scheduler that is lost ends the
+build, and the next one goes on from the cache. As many cells are given out as the workers that are there can
+make soon; they go to no others than those workers, so that versions are known before a cell is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from hetesynth.building.cache import Cache
+from hetesynth.building.dask_task import OtherVersions, cell
+from hetesynth.building.dask_workers import Say, Silent, Workers
+from hetesynth.building.job import Job
+from hetesynth.building.result import unpacked
+from hetesynth.building.workers import LIVES, Failed, Outcome
+from hetesynth.errors import HetesynthError, InternalError
+
+CONNECT_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+"""How often it is asked which workers there are."""
+LONELY_SECONDS = 10.0
+"""Without a worker, before that is said; it is said again after twice as long."""
+FETCH_SECONDS = 120.0
+"""For a result to come; it is made again after that."""
+CLOSE_SECONDS = 2.0
+GIVEN = 2
+"""Cells given out for each thread of the workers: one that is made, one that is next."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaskCluster:
+    """The workers of the scheduler at ``address``. ``cache``: where results are kept here. ``say``: is told
+    what the user should know while it runs."""
+
+    address: str
+    cache: Path
+    say: Say
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """The outcome of each job, in the order in which they end."""
+        if not jobs:
+            return
+        with _connected(self.address) as client:
+            try:
+                yield from _Run(self, client, deque(_Attempt(job, 1) for job in jobs)).outcomes()
+            except Silent:
+                raise _lost(self.address, "it does not answer") from None
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at ``address``."""
+    try:
+        import distributed
+    except ImportError:
+        raise HetesynthError(
+            "--scheduler needs dask.distributed, which is not installed",
+            code="HS858",
+            help="pip install 'hetesynth[cluster]'",
+        ) from None
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)  # what matters is said here
+    client: Any = None
+    try:
+        try:
+            connect: Any = distributed.Client
+            client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False, name="hetesynth")
+        except Exception as error:  # of its own, of TLS, of what answers there and is no scheduler
+            raise HetesynthError(
+                f"no Dask scheduler answers at {address}: {_first_line(error)}",
+                code="HS858",
+                help="start one with `dask scheduler`, which says its address; docs/building_on_a_cluster.md",
+            ) from error
+        yield client
+    finally:
+        if client is not None:
+            with suppress(Exception):
+                client.close(timeout=CLOSE_SECONDS)
+        logger.setLevel(level)
+
+
+def _lost(address: str, why: str) -> HetesynthError:
+    return HetesynthError(
+        f"lost the Dask scheduler at {address}: {why}",
+        code="HS858",
+        help="cells that ended are in the cache: build again, and it goes on from there",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A job that is given out for the ``number``-th time, to one of ``workers``."""
+
+    job: Job
+    number: int
+    workers: frozenset[str] = frozenset()
+    future: Any = None
+
+    @property
+    def key(self) -> str:
+        """As Dask names it: the same for every build that needs the cell."""
+        again = "" if self.number == 1 else f"-{self.number}"
+        return f"hetesynth-cell-{self.job.key}{again}"
+
+
+@dataclass
+class _Run:
+    cluster: DaskCluster
+    client: Any
+    left: deque[_Attempt]
+    workers: Workers = field(init=False)
+    given: dict[str, _Attempt] = field(default_factory=dict)
+    ended: SimpleQueue[str] = field(default_factory=SimpleQueue)
+    looked: float = 0.0
+    lonely_since: float | None = None
+    lonely_told: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.workers = Workers(self.client, self.cluster.say)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Of every job; whatever ends this takes back what was given out."""
+        cache = Cache(self.cluster.cache)
+        try:
+            yield from self._look()
+            self.workers.check_some_suit()
+            while self.left or self.given:
+                self._give_out()
+                for outcome in self._next():
+                    if not isinstance(outcome, Failed):
+                        cache.put(outcome)
+                    yield outcome
+        finally:
+            with suppress(Exception):
+                self.client.cancel([attempt.future for attempt in self.given.values()])
+
+    def _give_out(self) -> None:
+        room = GIVEN * sum(self.workers.suited.values()) - len(self.given)
+        for _ in range(min(room, len(self.left))):
+            attempt = self.left.popleft()
+            workers = frozenset(self.workers.suited)
+            future = self.client.submit(
+                cell, pickle.dumps(attempt.job), attempt.job.versions,
+                key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
+            )  # fmt: skip
+            self.given[attempt.key] = _Attempt(attempt.job, attempt.number, workers, future)
+            future.add_done_callback(lambda ended: self.ended.put(ended.key))
+
+    def _next(self) -> Iterator[Outcome]:
+        """The outcome of the next cell that ends; none where it is given out again or nothing ends for a while."""
+        try:
+            key = self.ended.get(timeout=LOOK_SECONDS)
+        except Empty:
+            key = None
+        if time.monotonic() - self.looked >= LOOK_SECONDS:
+            yield from self._look()
+        attempt = None if key is None else self.given.pop(key, None)
+        if attempt is not None:
+            yield from self._outcome(attempt)
+
+    def _outcome(self, attempt: _Attempt) -> Iterator[Outcome]:
+        from asyncio import TimeoutError as LateError  # not Python's own before 3.11
+
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            answer = attempt.future.result(timeout=FETCH_SECONDS)
+        except KilledWorker:
+            yield _killed(attempt.job)
+            return
+        except CancelledError as error:
+            if getattr(error, "reason", "scheduler-connection-lost") == "scheduler-connection-lost":
+                raise _lost(self.cluster.address, "the connection ended") from None
+            yield from self._again(attempt)
+            return
+        except LateError:
+            yield from self._again(attempt)
+            return
+        finally:
+            attempt.future.release()
+        if isinstance(answer, OtherVersions):
+            self.workers.refuse(answer.address, answer.versions)
+            yield from self._again(attempt)
+        elif isinstance(answer, Failed):
+            yield answer
+        else:
+            result = unpacked(answer, attempt.job.key) if isinstance(answer, bytes) else None
+            if result is None:
+                raise InternalError(f"{attempt.job.cell.name}: a worker sent what is no result")
+            yield result
+
+    def _again(self, attempt: _Attempt) -> Iterator[Outcome]:
+        """Give the job out once more; a job that was given out too often has failed."""
+        if attempt.number >= LIVES + len(self.workers.refused):
+            yield _killed(attempt.job)
+        else:
+            self.left.appendleft(_Attempt(attempt.job, attempt.number + 1))
+
+    def _look(self) -> Iterator[Outcome]:
+        """See which workers there are; cells that only workers had that are gone are given out again."""
+        self.workers.look()
+        self.looked = time.monotonic()
+        self._tell_lonely()
+        for key, attempt in list(self.given.items()):
+            if not attempt.workers & self.workers.suited.keys() and not attempt.future.done():
+                del self.given[key]
+                self.client.cancel([attempt.future])
+                yield from self._again(attempt)
+
+    def _tell_lonely(self) -> None:
+        if self.workers.suited:
+            self.lonely_since, self.lonely_told = None, 0.0
+            return
+        if self.lonely_since is None:
+            self.lonely_since = self.looked
+        seconds = self.looked - self.lonely_since
+        if seconds >= max(LONELY_SECONDS, 2 * self.lonely_told):
+            self.lonely_told = seconds
+            address = self.cluster.address
+            self.cluster.say(
+                f"{address} has no worker that can be given cells; waiting for one, {seconds:.0f} s so far\n"
+                f"  help: start one with `dask worker {address} --nthreads 1`"
+            )
+
+
+def _killed(job: Job) -> Failed:
+    return Failed(
+        job.key, "workers that made it were killed, again and again", "HS851", "give workers more memory", 70
+    )

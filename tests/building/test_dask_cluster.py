@@ -1,0 +1,223 @@
+"""``hetesynth build --scheduler``: the same bytes as here, whatever becomes of workers and of the scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dask_processes import ROOT, dask_processes, eventually
+
+from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
+from hetesynth.building.cache import Cache
+from hetesynth.building.compute import compute
+from hetesynth.building.dask_cluster import DaskCluster
+from hetesynth.building.dask_task import OtherVersions, cell
+from hetesynth.building.job import Job
+from hetesynth.building.workers import Failed
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.manifest.reader import read_manifest
+
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+
+
+MANY = ("allgather", "allreduce", "reducescatter", "alltoall")
+
+
+def manifest(folder: Path, collectives: tuple[str, ...], chunks: tuple[int, ...] = (1,)) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "hetesynth.toml"
+    named = ", ".join(f'"{name}"' for name in collectives)
+    clusters = [
+        f'[[cluster]]\nname = "ring{number}"\nchunks = {number}\ntopology = "{ROOT}/examples/ring8/topo.dsl"\n'
+        for number in chunks
+    ]
+    path.write_text(f'[defaults]\ncollectives = [{named}]\ntargets = ["rccl-6"]\n{"".join(clusters)}')
+    return path
+
+
+def jobs(folder: Path, *collectives: str) -> tuple[Job, ...]:
+    stated = read_manifest(manifest(folder, collectives))
+    plans: tuple[FolderPlan, ...] = folder_plans(stated, load_clusters(stated))
+    return tuple(job for plan in plans for job in plan.jobs)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a scheduler with one worker, in threads of this process."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_cell_made_in_a_thread_of_a_worker_is_the_one_made_here(address: str, tmp_path: Path) -> None:
+    asked = jobs(tmp_path, "allgather", "allreduce")
+    said: list[str] = []
+    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache", said.append).run(asked)}
+    assert outcomes == {job.key: compute(job) for job in asked} and said == []
+    assert {job.key: Cache(tmp_path / "cache").get(job.key) for job in asked} == outcomes
+
+
+def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "allgather")
+    options = dataclasses.replace(job.cell.options, strategy="magic")
+    job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
+    (outcome,) = DaskCluster(address, tmp_path / "cache", print).run([job])
+    assert isinstance(outcome, Failed) and "magic" in outcome.message
+
+
+def test_workers_of_other_versions_are_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs(tmp_path, "allgather")
+    monkeypatch.setattr("hetesynth.building.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
+    said: list[str] = []
+    with pytest.raises(HetesynthError) as caught:
+        list(DaskCluster(address, tmp_path / "cache", said.append).run([job]))
+    assert caught.value.code == "HS859" and caught.value.help
+    assert len(said) == 1 and "here 9.9" in said[0] and "tcp://" in said[0]
+
+
+def test_a_worker_itself_refuses_a_job_of_other_versions(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that joins later may get one before it is looked at."""
+    with distributed.Client(address, set_as_default=False) as client:
+        answer = client.submit(cell, b"not read", (("z3-solver", "9.9"),)).result(timeout=10)
+    assert isinstance(answer, OtherVersions) and answer.address.startswith("tcp://")
+
+
+@pytest.mark.parametrize("stated", ["tcp://127.0.0.1:{free}", "nonsense://x", "tcp://", "tls://127.0.0.1:{free}"])
+def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.building.dask_cluster.CONNECT_SECONDS", 0.5)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path, print)
+        began = time.monotonic()
+        with pytest.raises(HetesynthError) as caught:
+            list(cluster.run(jobs(tmp_path, "allgather")))
+    assert caught.value.code == "HS858" and "dask scheduler" in caught.value.help
+    assert time.monotonic() - began < 4
+
+
+def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(HetesynthError) as caught:
+        list(DaskCluster("tcp://127.0.0.1:1", tmp_path, print).run(jobs(tmp_path, "allgather")))
+    assert caught.value.code == "HS858" and "hetesynth[cluster]" in caught.value.help
+
+
+def test_processes_and_a_cluster_are_not_asked_for_at_once(tmp_path: Path) -> None:
+    path = manifest(tmp_path, ("allgather",))
+    assert run(["build", str(path), "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1"]) == 2
+    assert not (tmp_path / "schedules").exists()
+
+
+def building(folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hetesynth", "build", folder / "hetesynth.toml", "--cache", folder / "cache"]
+    return subprocess.Popen(
+        [*map(str, command), *map(str, arguments)],
+        text=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, errors = process.communicate(timeout=120)
+    assert "Traceback" not in out + errors
+    return process.returncode, out + errors
+
+
+def busy(client: Any, folder: Path, entries: int) -> list[str]:
+    """Names of the workers that have a cell to make, once ``entries`` are in the cache."""
+    if len(list((folder / "cache").rglob("*.cell"))) < entries:
+        return []
+    names = {address: worker["name"] for address, worker in client.scheduler_info()["workers"].items()}
+    return [names[address] for address, tasks in client.processing().items() if tasks]
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path: Path) -> None:
+    cluster, local = tmp_path / "cluster", tmp_path / "local"
+    for folder in (cluster, local):
+        manifest(folder, MANY, (1, 2))
+    with dask_processes(tmp_path, "w1", "w2", "w3") as processes:
+        build = building(cluster, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: len(busy(client, cluster, 1)) == 3)
+        processes.kill("w2")
+        assert ended(build)[0] == 0
+        assert ended(building(local, "--jobs", 2))[0] == 0
+    assert tree(cluster) == tree(local) and len(tree(local)) > 3 * len(MANY)
+
+
+@pytest.mark.slow
+def test_what_ended_before_the_scheduler_is_lost_is_not_made_again(tmp_path: Path) -> None:
+    manifest(tmp_path, MANY, (1, 2))
+    with dask_processes(tmp_path, "w1") as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: busy(client, tmp_path, 2))
+        processes.kill("scheduler")
+        code, said = ended(build)
+        assert code == 2 and "HS858" in said and "build again" in said
+    code, said = ended(building(tmp_path))
+    assert code == 0 and said.count(": cached") >= 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_takes_the_cells_back(tmp_path: Path) -> None:
+    manifest(tmp_path, MANY, (1, 2))
+    with dask_processes(tmp_path, "w1") as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: busy(client, tmp_path, 1))
+            build.send_signal(signal.SIGINT)
+            assert ended(build)[0] == 130
+            eventually(lambda: not any(client.processing().values()))
+
+
+@pytest.mark.slow
+def test_a_build_waits_for_a_worker_and_gives_nothing_to_others(tmp_path: Path) -> None:
+    """No worker at first; then one of other versions, one without the package, and one that suits."""
+    manifest(tmp_path, ("allgather", "allreduce"))
+    other, none = tmp_path / "other", tmp_path / "none"
+    none.mkdir()
+    shutil.copytree(ROOT / "hetesynth", other / "hetesynth", ignore=shutil.ignore_patterns("__pycache__"))
+    with (other / "hetesynth" / "building" / "compute.py").open("a") as module:
+        module.write("# changed\n")
+    with dask_processes(tmp_path) as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        time.sleep(12)
+        processes.start_worker("other", python_path=other)
+        processes.start_worker("none", python_path=none)
+        eventually(lambda: processes.joined("other") and processes.joined("none"))
+        time.sleep(3)
+        processes.start_worker("suited")
+        code, said = ended(build)
+        logs = [processes.log(name) for name in ("other", "none")]
+    assert code == 0, said
+    assert "waiting for one" in said and said.count("are given nothing") in (1, 2)
+    assert "other: hetesynth 0.1.0+" in said and "no hetesynth that can be used" in said
+    assert not any("Compute Failed" in log for log in logs)
