@@ -8,33 +8,31 @@ make soon; they go to no others than those workers, so that versions are known b
 
 from __future__ import annotations
 
-import logging
 import pickle
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from hetesynth.building.cache import Cache
+from hetesynth.building.dask_connection import connected, lost
 from hetesynth.building.dask_task import OtherVersions, cell
 from hetesynth.building.dask_workers import Say, Silent, Workers
 from hetesynth.building.job import Job
 from hetesynth.building.result import unpacked
 from hetesynth.building.workers import LIVES, Failed, Outcome
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import InternalError
 
-CONNECT_SECONDS = 5.0
 LOOK_SECONDS = 2.0
 """How often it is asked which workers there are."""
 LONELY_SECONDS = 10.0
 """Without a worker, before that is said; it is said again after twice as long."""
 FETCH_SECONDS = 120.0
 """For a result to come; it is made again after that."""
-CLOSE_SECONDS = 2.0
 GIVEN = 2
 """Cells given out for each thread of the workers: one that is made, one that is next."""
 
@@ -52,56 +50,11 @@ class DaskCluster:
         """The outcome of each job, in the order in which they end."""
         if not jobs:
             return
-        with _connected(self.address) as client:
+        with connected(self.address) as client:
             try:
                 yield from _Run(self, client, deque(_Attempt(job, 1) for job in jobs)).outcomes()
             except Silent:
-                raise _lost(self.address, "it does not answer") from None
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at ``address``."""
-    try:
-        import distributed
-    except ImportError:
-        raise HetesynthError(
-            "--scheduler needs dask.distributed, which is not installed",
-            code="HS858",
-            help="pip install 'hetesynth[cluster]'",
-        ) from None
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)  # what matters is said here
-    client: Any = None
-    try:
-        try:
-            connect: Any = distributed.Client
-            client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False, name="hetesynth")
-        except Exception as error:  # of its own, of TLS, of what answers there and is no scheduler
-            raise HetesynthError(
-                f"no Dask scheduler answers at {address}: {_first_line(error)}",
-                code="HS858",
-                help="start one with `dask scheduler`, which says its address; docs/building_on_a_cluster.md",
-            ) from error
-        yield client
-    finally:
-        if client is not None:
-            with suppress(Exception):
-                client.close(timeout=CLOSE_SECONDS)
-        logger.setLevel(level)
-
-
-def _lost(address: str, why: str) -> HetesynthError:
-    return HetesynthError(
-        f"lost the Dask scheduler at {address}: {why}",
-        code="HS858",
-        help="cells that ended are in the cache: build again, and it goes on from there",
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+                raise lost(self.address, "it does not answer") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +140,7 @@ class _Run:
             return
         except CancelledError as error:
             if getattr(error, "reason", "scheduler-connection-lost") == "scheduler-connection-lost":
-                raise _lost(self.cluster.address, "the connection ended") from None
+                raise lost(self.cluster.address, "the connection ended") from None
             yield from self._again(attempt)
             return
         except LateError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from hetesynth.building.dask_connection import PAGE
 from hetesynth.building.dask_task import Versions, reported
 from hetesynth.building.job import versions
 from hetesynth.errors import HetesynthError
@@ -26,9 +27,7 @@ MAX_NAMED = 8
 """Workers that a message names."""
 MAX_TEXT = 200
 """Characters of what a worker says of itself."""
-WAY_OUT = (
-    "install the same hetesynth and solvers on workers as here, and restart them; docs/building_on_a_cluster.md"
-)
+WAY_OUT = f"install what is installed here on the workers too, and restart them; see {PAGE}"
 
 
 class Silent(Exception):
