@@ -21,11 +21,12 @@ from typing import Any
 from hetesynth.building.cache import Cache
 from hetesynth.building.dask_connection import connected, lost
 from hetesynth.building.dask_task import OtherVersions, cell
-from hetesynth.building.dask_workers import Say, Silent, Workers
+from hetesynth.building.dask_workers import Silent, Workers
 from hetesynth.building.job import Job
-from hetesynth.building.result import unpacked
+from hetesynth.building.result import CellResult, unpacked
+from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import LIVES, Failed, Outcome
-from hetesynth.errors import InternalError
+from hetesynth.errors import HetesynthError, InternalError
 
 LOOK_SECONDS = 2.0
 """How often it is asked which workers there are."""
@@ -39,20 +40,17 @@ GIVEN = 2
 
 @dataclass(frozen=True, slots=True)
 class DaskCluster:
-    """The workers of the scheduler at ``address``. ``cache``: where results are kept here. ``say``: is told
-    what the user should know while it runs."""
+    """The workers of the scheduler at ``address``. ``cache``: where results are kept here."""
 
     address: str
     cache: Path
-    say: Say
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
-        if not jobs:
-            return
         with connected(self.address) as client:
             try:
-                yield from _Run(self, client, deque(_Attempt(job, 1) for job in jobs)).outcomes()
+                left = deque(_Attempt(job, 1) for job in jobs)
+                yield from _Run(self, client, watcher, left).outcomes()
             except Silent:
                 raise lost(self.address, "it does not answer") from None
 
@@ -77,6 +75,7 @@ class _Attempt:
 class _Run:
     cluster: DaskCluster
     client: Any
+    watcher: Watcher
     left: deque[_Attempt]
     workers: Workers = field(init=False)
     given: dict[str, _Attempt] = field(default_factory=dict)
@@ -86,11 +85,10 @@ class _Run:
     lonely_told: float = 0.0
 
     def __post_init__(self) -> None:
-        self.workers = Workers(self.client, self.cluster.say)
+        self.workers = Workers(self.client, self.watcher)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Of every job; whatever ends this takes back what was given out."""
-        cache = Cache(self.cluster.cache)
         try:
             yield from self._look()
             self.workers.check_some_suit()
@@ -98,11 +96,17 @@ class _Run:
                 self._give_out()
                 for outcome in self._next():
                     if not isinstance(outcome, Failed):
-                        cache.put(outcome)
+                        self._keep(outcome)
                     yield outcome
         finally:
             with suppress(Exception):
                 self.client.cancel([attempt.future for attempt in self.given.values()])
+
+    def _keep(self, result: CellResult) -> None:
+        try:
+            Cache(self.cluster.cache).put(result)
+        except HetesynthError as error:  # the result is there: it only has to be made again next time
+            self.watcher.warned(error.message)
 
     def _give_out(self) -> None:
         room = GIVEN * sum(self.workers.suited.values()) - len(self.given)
@@ -114,6 +118,7 @@ class _Run:
                 key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
             )  # fmt: skip
             self.given[attempt.key] = _Attempt(attempt.job, attempt.number, workers, future)
+            self.watcher.working(attempt.job.key, "is given out")
             future.add_done_callback(lambda ended: self.ended.put(ended.key))
 
     def _next(self) -> Iterator[Outcome]:
@@ -187,7 +192,7 @@ class _Run:
         if seconds >= max(LONELY_SECONDS, 2 * self.lonely_told):
             self.lonely_told = seconds
             address = self.cluster.address
-            self.cluster.say(
+            self.watcher.warned(
                 f"{address} has no worker that can be given cells; waiting for one, {seconds:.0f} s so far\n"
                 f"  help: start one with `dask worker {address} --nthreads 1`"
             )
@@ -195,5 +200,6 @@ class _Run:
 
 def _killed(job: Job) -> Failed:
     return Failed(
-        job.key, "workers that made it were killed, again and again", "HS851", "give workers more memory", 70
-    )
+        job.key, "workers that made it were killed, again and again", "HS851",
+        "give workers more memory (`dask worker --memory-limit`)", 3,
+    )  # fmt: skip

@@ -43,5 +43,5 @@ def cell(data: bytes, stated: Versions) -> bytes | Failed | OtherVersions:
     if not isinstance(job, Job):
         raise TypeError("no job")
     with _one_cell:
-        outcome = made(job, None)
+        outcome = made(job, None, lambda note: None)
     return outcome.packed() if isinstance(outcome, CellResult) else outcome

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from hetesynth.building.dask_connection import PAGE
 from hetesynth.building.dask_task import Versions, reported
 from hetesynth.building.job import versions
+from hetesynth.building.watching import Watcher
 from hetesynth.errors import HetesynthError
 
 T = TypeVar("T")
-Say = Callable[[str], None]
 
 ANSWER_SECONDS = 60.0
 """For a scheduler, after which it counts as lost."""
@@ -60,7 +60,7 @@ class Workers:
     """The workers of a cluster. ``suited``: their threads by address; ``refused``: why not, by address."""
 
     client: Any
-    say: Say
+    watcher: Watcher
     suited: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -76,16 +76,18 @@ class Workers:
         self.refused |= reasons
         self.suited |= {address: number for address, number in new.items() if address not in reasons}
         if reasons:
-            self.say(f"{_refusal(reasons)}\n  help: {WAY_OUT}")
+            self.watcher.warned(f"{_refusal(reasons)}\n  help: {WAY_OUT}")
         crowded = [address for address in new if address in self.suited and new[address] > 1]
         if crowded:
-            self.say(f"{_listed(crowded)}: several threads, one cell at a time: start workers with --nthreads 1")
+            self.watcher.warned(
+                f"{_listed(crowded)}: several threads, one cell at a time: start workers with --nthreads 1"
+            )
 
     def refuse(self, address: str, theirs: Versions) -> None:
         """Give no more to the worker at ``address``."""
         self.suited.pop(address, None)
         self.refused[address] = difference(theirs)
-        self.say(f"{_refusal({address: self.refused[address]})}\n  help: {WAY_OUT}")
+        self.watcher.warned(f"{_refusal({address: self.refused[address]})}\n  help: {WAY_OUT}")
 
     def check_some_suit(self) -> None:
         """Raise HetesynthError HS859 where there are workers and none may be given cells."""

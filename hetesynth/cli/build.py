@@ -13,10 +13,14 @@ from hetesynth.cli.terminal import show
 @click.argument("manifest", type=click.Path(path_type=Path), default="hetesynth.toml")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes [default: as many as there are cores].")
 @click.option(
+    "--scheduler", metavar="ADDRESS",
+    help="A Dask cluster makes the cells: the address of its scheduler, such as tcp://host:8786.",
+)  # fmt: skip
+@click.option(
     "--cache", type=click.Path(path_type=Path), metavar="FOLDER", envvar="HETESYNTH_CACHE",
     help="Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth].",
 )  # fmt: skip
-def command(manifest: Path, jobs: int | None, cache: Path | None) -> int:
+def command(manifest: Path, jobs: int | None, scheduler: str | None, cache: Path | None) -> int:
     """Make every schedule of MANIFEST that is stale, and nothing else.
 
     A schedule is stale where its cluster, its options, hetesynth or a solver changed: a comment in a topology
@@ -25,15 +29,21 @@ def command(manifest: Path, jobs: int | None, cache: Path | None) -> int:
     """
     from hetesynth.building.build import build
     from hetesynth.building.cache import Cache, default_cache
+    from hetesynth.building.dask_cluster import DaskCluster
     from hetesynth.building.workers import LocalProcesses, processors
     from hetesynth.cli.building import watching_build
     from hetesynth.cli.render.build import build_text
     from hetesynth.manifest.reader import read_manifest
 
+    if scheduler is not None and jobs is not None:
+        raise click.UsageError(
+            "--jobs is of processes here; with --scheduler the cluster's workers make the cells"
+        )
     stated = read_manifest(manifest)
     store = Cache(cache or stated.cache or default_cache())
+    local = LocalProcesses(jobs or processors(), store.folder)
     with watching_build(quiet=False) as watcher:
-        report = build(stated, LocalProcesses(jobs or processors(), store.folder), store, watcher)
+        report = build(stated, DaskCluster(scheduler, store.folder) if scheduler else local, store, watcher)
     show(build_text(report))
     if report.interrupted:
         return 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import shutil
 import signal
 import socket
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dask_processes import ROOT, dask_processes, eventually
+from support.dask_processes import ROOT, DaskProcesses, dask_processes, eventually
+from support.small_projects import check_folders, tree, whole_entries
 
 from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
 from hetesynth.building.cache import Cache
@@ -23,6 +23,7 @@ from hetesynth.building.compute import compute
 from hetesynth.building.dask_cluster import DaskCluster
 from hetesynth.building.dask_task import OtherVersions, cell
 from hetesynth.building.job import Job
+from hetesynth.building.watching import Nobody
 from hetesynth.building.workers import Failed
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
@@ -46,18 +47,20 @@ def manifest(folder: Path, collectives: tuple[str, ...], chunks: tuple[int, ...]
     return path
 
 
+class Listening(Nobody):
+    """``said``: what an operator is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def warned(self, message: str) -> None:
+        self.said.append(message)
+
+
 def jobs(folder: Path, *collectives: str) -> tuple[Job, ...]:
     stated = read_manifest(manifest(folder, collectives))
     plans: tuple[FolderPlan, ...] = folder_plans(stated, load_clusters(stated))
     return tuple(job for plan in plans for job in plan.jobs)
-
-
-def tree(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +74,8 @@ def address() -> Iterator[str]:
 
 def test_a_cell_made_in_a_thread_of_a_worker_is_the_one_made_here(address: str, tmp_path: Path) -> None:
     asked = jobs(tmp_path, "allgather", "allreduce")
-    said: list[str] = []
-    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache", said.append).run(asked)}
-    assert outcomes == {job.key: compute(job) for job in asked} and said == []
+    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache").run(asked, watcher := Listening())}
+    assert outcomes == {job.key: compute(job) for job in asked} and watcher.said == []
     assert {job.key: Cache(tmp_path / "cache").get(job.key) for job in asked} == outcomes
 
 
@@ -81,7 +83,7 @@ def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) ->
     (job,) = jobs(tmp_path, "allgather")
     options = dataclasses.replace(job.cell.options, strategy="magic")
     job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
-    (outcome,) = DaskCluster(address, tmp_path / "cache", print).run([job])
+    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
     assert isinstance(outcome, Failed) and "magic" in outcome.message
 
 
@@ -90,11 +92,11 @@ def test_workers_of_other_versions_are_refused(
 ) -> None:
     (job,) = jobs(tmp_path, "allgather")
     monkeypatch.setattr("hetesynth.building.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
-    said: list[str] = []
+    watcher = Listening()
     with pytest.raises(HetesynthError) as caught:
-        list(DaskCluster(address, tmp_path / "cache", said.append).run([job]))
+        list(DaskCluster(address, tmp_path / "cache").run([job], watcher))
     assert caught.value.code == "HS859" and caught.value.help
-    assert len(said) == 1 and "here 9.9" in said[0] and "tcp://" in said[0]
+    assert len(watcher.said) == 1 and "here 9.9" in watcher.said[0] and "tcp://" in watcher.said[0]
 
 
 def test_a_worker_itself_refuses_a_job_of_other_versions(
@@ -113,10 +115,10 @@ def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeyp
     monkeypatch.setattr("hetesynth.building.dask_connection.CONNECT_SECONDS", 0.5)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path, print)
+        cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path)
         began = time.monotonic()
         with pytest.raises(HetesynthError) as caught:
-            list(cluster.run(jobs(tmp_path, "allgather")))
+            list(cluster.run(jobs(tmp_path, "allgather"), Nobody()))
     assert caught.value.code == "HS858" and "`dask scheduler`" in caught.value.help
     assert time.monotonic() - began < 4
 
@@ -124,7 +126,7 @@ def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeyp
 def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(HetesynthError) as caught:
-        list(DaskCluster("tcp://127.0.0.1:1", tmp_path, print).run(jobs(tmp_path, "allgather")))
+        list(DaskCluster("tcp://127.0.0.1:1", tmp_path).run(jobs(tmp_path, "allgather"), Nobody()))
     assert caught.value.code == "HS858" and "hetesynth[cluster]" in caught.value.help
 
 
@@ -159,19 +161,36 @@ def busy(client: Any, folder: Path, entries: int) -> list[str]:
     return [names[address] for address, tasks in client.processing().items() if tasks]
 
 
+def with_a_cell(client: Any, folder: Path, processes: DaskProcesses, name: str) -> bool:
+    """Whether the worker ``name`` has a cell to make and something is in the cache; it is stopped then."""
+    if not list((folder / "cache").rglob("*.cell")):
+        return False
+    processes.signal(name, signal.SIGSTOP)
+    workers = client.scheduler_info()["workers"]
+    (address,) = [address for address, worker in workers.items() if worker["name"] == name]
+    if client.processing([address])[address]:
+        return True
+    processes.signal(name, signal.SIGCONT)
+    return False
+
+
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path: Path) -> None:
     cluster, local = tmp_path / "cluster", tmp_path / "local"
     for folder in (cluster, local):
-        manifest(folder, MANY, (1, 2))
+        manifest(folder, MANY, (1, 2, 3))
     with dask_processes(tmp_path, "w1", "w2", "w3") as processes:
         build = building(cluster, "--scheduler", processes.address)
         with distributed.Client(processes.address, set_as_default=False) as client:
-            eventually(lambda: "w2" in busy(client, cluster, 1))
+            eventually(lambda: with_a_cell(client, cluster, processes, "w2"))
         processes.kill("w2")
-        assert ended(build)[0] == 0
-        assert ended(building(local, "--jobs", 2))[0] == 0
-    assert tree(cluster) == tree(local) and len(tree(local)) > 3 * len(MANY)
+        code, said = ended(build)
+        assert code == 0 and "HS" not in said, said
+    assert ended(building(local, "--jobs", 2))[0] == 0
+    assert tree(cluster / "schedules") == tree(local / "schedules")
+    assert whole_entries(cluster / "cache") == whole_entries(local / "cache")
+    assert len(whole_entries(local / "cache")) == 3 * len(MANY)
+    check_folders(cluster / "schedules")
 
 
 @pytest.mark.slow

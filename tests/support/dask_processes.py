@@ -57,6 +57,9 @@ class DaskProcesses:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
+    def signal(self, name: str, number: int) -> None:
+        os.killpg(self.processes[name].pid, number)
+
     def kill(self, name: str) -> None:
         process = self.processes[name]
         os.killpg(process.pid, signal.SIGKILL)
