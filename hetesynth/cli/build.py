@@ -36,9 +36,7 @@ def command(manifest: Path, jobs: int | None, scheduler: str | None, cache: Path
     from hetesynth.manifest.reader import read_manifest
 
     if scheduler is not None and jobs is not None:
-        raise click.UsageError(
-            "--jobs is of processes here; with --scheduler the cluster's workers make the cells"
-        )
+        raise click.UsageError("--jobs is of processes here; with --scheduler the cluster's workers count")
     stated = read_manifest(manifest)
     store = Cache(cache or stated.cache or default_cache())
     local = LocalProcesses(jobs or processors(), store.folder)

@@ -74,7 +74,8 @@ def address() -> Iterator[str]:
 
 def test_a_cell_made_in_a_thread_of_a_worker_is_the_one_made_here(address: str, tmp_path: Path) -> None:
     asked = jobs(tmp_path, "allgather", "allreduce")
-    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache").run(asked, watcher := Listening())}
+    watcher = Listening()
+    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache").run(asked, watcher)}
     assert outcomes == {job.key: compute(job) for job in asked} and watcher.said == []
     assert {job.key: Cache(tmp_path / "cache").get(job.key) for job in asked} == outcomes
 
