@@ -19,9 +19,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from hetesynth.building.cache import Cache
-from hetesynth.building.dask_connection import connected, lost
+from hetesynth.building.dask_connection import CLOSE_SECONDS, Silent, answered, connected, lost
 from hetesynth.building.dask_task import OtherVersions, cell
-from hetesynth.building.dask_workers import Silent, Workers
+from hetesynth.building.dask_workers import Workers
 from hetesynth.building.job import Job
 from hetesynth.building.result import CellResult, unpacked
 from hetesynth.building.watching import Watcher
@@ -99,8 +99,7 @@ class _Run:
                         self._keep(outcome)
                     yield outcome
         finally:
-            with suppress(Exception):
-                self.client.cancel([attempt.future for attempt in self.given.values()])
+            self._take_back([attempt.future for attempt in self.given.values()])
 
     def _keep(self, result: CellResult) -> None:
         try:
@@ -171,6 +170,10 @@ class _Run:
         else:
             self.left.appendleft(_Attempt(attempt.job, attempt.number + 1))
 
+    def _take_back(self, futures: list[Any]) -> None:
+        with suppress(Exception):
+            answered(self.client, lambda: self.client.cancel(futures), CLOSE_SECONDS)
+
     def _look(self) -> Iterator[Outcome]:
         """See which workers there are; cells that only workers had that are gone are given out again."""
         self.workers.look()
@@ -179,7 +182,7 @@ class _Run:
         for key, attempt in list(self.given.items()):
             if not attempt.workers & self.workers.suited.keys() and not attempt.future.done():
                 del self.given[key]
-                self.client.cancel([attempt.future])
+                self._take_back([attempt.future])
                 yield from self._again(attempt)
 
     def _tell_lonely(self) -> None:

@@ -6,18 +6,15 @@ time may be given cells all the same: every cell looks at the versions itself.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from hetesynth.building.dask_connection import PAGE
+from hetesynth.building.dask_connection import PAGE, Silent, answered
 from hetesynth.building.dask_task import Versions, reported
 from hetesynth.building.job import versions
 from hetesynth.building.watching import Watcher
 from hetesynth.errors import HetesynthError
-
-T = TypeVar("T")
 
 ANSWER_SECONDS = 60.0
 """For a scheduler, after which it counts as lost."""
@@ -28,31 +25,6 @@ MAX_NAMED = 8
 MAX_TEXT = 200
 """Characters of what a worker says of itself."""
 WAY_OUT = f"install what is installed here on the workers too, and restart them; see {PAGE}"
-
-
-class Silent(Exception):
-    """There was no answer in time."""
-
-
-def answered(call: Callable[[], T], seconds: float) -> T:
-    """What ``call`` returns or raises; Silent after ``seconds``, when it goes on unheard."""
-    results: list[T] = []
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not results:
-        raise Silent
-    return results[0]
 
 
 @dataclass
@@ -66,7 +38,7 @@ class Workers:
 
     def look(self) -> None:
         """Learn who came and who went. Raises Silent where the scheduler does not answer."""
-        threads: dict[str, int] = dict(answered(self.client.nthreads, ANSWER_SECONDS))
+        threads: dict[str, int] = dict(answered(self.client, self.client.nthreads, ANSWER_SECONDS))
         for gone in [address for address in self.suited if address not in threads]:
             del self.suited[gone]
         new = {a: n for a, n in threads.items() if a not in self.suited and a not in self.refused}
@@ -104,7 +76,7 @@ class Workers:
             return answers
 
         try:
-            return answered(ask, REPORT_SECONDS)
+            return answered(self.client, ask, REPORT_SECONDS)
         except Silent:
             return {}
 
