@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.dask_processes import ROOT, DaskProcesses, dask_processes, eventually
-from support.small_projects import check_folders, tree, whole_entries
+from support.small_projects import RING, check_folders, tree, whole_entries
 
 from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
 from hetesynth.building.cache import Cache
@@ -37,13 +37,12 @@ MANY = ("allgather", "allreduce", "reducescatter", "alltoall")
 
 
 def manifest(folder: Path, collectives: tuple[str, ...], chunks: tuple[int, ...] = (1,)) -> Path:
+    """Of a ring of 4 GPUs, once for each number of chunks."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ring.dsl").write_text(RING.format(name="four", gpus=4, last=3, rate=10))
     path = folder / "hetesynth.toml"
     named = ", ".join(f'"{name}"' for name in collectives)
-    clusters = [
-        f'[[cluster]]\nname = "ring{number}"\nchunks = {number}\ntopology = "{ROOT}/examples/ring8/topo.dsl"\n'
-        for number in chunks
-    ]
+    clusters = [f'[[cluster]]\nname = "ring{n}"\nchunks = {n}\ntopology = "ring.dsl"\n' for n in chunks]
     path.write_text(f'[defaults]\ncollectives = [{named}]\ntargets = ["rccl-6"]\n{"".join(clusters)}')
     return path
 
@@ -180,7 +179,7 @@ def with_a_cell(client: Any, folder: Path, processes: DaskProcesses, name: str) 
 def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path: Path) -> None:
     cluster, local = tmp_path / "cluster", tmp_path / "local"
     for folder in (cluster, local):
-        manifest(folder, MANY, (1, 2, 3))
+        manifest(folder, MANY, (1, 2, 3, 4, 5))
     with dask_processes(tmp_path, "w1", "w2", "w3") as processes:
         build = building(cluster, "--scheduler", processes.address)
         with distributed.Client(processes.address, set_as_default=False) as client:
@@ -191,13 +190,13 @@ def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path: Path) -> None:
     assert ended(building(local, "--jobs", 2))[0] == 0
     assert tree(cluster / "schedules") == tree(local / "schedules")
     assert whole_entries(cluster / "cache") == whole_entries(local / "cache")
-    assert len(whole_entries(local / "cache")) == 3 * len(MANY)
+    assert len(whole_entries(local / "cache")) == 5 * len(MANY)
     check_folders(cluster / "schedules")
 
 
 @pytest.mark.slow
 def test_what_ended_before_the_scheduler_is_lost_is_not_made_again(tmp_path: Path) -> None:
-    manifest(tmp_path, MANY, (1, 2))
+    manifest(tmp_path, MANY, (1, 2, 3, 4))
     with dask_processes(tmp_path, "w1") as processes:
         build = building(tmp_path, "--scheduler", processes.address)
         with distributed.Client(processes.address, set_as_default=False) as client:
@@ -213,7 +212,7 @@ def test_what_ended_before_the_scheduler_is_lost_is_not_made_again(tmp_path: Pat
 
 @pytest.mark.slow
 def test_ctrl_c_takes_the_cells_back(tmp_path: Path) -> None:
-    manifest(tmp_path, MANY, (1, 2))
+    manifest(tmp_path, MANY, (1, 2, 3, 4))
     with dask_processes(tmp_path, "w1") as processes:
         build = building(tmp_path, "--scheduler", processes.address)
         with distributed.Client(processes.address, set_as_default=False) as client:
