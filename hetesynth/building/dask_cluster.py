@@ -53,6 +53,10 @@ class DaskCluster:
                 yield from _Run(self, client, watcher, left).outcomes()
             except Silent:
                 raise lost(self.address, "it does not answer") from None
+            except Exception as error:
+                if isinstance(error, HetesynthError) or client.status == "running":
+                    raise
+                raise lost(self.address, "the connection ended") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,6 @@ class _Run:
                 key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
             )  # fmt: skip
             self.given[attempt.key] = _Attempt(attempt.job, attempt.number, workers, future)
-            self.watcher.working(attempt.job.key, "is given out")
             future.add_done_callback(lambda ended: self.ended.put(ended.key))
 
     def _next(self) -> Iterator[Outcome]:

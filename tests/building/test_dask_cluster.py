@@ -245,3 +245,17 @@ def test_a_build_waits_for_a_worker_and_gives_nothing_to_others(tmp_path: Path) 
     assert "waiting for one" in said and said.count("are given nothing") in (1, 2)
     assert "other: hetesynth 0.1.0+" in said and "no hetesynth that can be used" in said
     assert not any("Compute Failed" in log for log in logs)
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
+    manifest(tmp_path, ("alltoall", "allgather"))
+    (tmp_path / "deadly.py").write_text(
+        "import os\nfrom hetesynth.building import workers\nmade = workers._computed\n"
+        "def computed(job, say):\n    return os._exit(9) if job.cell.collective == 'alltoall' else made(job, say)\n"
+        "workers._computed = computed\n"
+    )
+    with dask_processes(tmp_path) as processes:
+        processes.start_worker("deadly", "--nanny", "--preload", str(tmp_path / "deadly.py"))
+        code, said = ended(building(tmp_path, "--scheduler", processes.address))
+    assert code == 1 and "HS851" in said and "1 built" in said, said

@@ -46,9 +46,17 @@ class DaskProcesses:
         eventually(lambda: re.search(r"Scheduler at: +(tcp://\S+)", self.log("scheduler")))
         self.address = re.findall(r"Scheduler at: +(tcp://\S+)", self.log("scheduler"))[0]
 
-    def start_worker(self, name: str, python_path: Path = ROOT) -> None:
-        """Without a nanny, so that what is killed stays away."""
-        where = ["--nthreads", "1", "--no-nanny", "--name", name, "--local-directory", str(self.folder / name)]
+    def start_worker(self, name: str, *options: str, python_path: Path = ROOT) -> None:
+        """Without a nanny, unless ``options`` say so, so that what is killed stays away."""
+        where = [
+            "--nthreads",
+            "1",
+            *(options or ["--no-nanny"]),
+            "--name",
+            name,
+            "--local-directory",
+            str(self.folder / name),
+        ]
         self.start(name, ["distributed.cli.dask_worker", self.address, *where], python_path)
 
     def joined(self, name: str) -> bool:
