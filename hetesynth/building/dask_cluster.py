@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -49,7 +49,7 @@ class DaskCluster:
         """The outcome of each job, in the order in which they end."""
         with connected(self.address) as client:
             try:
-                left = deque(_Attempt(job, 1) for job in jobs)
+                left = deque(_Attempt(job) for job in jobs)
                 yield from _Run(self, client, watcher, left).outcomes()
             except Silent:
                 raise lost(self.address, "it does not answer") from None
@@ -61,10 +61,12 @@ class DaskCluster:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A job that is given out for the ``number``-th time, to one of ``workers``."""
+    """A job that is given out for the ``number``-th time, to one of ``workers``. ``alone``: with no other one, so
+    that it is known what a worker died of; Dask suspects all that a worker had, those too that had to wait."""
 
     job: Job
-    number: int
+    number: int = 1
+    alone: bool = False
     workers: frozenset[str] = frozenset()
     future: Any = None
 
@@ -82,6 +84,7 @@ class _Run:
     watcher: Watcher
     left: deque[_Attempt]
     workers: Workers = field(init=False)
+    suspects: deque[_Attempt] = field(default_factory=deque)
     given: dict[str, _Attempt] = field(default_factory=dict)
     ended: SimpleQueue[str] = field(default_factory=SimpleQueue)
     looked: float = 0.0
@@ -96,7 +99,7 @@ class _Run:
         try:
             yield from self._look()
             self.workers.check_some_suit()
-            while self.left or self.given:
+            while self.left or self.given or self.suspects:
                 self._give_out()
                 for outcome in self._next():
                     if not isinstance(outcome, Failed):
@@ -113,15 +116,20 @@ class _Run:
 
     def _give_out(self) -> None:
         room = GIVEN * sum(self.workers.suited.values()) - len(self.given)
-        for _ in range(min(room, len(self.left))):
-            attempt = self.left.popleft()
-            workers = frozenset(self.workers.suited)
-            future = self.client.submit(
-                cell, pickle.dumps(attempt.job), attempt.job.versions,
-                key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
-            )  # fmt: skip
-            self.given[attempt.key] = _Attempt(attempt.job, attempt.number, workers, future)
-            future.add_done_callback(lambda ended: self.ended.put(ended.key))
+        if self.left and not any(attempt.alone for attempt in self.given.values()):
+            for _ in range(min(room, len(self.left))):
+                self._submit(self.left.popleft())
+        elif self.suspects and not self.left and not self.given and room:
+            self._submit(self.suspects.popleft())
+
+    def _submit(self, attempt: _Attempt) -> None:
+        workers = frozenset(self.workers.suited)
+        future = self.client.submit(
+            cell, pickle.dumps(attempt.job), attempt.job.versions,
+            key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
+        )  # fmt: skip
+        self.given[attempt.key] = replace(attempt, workers=workers, future=future)
+        future.add_done_callback(lambda ended: self.ended.put(ended.key))
 
     def _next(self) -> Iterator[Outcome]:
         """The outcome of the next cell that ends; none where it is given out again or nothing ends for a while."""
@@ -143,7 +151,7 @@ class _Run:
         try:
             answer = attempt.future.result(timeout=FETCH_SECONDS)
         except KilledWorker:
-            yield _killed(attempt.job)
+            yield from self._suspected(attempt, attempt.alone)
             return
         except CancelledError as error:
             if getattr(error, "reason", "scheduler-connection-lost") == "scheduler-connection-lost":
@@ -169,9 +177,16 @@ class _Run:
     def _again(self, attempt: _Attempt) -> Iterator[Outcome]:
         """Give the job out once more; a job that was given out too often has failed."""
         if attempt.number >= LIVES + len(self.workers.refused):
-            yield _killed(attempt.job)
+            yield _failed(attempt.job, "it was given out again and again, and never came back")
         else:
             self.left.appendleft(_Attempt(attempt.job, attempt.number + 1))
+
+    def _suspected(self, attempt: _Attempt, guilty: bool) -> Iterator[Outcome]:
+        """Give the job out alone, at the end; where it is ``guilty`` it has failed."""
+        if guilty:
+            yield _failed(attempt.job, "workers that made it were killed, again and again")
+        else:
+            self.suspects.append(_Attempt(attempt.job, attempt.number + 1, alone=True))
 
     def _take_back(self, futures: list[Any]) -> None:
         with suppress(Exception):
@@ -186,7 +201,7 @@ class _Run:
             if not attempt.workers & self.workers.suited.keys() and not attempt.future.done():
                 del self.given[key]
                 self._take_back([attempt.future])
-                yield from self._again(attempt)
+                yield from self._suspected(attempt, attempt.alone and attempt.number >= LIVES)
 
     def _tell_lonely(self) -> None:
         if self.workers.suited:
@@ -204,8 +219,5 @@ class _Run:
             )
 
 
-def _killed(job: Job) -> Failed:
-    return Failed(
-        job.key, "workers that made it were killed, again and again", "HS851",
-        "give workers more memory (`dask worker --memory-limit`)", 3,
-    )  # fmt: skip
+def _failed(job: Job, why: str) -> Failed:
+    return Failed(job.key, why, "HS851", "give workers more memory (`dask worker --memory-limit`)", 3)
