@@ -20,7 +20,7 @@ from typing import Any
 
 from hetesynth.building.cache import Cache
 from hetesynth.building.dask_connection import CLOSE_SECONDS, Silent, answered, connected, lost
-from hetesynth.building.dask_task import OtherVersions, cell
+from hetesynth.building.dask_task import Broken, OtherVersions, cell
 from hetesynth.building.dask_workers import Workers
 from hetesynth.building.job import Job
 from hetesynth.building.result import CellResult, unpacked
@@ -171,7 +171,8 @@ class _Run:
         else:
             result = unpacked(answer, attempt.job.key) if isinstance(answer, bytes) else None
             if result is None:
-                raise InternalError(f"{attempt.job.cell.name}: a worker sent what is no result")
+                what = answer.message if isinstance(answer, Broken) else "a worker sent what is no result"
+                raise InternalError(f"{attempt.job.cell.name}: {what}")
             yield result
 
     def _again(self, attempt: _Attempt) -> Iterator[Outcome]:

@@ -17,6 +17,7 @@ from hetesynth.building.workers import Failed, made
 
 Versions = tuple[tuple[str, str], ...]
 
+MAX_MESSAGE = 2000
 _one_cell = threading.Lock()  # solvers share state within a process
 
 
@@ -28,20 +29,30 @@ class OtherVersions:
     versions: Versions
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Our bug, in words: not every exception can be sent, and Dask waits for ever for one that cannot."""
+
+    message: str
+
+
 def reported(dask_worker: Any) -> tuple[str, Versions]:
     """The worker's name and its versions."""
     return str(dask_worker.name), versions()
 
 
-def cell(data: bytes, stated: Versions) -> bytes | Failed | OtherVersions:
+def cell(data: bytes, stated: Versions) -> bytes | Failed | OtherVersions | Broken:
     """The outcome of the job in ``data``; of ``stated`` versions only. Runs in a thread of a worker's pool."""
     if versions() != stated:
         from distributed import get_worker
 
         return OtherVersions(get_worker().address, versions())
-    job = pickle.loads(data)
-    if not isinstance(job, Job):
-        raise TypeError("no job")
-    with _one_cell:
-        outcome = made(job, None, lambda note: None)
+    try:
+        job = pickle.loads(data)
+        if not isinstance(job, Job):
+            raise TypeError("no job")
+        with _one_cell:
+            outcome = made(job, None, lambda note: None)
+    except Exception as error:
+        return Broken(f"{type(error).__name__}: {error}"[:MAX_MESSAGE])
     return outcome.packed() if isinstance(outcome, CellResult) else outcome

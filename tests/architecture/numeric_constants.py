@@ -10,6 +10,7 @@ from __future__ import annotations
 
 ALLOWED = {
     "limits against hostile or absurd input": """
+        hetesynth/building/dask_task.py: MAX_MESSAGE
         hetesynth/building/result.py: MAX_BYTES
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE

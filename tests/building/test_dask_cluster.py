@@ -27,7 +27,7 @@ from hetesynth.building.job import Job
 from hetesynth.building.watching import Nobody
 from hetesynth.building.workers import Failed
 from hetesynth.cli.main import run
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.manifest.reader import read_manifest
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -86,6 +86,23 @@ def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) ->
     job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
     (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
     assert isinstance(outcome, Failed) and "magic" in outcome.message
+
+
+def test_a_bug_on_a_worker_is_said_and_not_waited_for(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask itself cannot send every exception."""
+
+    class Unsendable(Exception):
+        def __reduce__(self) -> str:
+            raise RecursionError
+
+    def broken(*arguments: object) -> None:
+        raise Unsendable("odd")
+
+    monkeypatch.setattr("hetesynth.building.dask_task.made", broken)
+    with pytest.raises(InternalError, match="ring1/rccl-6/allgather.*Unsendable: odd"):
+        list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Nobody()))
 
 
 def test_workers_of_other_versions_are_refused(
@@ -253,7 +270,7 @@ def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     (tmp_path / "deadly.py").write_text(
         "import os\nfrom hetesynth.building import workers\nmade = workers._computed\n"
         "def computed(job, say):\n    return os._exit(9) if 'alltoall' in job.cell.name else made(job, say)\n"
-        "workers._computed = computed\n"
+        "if made.__module__ == workers.__name__:\n    workers._computed = computed\n"
     )
     with dask_processes(tmp_path) as processes:
         processes.start_worker("deadly", "--nanny", "--preload", str(tmp_path / "deadly.py"))
