@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 @click.argument("manifest", type=click.Path(path_type=Path), default="hetesynth.toml")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes [default: as many as there are cores].")
 @click.option(
+    "--scheduler", metavar="ADDRESS",
+    help="A Dask cluster makes the cells: the address of its scheduler, such as tcp://host:8786.",
+)  # fmt: skip
+@click.option(
     "--cache", type=click.Path(path_type=Path), metavar="FOLDER", envvar="HETESYNTH_CACHE",
     help="Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth].",
 )  # fmt: skip
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 def command(
     manifest: Path,
     jobs: int | None,
+    scheduler: str | None,
     cache: Path | None,
     accept_worse: bool,
     check: bool,
@@ -48,6 +53,9 @@ def command(
     from hetesynth.manifest.reader import read_manifest
 
     _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
+    if scheduler is not None and (jobs is not None or check):
+        other = "--check runs here" if check else "--jobs is of processes here"
+        raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
     options = report_options(**reports, jobs=processes)
     with reported_failures(manifest, options):
@@ -55,7 +63,7 @@ def command(
         if check:
             report = _check(stated, processes, quick=quick)
         else:
-            report = _build(stated, processes, cache, accept_worse=accept_worse)
+            report = _build(stated, scheduler or processes, cache, accept_worse=accept_worse)
     show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3
@@ -71,18 +79,20 @@ def _demand_one_use(*, accept_worse: bool, check: bool, quick: bool) -> None:
         )
 
 
-def _build(manifest: Manifest, jobs: int, folder: Path | None, *, accept_worse: bool) -> BuildReport:
-    """What was made where it was stale."""
+def _build(manifest: Manifest, where: str | int, folder: Path | None, *, accept_worse: bool) -> BuildReport:
+    """What was made where it was stale. ``where``: the address of a scheduler, or so many processes here."""
     from hetesynth.building.build import build
     from hetesynth.building.cache import Cache, default_cache
+    from hetesynth.building.dask_cluster import DaskCluster
     from hetesynth.building.keeping import Rules
-    from hetesynth.building.workers import LocalProcesses
+    from hetesynth.building.workers import LocalProcesses, Scheduler
     from hetesynth.cli.building import watching_build
     from hetesynth.policy import DEFAULT
 
     store = Cache(folder or manifest.cache or default_cache())
+    scheduler: Scheduler = DaskCluster(where, store.folder) if isinstance(where, str) else LocalProcesses(where, store.folder)
     with watching_build(quiet=False) as watcher:
-        return build(manifest, LocalProcesses(jobs, store.folder), store, watcher, Rules(DEFAULT, accept_worse))
+        return build(manifest, scheduler, store, watcher, Rules(DEFAULT, accept_worse))
 
 
 def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:

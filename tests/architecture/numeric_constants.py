@@ -10,6 +10,7 @@ from __future__ import annotations
 
 ALLOWED = {
     "limits against hostile or absurd input": """
+        hetesynth/building/dask_task.py: MAX_MESSAGE
         hetesynth/building/result.py: MAX_BYTES
         hetesynth/building/reports/pages.py: MAX_SLUG
         hetesynth/building/reports/write.py: MAX_MANIFEST_BYTES
@@ -272,6 +273,9 @@ ALLOWED = {
     "how long to wait for processes, locks and solvers": """
         hetesynth/building/checking.py: SHARE
         hetesynth/building/workers.py: LIVES TOLD_AFTER
+        hetesynth/building/dask_cluster.py: FETCH_SECONDS GIVEN LONELY_SECONDS LOOK_SECONDS
+        hetesynth/building/dask_connection.py: CLOSE_SECONDS CONNECT_SECONDS POLL_SECONDS
+        hetesynth/building/dask_workers.py: ANSWER_SECONDS MAX_NAMED MAX_TEXT REPORT_SECONDS
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
         hetesynth/foreign_code.py: POLL_SECONDS

@@ -1,0 +1,278 @@
+"""``hetesynth build --scheduler``: the same bytes as here, whatever becomes of workers and of the scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.dask_processes import ROOT, DaskProcesses, dask_processes, eventually
+from support.small_projects import RING, check_folders, tree, whole_entries
+
+from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
+from hetesynth.building.cache import Cache
+from hetesynth.building.compute import compute
+from hetesynth.building.dask_cluster import DaskCluster
+from hetesynth.building.dask_task import OtherVersions, cell
+from hetesynth.building.job import Job
+from hetesynth.building.watching import Nobody
+from hetesynth.building.workers import Failed
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.manifest.reader import read_manifest
+
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+
+
+MANY = ("allgather", "allreduce", "reducescatter", "alltoall")
+
+
+def manifest(folder: Path, collectives: tuple[str, ...], chunks: tuple[int, ...] = (1,)) -> Path:
+    """Of a ring of 4 GPUs, once for each number of chunks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ring.dsl").write_text(RING.format(name="four", gpus=4, last=3, rate=10))
+    path = folder / "hetesynth.toml"
+    named = ", ".join(f'"{name}"' for name in collectives)
+    clusters = [f'[[cluster]]\nname = "ring{n}"\nchunks = {n}\ntopology = "ring.dsl"\n' for n in chunks]
+    path.write_text(f'[defaults]\ncollectives = [{named}]\ntargets = ["rccl-6"]\n{"".join(clusters)}')
+    return path
+
+
+class Listening(Nobody):
+    """``said``: what an operator is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def warned(self, message: str) -> None:
+        self.said.append(message)
+
+
+def jobs(folder: Path, *collectives: str) -> tuple[Job, ...]:
+    stated = read_manifest(manifest(folder, collectives))
+    plans: tuple[FolderPlan, ...] = folder_plans(stated, load_clusters(stated))
+    return tuple(job for plan in plans for job in plan.jobs)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a scheduler with one worker, in threads of this process."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_cell_made_in_a_thread_of_a_worker_is_the_one_made_here(address: str, tmp_path: Path) -> None:
+    asked = jobs(tmp_path, "allgather", "allreduce")
+    watcher = Listening()
+    outcomes = {o.key: o for o in DaskCluster(address, tmp_path / "cache").run(asked, watcher)}
+    assert outcomes == {job.key: compute(job) for job in asked} and watcher.said == []
+    assert {job.key: Cache(tmp_path / "cache").get(job.key) for job in asked} == outcomes
+
+
+def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "allgather")
+    options = dataclasses.replace(job.cell.options, strategy="magic")
+    job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
+    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
+    assert isinstance(outcome, Failed) and "magic" in outcome.message
+
+
+def test_a_bug_on_a_worker_is_said_and_not_waited_for(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask itself cannot send every exception."""
+
+    class Unsendable(Exception):
+        def __reduce__(self) -> str:
+            raise RecursionError
+
+    def broken(*arguments: object) -> None:
+        raise Unsendable("odd")
+
+    monkeypatch.setattr("hetesynth.building.dask_task.made", broken)
+    with pytest.raises(InternalError, match=r"ring1/rccl-6/allgather.*Unsendable: odd"):
+        list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Nobody()))
+
+
+def test_workers_of_other_versions_are_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs(tmp_path, "allgather")
+    monkeypatch.setattr("hetesynth.building.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
+    watcher = Listening()
+    with pytest.raises(HetesynthError) as caught:
+        list(DaskCluster(address, tmp_path / "cache").run([job], watcher))
+    assert caught.value.code == "HS859" and caught.value.help
+    assert len(watcher.said) == 1 and "here 9.9" in watcher.said[0] and "tcp://" in watcher.said[0]
+
+
+def test_a_worker_itself_refuses_a_job_of_other_versions(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that joins later may get one before it is looked at."""
+    with distributed.Client(address, set_as_default=False) as client:
+        answer = client.submit(cell, b"not read", (("z3-solver", "9.9"),)).result(timeout=10)
+    assert isinstance(answer, OtherVersions) and answer.address.startswith("tcp://")
+
+
+@pytest.mark.parametrize(
+    "stated", ["tcp://127.0.0.1:{free}", "nonsense://x", "tcp://", "host", "tls://127.0.0.1:{free}"]
+)
+def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.building.dask_connection.CONNECT_SECONDS", 0.5)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path)
+        began = time.monotonic()
+        with pytest.raises(HetesynthError) as caught:
+            list(cluster.run(jobs(tmp_path, "allgather"), Nobody()))
+    assert caught.value.code == "HS858" and "`dask scheduler`" in caught.value.help
+    assert time.monotonic() - began < 4
+
+
+def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(HetesynthError) as caught:
+        list(DaskCluster("tcp://127.0.0.1:1", tmp_path).run(jobs(tmp_path, "allgather"), Nobody()))
+    assert caught.value.code == "HS858" and "hetesynth[cluster]" in caught.value.help
+
+
+def test_processes_and_a_cluster_are_not_asked_for_at_once(tmp_path: Path) -> None:
+    path = manifest(tmp_path, ("allgather",))
+    assert run(["build", str(path), "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1"]) == 2
+    assert not (tmp_path / "schedules").exists()
+
+
+def building(folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hetesynth", "build", folder / "hetesynth.toml", "--cache", folder / "cache"]
+    return subprocess.Popen(
+        [*map(str, command), *map(str, arguments)],
+        text=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, errors = process.communicate(timeout=120)
+    assert "Traceback" not in out + errors, out + errors
+    return process.returncode, out + errors
+
+
+def busy(client: Any, folder: Path, entries: int) -> list[str]:
+    """Names of the workers that have a cell to make, once ``entries`` are in the cache."""
+    if len(list((folder / "cache").rglob("*.cell"))) < entries:
+        return []
+    names = {address: worker["name"] for address, worker in client.scheduler_info()["workers"].items()}
+    return [names[address] for address, tasks in client.processing().items() if tasks]
+
+
+def with_a_cell(client: Any, folder: Path, processes: DaskProcesses, name: str) -> bool:
+    """Whether the worker ``name`` has a cell to make and something is in the cache; it is stopped then."""
+    if not list((folder / "cache").rglob("*.cell")):
+        return False
+    processes.signal(name, signal.SIGSTOP)
+    workers = client.scheduler_info()["workers"]
+    (address,) = [address for address, worker in workers.items() if worker["name"] == name]
+    if client.processing([address])[address]:
+        return True
+    processes.signal(name, signal.SIGCONT)
+    return False
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path: Path) -> None:
+    cluster, local = tmp_path / "cluster", tmp_path / "local"
+    for folder in (cluster, local):
+        manifest(folder, MANY, (1, 2, 3, 4, 5))
+    with dask_processes(tmp_path, "w1", "w2", "w3") as processes:
+        build = building(cluster, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: with_a_cell(client, cluster, processes, "w2"))
+        processes.kill("w2")
+        code, said = ended(build)
+        assert code == 0 and "HS" not in said, said
+    assert ended(building(local, "--jobs", 2))[0] == 0
+    assert tree(cluster / "schedules") == tree(local / "schedules")
+    assert whole_entries(cluster / "cache") == whole_entries(local / "cache")
+    assert len(whole_entries(local / "cache")) == 5 * len(MANY)
+    check_folders(cluster / "schedules")
+
+
+@pytest.mark.slow
+def test_what_ended_before_the_scheduler_is_lost_is_not_made_again(tmp_path: Path) -> None:
+    manifest(tmp_path, MANY, (1, 2, 3, 4))
+    with dask_processes(tmp_path, "w1") as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: busy(client, tmp_path, 2))
+        processes.kill("scheduler")
+        began = time.monotonic()
+        code, said = ended(build)
+        assert time.monotonic() - began < 10
+        assert code == 2 and "HS858" in said and "build again" in said
+    code, said = ended(building(tmp_path))
+    assert code == 0 and int(re.findall(r"(\d+) cached", said)[0]) >= 2
+
+
+@pytest.mark.slow
+def test_ctrl_c_takes_the_cells_back(tmp_path: Path) -> None:
+    manifest(tmp_path, MANY, (1, 2, 3, 4))
+    with dask_processes(tmp_path, "w1") as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        with distributed.Client(processes.address, set_as_default=False) as client:
+            eventually(lambda: busy(client, tmp_path, 1))
+            build.send_signal(signal.SIGINT)
+            assert ended(build)[0] == 3
+            eventually(lambda: not any(client.processing().values()))
+
+
+@pytest.mark.slow
+def test_a_build_waits_for_a_worker_and_gives_nothing_to_others(tmp_path: Path) -> None:
+    """No worker at first; then one of other versions, one without the package, and one that suits."""
+    manifest(tmp_path, ("allgather", "allreduce"))
+    other, none = tmp_path / "other", tmp_path / "none"
+    none.mkdir()
+    shutil.copytree(ROOT / "hetesynth", other / "hetesynth", ignore=shutil.ignore_patterns("__pycache__"))
+    with (other / "hetesynth" / "building" / "compute.py").open("a") as module:
+        module.write("# changed\n")
+    with dask_processes(tmp_path) as processes:
+        build = building(tmp_path, "--scheduler", processes.address)
+        time.sleep(12)
+        processes.start_worker("other", python_path=other)
+        processes.start_worker("none", python_path=none)
+        eventually(lambda: processes.joined("other") and processes.joined("none"))
+        time.sleep(3)
+        processes.start_worker("suited")
+        code, said = ended(build)
+        logs = [processes.log(name) for name in ("other", "none")]
+    assert code == 0, said
+    assert "waiting for one" in said and said.count("are given nothing") in (1, 2)
+    assert "other: hetesynth 0.1.0+" in said and "no hetesynth that can be used" in said
+    assert not any("Compute Failed" in log for log in logs)
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
+    manifest(tmp_path, ("alltoall", "allgather"))
+    (tmp_path / "deadly.py").write_text(
+        "import os\nfrom hetesynth.building import workers\nmade = getattr(workers, 'whole', workers._computed)\n"
+        "def computed(job, say):\n    return os._exit(9) if 'alltoall' in job.cell.name else made(job, say)\n"
+        "workers._computed, workers.whole = computed, made\n"
+    )
+    with dask_processes(tmp_path) as processes:
+        processes.start_worker("deadly", "--nanny", "--preload", str(tmp_path / "deadly.py"))
+        code, said = ended(building(tmp_path, "--scheduler", processes.address))
+    assert code == 1 and "HS851" in said and "1 built" in said, said
