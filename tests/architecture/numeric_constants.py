@@ -14,8 +14,10 @@ ALLOWED = {
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
+        hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
         hetesynth/commands/run.py: MAX_LOCAL_RANKS
+        hetesynth/commands/walked_files.py: MAX_FILES HEAD BLOCK
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
