@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetesynth.building.cache import Cache
+from hetesynth.building.carried import carried
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.result import CellResult
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
-from hetesynth.files.folders import check_replaceable, write_folder
+from hetesynth.files.folders import check_replaceable, update_folder
 from hetesynth.frontend import load_topology
 from hetesynth.frontend.overridden import overridden
 from hetesynth.manifest.values import ClusterEntry, Manifest
@@ -87,6 +88,7 @@ class _Build:
     told: Told
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> BuildReport:
@@ -110,7 +112,9 @@ class _Build:
             self._outcome(entry, outcome, before[plan.path].get(entry.cell.name))
             self._write_when_decided(plan)
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
-        return BuildReport(self.manifest.path, self.manifest.output, reports, (), tuple(self.written))
+        return BuildReport(
+            self.manifest.path, self.manifest.output, reports, (), tuple(self.written), notes=tuple(self.notes)
+        )
 
     def _outcome(self, entry: Job, outcome: Outcome, old: DeployedCell | None) -> None:
         if isinstance(outcome, Failed):
@@ -134,12 +138,18 @@ class _Build:
     def _write_when_decided(self, plan: FolderPlan) -> None:
         if any(job.cell.name not in self.reports for job in plan.jobs):
             return
-        cells = self._cells(job.cell.name for job in plan.jobs)
-        deployment = Deployment(plan.cluster.topology, plan.cluster.sha256, target(plan.target), cells)
-        contents = deployment.contents()
-        if differs(plan.path, list(contents.items())):
-            write_folder(plan.path, contents, MARK)
+        if differs(plan.path, list(self._contents(plan).items())):
+            update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
+
+    def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
+        """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
+        topology, sha256, runtime = plan.cluster.topology, plan.cluster.sha256, target(plan.target)
+        collectives = {job.cell.collective for job in plan.jobs}
+        others = carried(plan.path, topology, sha256, runtime, collectives)
+        self.notes.update(dict.fromkeys(others.notes))
+        cells = self._cells(job.cell.name for job in plan.jobs)
+        return Deployment(topology, sha256, runtime, (*cells, *others.cells)).contents()
 
     def _cells(self, names: Iterable[str]) -> tuple[DeployedCell, ...]:
         return tuple(self.decided[name] for name in names if name in self.decided)

@@ -49,7 +49,8 @@ class TopologyFinding:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """``checked``: nothing was written. ``written``: folders that changed. ``seconds``: of wall time."""
+    """``checked``: nothing was written. ``written``: folders that changed. ``seconds``: of wall time. ``notes``:
+    what became of cells in the folders that no manifest names."""
 
     manifest: Path
     output: Path
@@ -58,6 +59,7 @@ class BuildReport:
     written: tuple[Path, ...] = ()
     checked: bool = False
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -28,5 +28,7 @@ def command(manifest: Path, jobs: int | None, cache: Path | None) -> int:
         show(f"{done}/{all_} {report.cell.name}: {report.status} {' '.join(report.messages)}", err=True)
 
     report = build(stated, LocalProcesses(jobs or processors(), store), Cache(store), told)
+    for note in report.notes:
+        show(f"note: {note}", err=True)
     show(f"{len(report.cells)} cells, {len(report.written)} folders written")
     return 0 if report.ok else 1

@@ -14,6 +14,7 @@ from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
+from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.target import TARGETS
 from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
@@ -90,10 +91,26 @@ def _checked(folder: Path, document: Any) -> FolderIndex:
     stated = [document.get("target")] if kind == DEPLOYMENT else document.get("targets")
     if not isinstance(stated, list) or not stated or any(name not in TARGETS for name in map(_text, stated)):
         raise ValueError("it does not name the targets that its programs are for")
+    if kind != DEPLOYMENT:
+        _demand_collectives(document, kind)
     files = dict(_files(document, kind))
     if len(files) > MAX_LISTED:
         raise ValueError(f"it names more than {MAX_LISTED} files")
     return FolderIndex(folder, kind, tuple(stated), files, document)
+
+
+def _demand_collectives(document: dict[str, Any], kind: str) -> None:
+    """Names of files are made of these."""
+    _text(document.get("cluster"))
+    if kind != COLLECTIVES:
+        if _text(document.get("collective")) not in COLLECTIVE_NAMES:
+            raise ValueError("it names no collective")
+        return
+    parts = _object(document.get("collectives"), "collectives")
+    if not parts or any(_object(part, "collectives").get("collective") != name for name, part in parts.items()):
+        raise ValueError("it names no collectives")
+    for part in parts.values():
+        _demand_collectives(part, ATLAS)
 
 
 def _files(document: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:

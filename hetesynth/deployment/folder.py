@@ -22,6 +22,8 @@ KIND = "hetesynth deployment"
 FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
+ORIGIN = "atlas"
+"""Of cells that an atlas brought, which no manifest names."""
 MAX_INDEX_BYTES = 1 << 26
 
 
@@ -29,13 +31,20 @@ MAX_INDEX_BYTES = 1 << 26
 class DeployedCell:
     """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
     result it is, another one where an older result stays because the newer is worse. ``files``: by the names that
-    the cell gave them."""
+    the cell gave them. ``origin``: where the cell comes from; empty: from a manifest."""
 
     name: str
     key: str
     made_for: str
     record: dict[str, Any]
     files: dict[str, bytes]
+    origin: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The cell in the index."""
+        stated = {"origin": self.origin} if self.origin else {}
+        return {"name": self.name, "key": self.key, "made_for": self.made_for, **stated, "record": self.record}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +66,7 @@ class Deployment:
             "cluster": self.topology.name,
             "target": self.target.name,
             "topology_sha256": self.topology_sha256,
-            "cells": [
-                {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
-                for cell in self.cells
-            ],
+            "cells": [cell.row for cell in self.cells],
             "files": digests,
         }
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
@@ -79,8 +85,9 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files))
-        except (KeyError, TypeError, OSError, ValueError):
+            origin = ORIGIN if row.get("origin") == ORIGIN else ""
+            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files, origin))
+        except (AttributeError, KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)
 

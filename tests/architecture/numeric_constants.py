@@ -14,6 +14,7 @@ ALLOWED = {
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
+        hetesynth/commands/atlas_folder.py: MAX_BYTES
         hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
         hetesynth/commands/run.py: MAX_LOCAL_RANKS
@@ -136,6 +137,7 @@ ALLOWED = {
         """,
     "defaults of options": """
         hetesynth/cli/options.py: buffer_sizes.factor
+        hetesynth/commands/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/compile/predictors.py: sizes_between.factor
         hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
