@@ -7,8 +7,9 @@ that were made are in the cache, and the next build goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hetesynth.building.cache import Cache
@@ -16,17 +17,17 @@ from hetesynth.building.carried import carried
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.result import CellResult
+from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
-from hetesynth.files.folders import check_replaceable, update_folder
+from hetesynth.errors import HetesynthError
+from hetesynth.files.folders import check_replaceable, tidy_folder, update_folder
 from hetesynth.frontend import load_topology
 from hetesynth.frontend.overridden import overridden
 from hetesynth.manifest.values import ClusterEntry, Manifest
+from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
-
-Told = Callable[[CellReport, int, int], None]
-"""Is told of each cell that is decided, how many are, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,18 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     )
 
 
-def build(manifest: Manifest, scheduler: Scheduler, cache: Cache, told: Told) -> BuildReport:
-    """Make what is stale. Raises HetesynthError where nothing can be written."""
+def build(manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher) -> BuildReport:
+    """Make what is stale. After Ctrl-C what was made is kept, and the rest is ``unfinished``.
+
+    Raises HetesynthError for topologies that are wrong, and HS880 where a folder cannot be written.
+    """
+    began = now()
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
-        plan.path.parent.mkdir(parents=True, exist_ok=True)
-        check_replaceable(plan.path, MARK)
-    return _Build(manifest, plans, cache, told).run(scheduler)
+        tidy_folder(plan.path)
+    cache.tidy()
+    report = _Build(manifest, plans, cache, watcher).run(scheduler)
+    return replace(report, seconds=now() - began)
 
 
 @dataclass
@@ -85,36 +91,63 @@ class _Build:
     manifest: Manifest
     plans: tuple[FolderPlan, ...]
     cache: Cache
-    told: Told
+    watcher: Watcher
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
-    notes: dict[str, None] = field(default_factory=dict)
+    warnings: dict[str, None] = field(default_factory=dict)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
 
     def run(self, scheduler: Scheduler) -> BuildReport:
-        before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
-        jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
-        stale = []
-        for entry, plan in jobs.values():
-            old = before[plan.path].get(entry.cell.name)
-            if old is not None and old.key == entry.key:
-                self._decide(CellReport(entry.cell, "current", entry.key, old.record, old.record), old)
-                continue
-            result = self.cache.get(entry.key)
-            if result is None:
-                stale.append(entry)
-            else:
-                self._result(entry, result, old, cached=True)
-        for plan in self.plans:
-            self._write_when_decided(plan)
-        for outcome in scheduler.run(stale) if stale else ():
-            entry, plan = jobs[outcome.key]
-            self._outcome(entry, outcome, before[plan.path].get(entry.cell.name))
-            self._write_when_decided(plan)
+        """All cells decided and all folders written, or as far as it went until Ctrl-C."""
+        interrupted = False
+        try:
+            self._all(scheduler)
+        except KeyboardInterrupt:
+            interrupted = True
+            self._leave_unfinished()
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
         return BuildReport(
-            self.manifest.path, self.manifest.output, reports, (), tuple(self.written), notes=tuple(self.notes)
-        )
+            self.manifest.path, self.manifest.output, reports, written=tuple(self.written),
+            warnings=tuple(self.warnings), interrupted=interrupted,
+        )  # fmt: skip
+
+    def _all(self, scheduler: Scheduler) -> None:
+        before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
+        jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
+        stale = [
+            entry
+            for entry, plan in jobs.values()
+            if not self._is_there(entry, before[plan.path].get(entry.cell.name))
+        ]
+        self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
+        for plan in self.plans:
+            if self._is_decided(plan):
+                self._write(plan)
+            else:
+                _check(plan)
+        for outcome in scheduler.run(stale, self.watcher) if stale else ():
+            entry, plan = jobs[outcome.key]
+            self._outcome(entry, outcome, before[plan.path].get(entry.cell.name))
+            if self._is_decided(plan):
+                self._write(plan)
+
+    def _is_there(self, entry: Job, old: DeployedCell | None) -> bool:
+        """Whether the cell needs no work: it is deployed, or in the cache; it is decided then."""
+        if old is not None and old.key == entry.key:
+            self._decide(CellReport(entry.cell, "current", entry.key, old.record, old.record), old)
+            return True
+        result = self.cache.get(entry.key)
+        if result is None:
+            return False
+        self._result(entry, result, old, cached=True)
+        return True
+
+    def _leave_unfinished(self) -> None:
+        for plan in self.plans:
+            for entry in plan.jobs:
+                if entry.cell.name not in self.reports:
+                    report = CellReport(entry.cell, "unfinished", entry.key, messages=("Ctrl-C came first",))
+                    self.reports[entry.cell.name] = report
 
     def _outcome(self, entry: Job, outcome: Outcome, old: DeployedCell | None) -> None:
         if isinstance(outcome, Failed):
@@ -133,13 +166,17 @@ class _Build:
         self.reports[report.cell.name] = report
         if cell is not None:
             self.decided[report.cell.name] = cell
-        self.told(report, len(self.reports), len(self.manifest.cells))
+        self.watcher.decided(report)
 
-    def _write_when_decided(self, plan: FolderPlan) -> None:
-        if any(job.cell.name not in self.reports for job in plan.jobs):
-            return
-        if differs(plan.path, list(self._contents(plan).items())):
-            update_folder(plan.path, lambda: self._contents(plan), MARK)
+    def _is_decided(self, plan: FolderPlan) -> bool:
+        return all(job.cell.name in self.reports for job in plan.jobs)
+
+    def _write(self, plan: FolderPlan) -> None:
+        """The folder in one step, if it is not what it should be."""
+        if differs(plan.path, self._contents(plan)):
+            with _writing(plan.path):
+                plan.path.parent.mkdir(parents=True, exist_ok=True)
+                update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
@@ -147,9 +184,29 @@ class _Build:
         topology, sha256, runtime = plan.cluster.topology, plan.cluster.sha256, target(plan.target)
         collectives = {job.cell.collective for job in plan.jobs}
         others = carried(plan.path, topology, sha256, runtime, collectives)
-        self.notes.update(dict.fromkeys(others.notes))
-        cells = self._cells(job.cell.name for job in plan.jobs)
+        for message in others.notes:
+            self.watcher.warned(message)
+        self.warnings.update(dict.fromkeys(others.notes))
+        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
         return Deployment(topology, sha256, runtime, (*cells, *others.cells)).contents()
 
-    def _cells(self, names: Iterable[str]) -> tuple[DeployedCell, ...]:
-        return tuple(self.decided[name] for name in names if name in self.decided)
+
+def _check(plan: FolderPlan) -> None:
+    """HetesynthError HS880 before the work where its result cannot be written."""
+    with _writing(plan.path):
+        plan.path.parent.mkdir(parents=True, exist_ok=True)
+        check_replaceable(plan.path, MARK)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Says of an error what is not lost."""
+    try:
+        yield
+    except (OSError, HetesynthError) as error:
+        reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
+        raise HetesynthError(
+            f"{reason}; the folder is as it was, and finished cells are in the cache",
+            code="HS880",
+            help="make room, or make the folder writable, and build again: it goes on from here",
+        ) from error

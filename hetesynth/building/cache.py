@@ -1,8 +1,7 @@
 """Results by their keys in a folder, which builds on one machine or many may share.
 
 In: a key, a result. Out: the result for a key, or None. An entry is one file that appears by a rename and carries
-its own digest: a killed writer leaves a temporary file, a damaged entry counts as absent and is made again. Who
-makes an entry holds a lock on a file beside it, which the system releases when its process ends, however it ends.
+its own digest: a killed writer leaves a temporary file, a damaged entry counts as absent and is made again.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from pathlib import Path
 
 from hetesynth.building.result import MAX_BYTES, CellResult, unpacked
 from hetesynth.errors import HetesynthError
-from hetesynth.files.temporaries import temporary
+from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, temporary
 
 ENVIRONMENT = "HETESYNTH_CACHE"
+LOCK = "lock"
+_DIGITS = 14  # of a key, which say the byte that is its lock
 
 
 def default_cache() -> Path:
@@ -71,21 +72,30 @@ class Cache:
                 help="make room or name another folder with --cache; what is there stays",
             ) from error
 
+    def tidy(self) -> None:
+        """Temporary files that killed writers left long ago go away."""
+        for path in self.folder.glob(f"??/.*{PART}"):
+            if is_ours(path) and is_stale(path, alone=False):
+                remove(path)
+
     @contextmanager
     def making(self, key: str) -> Iterator[None]:
-        """Only one process is inside for ``key``, where the file system has locks; others wait."""
-        path = self.path(key).with_suffix(".lock")
+        """Only one process is inside for ``key``, where the file system has locks; others wait.
+
+        A lock is a byte of one file for all keys, so that none is left behind; the system releases it when the
+        process ends, however it ends.
+        """
         try:
             import fcntl
 
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except (ImportError, OSError):
             yield
             return
         try:
             with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                fcntl.lockf(handle, fcntl.LOCK_EX, 1, int(key[:_DIGITS], 16))
             yield
         finally:
             os.close(handle)

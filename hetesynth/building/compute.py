@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetesynth.building.job import Job, unpickled
-from hetesynth.building.result import CellResult
+from hetesynth.building.result import CellResult, as_kept
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
@@ -38,7 +38,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     synthesis = synthesize(cell_request(cell, topology), progress)
     stem = cell.stem
     files = {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()}
-    return CellResult(job.key, files, _record(job, topology, synthesis, files))
+    return CellResult(job.key, files, as_kept(_record(job, topology, synthesis, files)))
 
 
 def cell_request(cell: Cell, topology: Topology) -> Request:

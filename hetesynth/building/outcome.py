@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 from hetesynth.manifest.values import Cell
 
-Status = Literal["current", "cached", "built", "kept", "withheld", "failed", "stale", "missing", "invalid"]
+Status = Literal[
+    "current", "cached", "built", "kept", "withheld", "failed", "unfinished", "stale", "missing", "invalid"
+]
 """Up to date; from the cache; made now; the older one stays, for the newer is worse; the newer fails its gates;
-there is none; of a check: made for something else, absent, wrong."""
-BAD: frozenset[Status] = frozenset({"withheld", "failed", "stale", "missing", "invalid"})
+there is none; Ctrl-C came first; of a check: made for something else, absent, wrong."""
+BAD: frozenset[Status] = frozenset({"withheld", "failed", "unfinished", "stale", "missing", "invalid"})
 """What makes a build or a check end with 1."""
 
 
@@ -49,17 +51,18 @@ class TopologyFinding:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """``checked``: nothing was written. ``written``: folders that changed. ``seconds``: of wall time. ``notes``:
-    what became of cells in the folders that no manifest names."""
+    """``checked``: nothing was written. ``written``: folders that changed. ``warnings``: what an operator should
+    know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time."""
 
     manifest: Path
     output: Path
     cells: tuple[CellReport, ...]
     findings: tuple[TopologyFinding, ...] = ()
     written: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
     checked: bool = False
+    interrupted: bool = False
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

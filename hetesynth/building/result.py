@@ -18,9 +18,15 @@ MAX_BYTES = 1 << 30
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+def as_kept(record: dict[str, Any]) -> dict[str, Any]:
+    """``record`` as it comes out of the cache: fields in order, lists for tuples."""
+    values: dict[str, Any] = json.loads(json.dumps(record, sort_keys=True))
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """``files``: by their names beside each other, programs first. ``record``: figures, for JSON."""
+    """``files``: by their names beside each other, programs first. ``record``: figures, ``as_kept``."""
 
     key: str
     files: dict[str, bytes]

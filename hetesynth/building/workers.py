@@ -1,7 +1,8 @@
 """Jobs on several processes: each is made once, whatever becomes of the process that has it.
 
-In: jobs, a cache. Out: results as they come, or the error of a job. A process that dies costs the job it had,
-which is given to another one; a job whose process died three times is an error of its own.
+In: jobs, a cache. Out: results as they come, or the error of a job. Every process has a pipe of its own and shares
+no lock with the others, so that one that is killed costs only the job it had. That one is given to a new process;
+a job that has cost ``LIVES`` processes is an error of its own.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ import multiprocessing.process
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
 from hetesynth.building.cache import Cache
 from hetesynth.building.job import Job
 from hetesynth.building.result import CellResult
+from hetesynth.building.watching import Watcher
 from hetesynth.errors import HetesynthError
+from hetesynth.model.deadline import now
 
 LIVES = 3
 """Processes that one job may cost."""
+TOLD_AFTER = 0.2
+"""Seconds between two messages of a worker about its progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A job that has no result, and why; what ``HetesynthError`` says."""
+    """A job that has no result, and why: what a ``HetesynthError`` says."""
 
     key: str
     message: str
@@ -41,86 +47,185 @@ class Failed:
 Outcome = CellResult | Failed
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a worker says before its outcome: what it does, or, ``warning``, what went wrong beside it."""
+
+    text: str
+    warning: bool = False
+
+
+Say = Callable[[Note], None]
+
+
 class Scheduler(Protocol):
     """What runs jobs: processes here, or a cluster."""
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
         ...
 
 
-def made(job: Job, cache: Path | None) -> Outcome:
-    """The outcome of ``job``, from the cache or made now and kept there. Runs in a worker."""
-    from hetesynth.building.compute import compute
-
+def made(job: Job, cache: Path | None, say: Say) -> Outcome:
+    """The outcome of ``job``, from the cache or made now and kept there."""
     if cache is None:
-        return _computed(job, compute)
+        return _computed(job, say)
     store = Cache(cache)
     with store.making(job.key):
         kept = store.get(job.key)
         if kept is not None:
             return kept
-        outcome = _computed(job, compute)
+        outcome = _computed(job, say)
         if isinstance(outcome, CellResult):
-            store.put(outcome)
+            try:
+                store.put(outcome)
+            except HetesynthError as error:  # the result is there: it only has to be made again next time
+                say(Note(error.message, warning=True))
         return outcome
 
 
-def _computed(job: Job, compute: Callable[[Job], CellResult]) -> Outcome:
+def _computed(job: Job, say: Say) -> Outcome:
+    from hetesynth.building.compute import compute
+
+    last = now()
+
+    def progress(what: str, steps: int | None) -> None:
+        nonlocal last
+        if now() - last > TOLD_AFTER:
+            last = now()
+            say(Note(what))
+
     try:
-        return compute(job)
+        return compute(job, progress)
     except HetesynthError as error:
         return Failed(job.key, error.message, error.code, error.help, error.exit_code)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalProcesses:
-    """``number`` processes of this machine."""
+    """``number`` processes of this machine, whose results are kept in ``cache``."""
 
     number: int
-    cache: Path
+    cache: Path | None
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
         """The outcome of each job, in the order in which they end."""
-        left, lives = list(jobs), dict.fromkeys((job.key for job in jobs), LIVES)
-        while left:
-            ended: set[str] = set()
-            try:
-                for outcome in self._pool(left):
-                    ended.add(outcome.key)
-                    yield outcome
-            except BrokenProcessPool:
-                for job in left[: self.number]:
-                    lives[job.key] -= job.key not in ended
-            left = [job for job in left if job.key not in ended]
-            for job in [job for job in left if lives[job.key] <= 0]:
-                left.remove(job)
-                yield Failed(job.key, "the process that made it was killed, again and again", "HS851", "", 70)
-
-    def _pool(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(self.number, len(jobs)), context, initializer=_begin)
+        pool = _Pool(deque(jobs), self.cache, watcher)
         try:
-            waiting: set[Future[Outcome]] = {pool.submit(made, job, self.cache) for job in jobs}
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
+            yield from pool.outcomes(min(self.number, len(jobs)))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.end()
 
 
-def _begin() -> None:
-    """Ctrl-C is for the process that gave the work; solvers of one process use one core."""
+@dataclass
+class _Worker:
+    """A process, the end of its pipe, the job it has."""
+
+    process: multiprocessing.process.BaseProcess
+    pipe: Connection
+    job: Job | None = None
+
+
+@dataclass
+class _Pool:
+    waiting: deque[Job]
+    cache: Path | None
+    watcher: Watcher
+    workers: list[_Worker] = field(default_factory=list)
+    lost: dict[str, int] = field(default_factory=dict)
+
+    def outcomes(self, number: int) -> Iterator[Outcome]:
+        """The outcome of every job."""
+        while self.waiting or any(worker.job for worker in self.workers):
+            while len(self.workers) < number and self.waiting:
+                self.workers.append(self._started())
+            for worker in self.workers:
+                self._give(worker)
+            for pipe in wait([worker.pipe for worker in self.workers if worker.job]):
+                worker = next(worker for worker in self.workers if worker.pipe is pipe)
+                outcome = self._heard(worker)
+                if outcome is not None:
+                    yield outcome
+
+    def _started(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _give(self, worker: _Worker) -> None:
+        if worker.job is None and self.waiting:
+            worker.job = self.waiting.popleft()
+            self.watcher.working(worker.job.key, "starts")
+            with suppress(OSError):  # a dead one is noticed when it is listened to
+                worker.pipe.send(worker.job)
+
+    def _heard(self, worker: _Worker) -> Outcome | None:
+        job = worker.job
+        try:
+            message = worker.pipe.recv()
+        except (EOFError, OSError):
+            return self._died(worker)
+        if isinstance(message, Note):
+            if message.warning:
+                self.watcher.warned(message.text)
+            elif job is not None:
+                self.watcher.working(job.key, message.text)
+            return None
+        worker.job = None
+        if isinstance(message, CellResult | Failed):
+            return message
+        raise message if isinstance(message, BaseException) else TypeError(f"no outcome: {message!r}")
+
+    def _died(self, worker: _Worker) -> Outcome | None:
+        """The job of a process that is gone goes to another one, unless it has cost too many."""
+        self.workers.remove(worker)
+        worker.pipe.close()
+        worker.process.join()
+        job = worker.job
+        if job is None:
+            return None
+        self.lost[job.key] = self.lost.get(job.key, 0) + 1
+        if self.lost[job.key] < LIVES:
+            self.waiting.appendleft(job)
+            return None
+        code = worker.process.exitcode
+        return Failed(
+            job.key, f"{LIVES} processes that made it ended with {code}", "HS851",
+            "raise the limit of memory, or use fewer --jobs: a process that needs too much is killed", 3,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """No process is left."""
+        for worker in self.workers:
+            worker.process.terminate()
+            worker.pipe.close()
+        for worker in self.workers:
+            worker.process.join()
+
+
+def _work(pipe: Connection, cache: Path | None) -> None:
+    """What a process does: jobs in, outcomes out, until the pipe or the parent is gone. Ctrl-C is the parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            job = pipe.recv()
+            try:
+                answer: object = made(job, cache, pipe.send)
+            except Exception as error:  # our bug: the parent says so
+                error.add_note(f"while making {job.cell.name}") if hasattr(error, "add_note") else None
+                answer = error
+            pipe.send(answer)
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    """A process whose parent was killed would wait for work for ever."""
+    """A process whose parent was killed has nobody to work for."""
     parent.join()
     os._exit(1)
 

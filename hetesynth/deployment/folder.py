@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,9 +119,10 @@ def _files(folder: Path, digests: dict[str, str]) -> dict[str, bytes]:
     return files
 
 
-def differs(folder: Path, contents: Sequence[tuple[str, bytes]]) -> bool:
+def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
     """Whether ``folder`` holds other files than ``contents``."""
-    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    if names != {name for name, _ in contents}:
+    try:
+        names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        return names != contents.keys() or any((folder / n).read_bytes() != data for n, data in contents.items())
+    except OSError:  # another build exchanges it
         return True
-    return any((folder / name).read_bytes() != data for name, data in contents)

@@ -64,6 +64,15 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
             return files
 
 
+def tidy_folder(folder: Path) -> None:
+    """What killed runs left beside ``folder`` goes away; the older folder comes back, if it was about to be
+    replaced."""
+    with held_back() as interruptions, suppress(OSError):
+        target = Path(os.path.realpath(folder))
+        with locked({target.parent}, interruptions.check) as alone:
+            _tidy(target, alone=alone)
+
+
 def cut_off(path: Path) -> Path | None:
     """Where the older folder is when ``path`` is in a folder that a killed run was about to replace."""
     target = Path(os.path.realpath(path))

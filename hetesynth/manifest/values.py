@@ -132,8 +132,8 @@ class ClusterEntry:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
-    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own place.
-    """
+    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own
+    place."""
 
     path: Path
     clusters: tuple[ClusterEntry, ...]

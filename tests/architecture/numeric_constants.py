@@ -10,10 +10,12 @@ from __future__ import annotations
 
 ALLOWED = {
     "limits against hostile or absurd input": """
+        hetesynth/building/result.py: MAX_BYTES
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
+        hetesynth/deployment/folder.py: MAX_INDEX_BYTES
         hetesynth/commands/atlas_folder.py: MAX_BYTES
         hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
@@ -98,6 +100,10 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/building/cache.py: _DIGITS
+        hetesynth/building/job.py: FORMAT
+        hetesynth/building/result.py: _EPOCH
+        hetesynth/deployment/folder.py: FORMAT
         hetesynth/importers/amd_smi.py: LINK_MB ONE_HOP
         hetesynth/importers/hwloc.py: _NETWORK _INFINIBAND
         hetesynth/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
@@ -136,6 +142,7 @@ ALLOWED = {
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
+        hetesynth/manifest/values.py: DIGITS REACH
         hetesynth/cli/options.py: buffer_sizes.factor
         hetesynth/commands/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/compile/predictors.py: sizes_between.factor
@@ -241,6 +248,7 @@ ALLOWED = {
         hetesynth/verify/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
+        hetesynth/building/workers.py: LIVES TOLD_AFTER
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
         hetesynth/foreign_code.py: POLL_SECONDS

@@ -1,0 +1,93 @@
+"""Builds that are killed, crowded, or have no room: nothing half-written is ever visible, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from support.small_projects import MANIFEST, check_folders, command, run, tree, whole_entries, write_project
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = write_project(tmp_path_factory.mktemp("undisturbed") / "project")
+    ended = run(folder, folder.parent / "cache")
+    assert ended.returncode == 0, ended.stderr
+    return tree(folder / "schedules")
+
+
+def processes_of(group: int) -> list[int]:
+    """The processes of a process group."""
+    numbers = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == group and fields[0] != "Z":
+                numbers.append(int(entry.name))
+    return numbers
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
+def test_a_hundred_kills_leave_nothing_half_written_and_lose_nothing(
+    tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    """A seeded choice of when, and of whom: the build alone, one of its processes, or all of them at once."""
+    folder, cache = write_project(tmp_path / "project"), tmp_path / "cache"
+    chance, entries, ended_well = random.Random(15), set[str](), 0
+    for round_ in range(100):
+        if round_ % 10 == 9:  # again from the start, so that kills come at every stage
+            shutil.rmtree(folder / "schedules", ignore_errors=True)
+            if round_ % 20 == 19:
+                shutil.rmtree(cache)
+                entries = set()
+        process = subprocess.Popen(
+            command(folder, cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(chance.uniform(0.1, 6.0))
+        victims = processes_of(process.pid)
+        whom = chance.choice(["build", "worker", "all"])
+        chosen = {"build": [process.pid], "all": victims}.get(whom, chance.sample(victims, min(1, len(victims))))
+        for number in chosen:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        ended_well += process.wait(timeout=120) == 0
+        deadline = time.monotonic() + 10
+        while processes_of(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not processes_of(process.pid), "a process outlives its build"
+        check_folders(folder / "schedules")
+        now = whole_entries(cache)
+        assert entries <= now
+        entries = now
+    last = run(folder, cache)
+    assert last.returncode == 0, last.stderr
+    assert tree(folder / "schedules") == undisturbed
+    assert not list((folder / "schedules").rglob(".*"))
+    assert ended_well < 60
+
+
+def test_two_builds_at_once_end_well_with_one_result(tmp_path: Path) -> None:
+    folder, cache = write_project(tmp_path / "project"), tmp_path / "cache"
+    (folder / "hetesynth.toml").write_text(MANIFEST.replace(', "broadcast"', "").replace(', "mscclpp"', ""))
+    both = [
+        subprocess.Popen(command(folder, cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    check_folders(folder / "schedules")
+    assert len(whole_entries(cache)) == 4
+    alone = write_project(tmp_path / "alone")
+    (alone / "hetesynth.toml").write_text((folder / "hetesynth.toml").read_text())
+    assert run(alone, cache).returncode == 0
+    assert tree(alone / "schedules") == tree(folder / "schedules")

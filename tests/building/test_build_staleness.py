@@ -1,0 +1,189 @@
+"""What is stale: the content that a result depends on, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+from support.small_projects import MANIFEST, RING, tree, write_project
+
+from hetesynth.building.build import build, folder_plans, load_clusters
+from hetesynth.building.cache import Cache
+from hetesynth.building.job import Job
+from hetesynth.building.outcome import BuildReport, CellReport
+from hetesynth.building.result import CellResult, as_kept, unpacked
+from hetesynth.building.watching import Nobody, Watcher
+from hetesynth.building.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
+from hetesynth.manifest.reader import read_manifest
+
+SMALL = MANIFEST.replace(', "mscclpp"', "").replace(', "broadcast"', "").replace('"1KB..1MB", ', "")
+
+
+class Here:
+    """Runs jobs in this process and remembers which; those whose cell's name has ``fails`` in it fail."""
+
+    def __init__(self, cache: Path | None = None, fails: str = "nothing") -> None:
+        self.cache, self.fails = cache, fails
+        self.names: list[str] = []
+
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
+        for job in jobs:
+            self.names.append(job.cell.name)
+            if self.fails in job.cell.name:
+                yield Failed(job.key, "no program fits", "HS502", "", 1)
+            else:
+                yield made(job, self.cache, lambda note: None)
+
+
+class Seen(Nobody):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.reports: list[CellReport] = []
+        self.warnings: list[str] = []
+
+    def decided(self, report: CellReport) -> None:
+        self.reports.append(report)
+
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = write_project(tmp_path / "project")
+    (folder / "hetesynth.toml").write_text(SMALL)
+    return folder
+
+
+def built(project: Path, scheduler: Here, cache: Path | None = None) -> BuildReport:
+    store = Cache(cache or project.parent / "cache")
+    return build(read_manifest(project / "hetesynth.toml"), scheduler, store, Nobody())
+
+
+def keys(project: Path) -> dict[str, str]:
+    manifest = read_manifest(project / "hetesynth.toml")
+    plans = folder_plans(manifest, load_clusters(manifest))
+    return {job.cell.name: job.key for plan in plans for job in plan.jobs}
+
+
+def test_a_comment_changes_no_key_and_an_edit_those_of_its_cluster(project: Path) -> None:
+    before = keys(project)
+    dsl = project / "three.dsl"
+    dsl.write_text("# why\n" + dsl.read_text().replace("\n", "   // here too\n", 1) + "\n\n")
+    assert keys(project) == before
+    dsl.write_text(RING.format(name="three", gpus=3, last=2, rate=26))
+    changed = {name for name, key in keys(project).items() if key != before[name]}
+    assert changed == {name for name in before if name.startswith("three/")}
+    assert len(changed) == len(before) / 2
+
+
+def test_an_import_counts_by_what_it_says(project: Path) -> None:
+    node, _, cluster = RING.format(name="three", gpus=3, last=2, rate=25).partition("\n\n")
+    (project / "rings.dsl").write_text(node + "\n")
+    (project / "three.dsl").write_text('import "rings.dsl"\n\n' + cluster)
+    before = keys(project)
+    (project / "rings.dsl").write_text(f"# a comment\n{node}\n")
+    assert keys(project) == before
+    (project / "rings.dsl").write_text(node.replace("2 us", "3 us") + "\n")
+    assert keys(project) != before
+
+
+def test_a_key_is_of_the_options_and_versions_but_not_of_the_gates(project: Path) -> None:
+    manifest = read_manifest(project / "hetesynth.toml")
+    (plan, *_) = folder_plans(manifest, load_clusters(manifest))
+    (first, *_) = plan.jobs
+    cell = first.cell
+    same = replace(first, cell=replace(cell, gates=replace(cell.gates, steps=3)))
+    assert same.key == first.key
+    others = [
+        replace(first, cell=replace(cell, options=replace(cell.options, effort=2.0))),
+        replace(first, cell=replace(cell, options=replace(cell.options, seed=1))),
+        replace(first, cell=replace(cell, collective="allreduce")),
+        replace(first, cell=replace(cell, target="rccl-6")),
+        replace(first, cell=replace(cell, extent=4)),
+        replace(first, topology_sha256="0" * 64),
+        *(replace(first, versions=(*first.versions[:i], (name, "0"), *first.versions[i + 1 :]))
+          for i, (name, _) in enumerate(first.versions)),
+    ]  # fmt: skip
+    assert len({first.key, *(job.key for job in others)}) == 1 + len(others)
+
+
+def test_what_is_stale_is_built_and_nothing_else(project: Path) -> None:
+    first, again, other = Here(), Here(), Here(project.parent / "cache")
+    assert [report.status for report in built(project, first).cells] == ["built", "built"]
+    assert len(first.names) == 2
+    after = tree(project / "schedules")
+    assert [report.status for report in built(project, again).cells] == ["current", "current"]
+    assert again.names == []
+    assert tree(project / "schedules") == after
+    (project / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=26))
+    report = built(project, other)
+    assert other.names == ["three/portable/allgather/1MB..64MB"]
+    assert [cell.status for cell in report.cells] == ["built", "current"]
+    assert report.written == (project / "schedules" / "three" / "portable",)
+    (program,) = (project / "schedules" / "three" / "portable" / "algorithms").glob("*allgather*MB.xml")
+    program.write_bytes(program.read_bytes() + b"\n")
+    mended = built(project, Here(fails="/"))
+    assert [cell.status for cell in mended.cells] == ["cached", "failed"] or mended.cells[0].status == "cached"
+
+
+def test_a_cell_that_fails_costs_no_other(project: Path) -> None:
+    report = built(project, Here(fails="three/"))
+    assert [cell.status for cell in report.cells] == ["failed", "built"]
+    assert not report.ok
+    assert "no program fits" in report.cells[0].messages[0]
+    assert tree(project / "schedules" / "four")
+
+
+def test_a_damaged_entry_of_the_cache_counts_as_absent(project: Path, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    built(project, Here(cache.folder))
+    for job_key in keys(project).values():
+        path, data = cache.path(job_key), cache.path(job_key).read_bytes()
+        assert cache.get(job_key) is not None
+        for damaged in (data[:-1], data[:70] + b"x" + data[71:], b"", data[:64], data + b"\n"):
+            path.write_bytes(damaged)
+            assert cache.get(job_key) is None
+        path.write_bytes(data)
+    assert unpacked(cache.path(job_key).read_bytes(), "0" * 64) is None
+
+
+def test_a_result_is_the_same_bytes_and_back() -> None:
+    result = CellResult("0" * 64, {"a.xml": b"<a/>", "a.schedule.json": b"{}"}, {"b": 1, "a": [2]})
+    assert unpacked(result.packed(), "0" * 64) == result
+    assert list(as_kept({"b": (1,), "a": 2}).items()) == [("a", 2), ("b", [1])]
+    assert result.packed() == replace(result, record={"a": [2], "b": 1}).packed()
+
+
+class Killer(Nobody):
+    """Kills the process that has the job as often as it is told to."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def working(self, key: str, what: str) -> None:
+        if self.times and what == "starts":
+            self.times -= 1
+            for process in active_children():
+                os.kill(process.pid or 0, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("times", [1, LIVES])
+def test_a_process_that_is_killed_costs_its_cell_to_be_made_again(project: Path, times: int) -> None:
+    manifest = read_manifest(project / "hetesynth.toml")
+    jobs = [job for plan in folder_plans(manifest, load_clusters(manifest)) for job in plan.jobs]
+    outcomes = {o.key: o for o in LocalProcesses(1, None).run(jobs, Killer(times))}
+    assert outcomes.keys() == {job.key for job in jobs}
+    failed = [outcome for outcome in outcomes.values() if isinstance(outcome, Failed)]
+    assert [outcome.code for outcome in failed] == ([] if times < LIVES else ["HS851"])
+    assert not active_children()
+
+
+def test_a_note_of_a_worker_is_no_outcome() -> None:
+    assert not isinstance(Note("half way"), CellResult | Failed)
