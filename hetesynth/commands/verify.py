@@ -138,7 +138,7 @@ def _judge_schedule(path: Path, question: Question) -> Judged:
     document = read_schedule(path)
     cluster = question.cluster(path, document.ranks)
     if cluster is None:
-        message = "checked as a document; --topo gives the cluster to replay it on"
+        message = "only its document was checked: --topo replays it"
         return Judged((Finding("note", Violation("file", message)),))
     return Judged(tuple(Finding("error", violation) for violation in replayed(path, document, cluster)))
 
