@@ -22,7 +22,8 @@ from hetesynth.errors import HetesynthError
 STEP = (
     '<step s="{}" type="{}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{}" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
 )
-PAIR = "cluster pair { instance a = two }\nnode two { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us } }"
+LINK = "link gpu0 <-> gpu1 { bandwidth 25 GB/s; latency 1 us }"
+PAIR = f"cluster pair {{ instance a = two }}\nnode two {{ gpus 2; {LINK} }}"
 
 
 def program(*, most: str = "1000000", receive: str = "r") -> str:
@@ -192,7 +193,7 @@ def test_json_and_sarif_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert code == 1 and not document["ok"] and document["passed_over"] == 1
     assert [entry["ok"] for entry in document["files"]] == [True, False]
     assert document["files"][0]["targets"] == {"rccl-6": {"reader": "accepted", "ok": True}}
-    root = ElementTree.fromstring(report.read_bytes())  # noqa: S314
+    root = ElementTree.fromstring(report.read_bytes())
     assert root.attrib == {"tests": "2", "failures": "1", "errors": "0"}
     cases = root.findall("./testsuite/testcase")
     assert [case.find("failure") is not None for case in cases] == [False, True]
@@ -299,7 +300,8 @@ def _mutants(document: Any, rng: random.Random, number: int) -> list[bytes]:
 
 
 SEVERAL = {
-    "kind": "hetesynth atlas of several collectives", "cluster": "pair", "targets": ["rccl-6"], "topology_sha256": "1",
+    "kind": "hetesynth atlas of several collectives", "cluster": "pair", "targets": ["rccl-6"],
+    "topology_sha256": "1",
     "collectives": {
         name: {"collective": name, "cluster": "pair", "ranges": [{"files": [f"rccl-6/{name}.xml"]}],
                "sha256": {f"rccl-6/{name}.xml": "0" * 64}}
@@ -317,7 +319,7 @@ def test_an_index_of_anybody_never_breaks_the_reader(tmp_path: Path, document: d
     index = read_index(tmp_path)
     assert index is not None and index.targets == ("rccl-6",) and index.files
     refused = 0
-    for data in _mutants(document, random.Random(7), 400):
+    for data in _mutants(document, random.Random(7), 200):
         (tmp_path / "index.json").write_bytes(data)
         try:
             index = read_index(tmp_path)
@@ -327,4 +329,4 @@ def test_an_index_of_anybody_never_breaks_the_reader(tmp_path: Path, document: d
         else:
             assert index is not None
             assert all(".." not in name and not name.startswith("/") for name in index.files)
-    assert refused > 100
+    assert refused > 50
