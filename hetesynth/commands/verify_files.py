@@ -123,11 +123,10 @@ def _finding(message: str, rule: str | None = None) -> Finding:
 
 
 def _targets(candidate: Candidate, question: Question) -> tuple[Target, ...]:
-    """Those that read such a file: of the targets asked for, else of those of its folder. A file that was named is
-    judged for all that are asked for."""
+    """Those that read such a file: of the targets asked for, else of those of its folder. All of them where the
+    file was named and none reads it: it is refused."""
     if is_schedule(candidate.path) or is_composition(candidate.path):
         return ()
-    if candidate.named:
-        return question.targets
     targets = question.targets or tuple(TARGETS[name] for name in candidate.targets)
-    return tuple(target for target in targets if target.format == format_of(candidate.path))
+    readers = tuple(target for target in targets if target.format == format_of(candidate.path))
+    return readers or (targets if candidate.named else ())

@@ -185,6 +185,18 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "HS877" in capsys.readouterr().err
 
 
+def test_each_file_is_judged_for_the_targets_that_read_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    good, plan = tmp_path / "good.xml", tmp_path / "plan.json"
+    good.write_text(GOOD)
+    plan.write_text('{"name": "p", "collective": "allgather", "gpus": []}')
+    assert judged(capsys, good, plan, "--target", "rccl-6,mscclpp")[1][0] == f"{good}: ok for rccl-6"
+    assert judged(capsys, good, good.parent, "--target", "mscclpp")[0] == 2
+    code, lines = judged(capsys, tmp_path, "--target", "mscclpp")
+    assert code == 1 and lines[0] == f"{good}: ok" and "plan.json: wrong: " in lines[1]
+
+
 def test_json_and_sarif_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = deployed(tmp_path / "out", {"a.xml": GOOD, "b\x01\n.xml": BAD})
     report = tmp_path / "report.xml"
