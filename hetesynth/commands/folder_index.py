@@ -91,7 +91,9 @@ def _checked(folder: Path, document: Any) -> FolderIndex:
     stated = [document.get("target")] if kind == DEPLOYMENT else document.get("targets")
     if not isinstance(stated, list) or not stated or any(name not in TARGETS for name in map(_text, stated)):
         raise ValueError("it does not name the targets that its programs are for")
-    if kind != DEPLOYMENT:
+    if kind == DEPLOYMENT:
+        _list(document.get("cells", []), "cells")
+    else:
         _demand_collectives(document, kind)
     files = dict(_files(document, kind))
     if len(files) > MAX_LISTED:

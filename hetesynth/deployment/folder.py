@@ -86,7 +86,9 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
         try:
             files = _files(folder, row["record"]["files"])
             origin = ORIGIN if row.get("origin") == ORIGIN else ""
-            cells.append(DeployedCell(row["name"], row["key"], row["made_for"], row["record"], files, origin))
+            texts = row["name"], row["key"], row["made_for"]
+            if all(isinstance(text, str) for text in texts):
+                cells.append(DeployedCell(*texts, row["record"], files, origin))
         except (AttributeError, KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)

@@ -20,6 +20,7 @@ from hetesynth.building.workers import Outcome
 from hetesynth.cli.main import run
 from hetesynth.commands.atlas_folder import AtlasIdentity, combined
 from hetesynth.commands.folder_index import read_index
+from hetesynth.deployment.folder import deployed
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
 from hetesynth.manifest.reader import read_manifest
@@ -180,6 +181,20 @@ def test_an_atlas_that_is_wrong_on_the_new_topology_is_left_out(here: Path) -> N
     report = _built(here)
     assert report.ok and "wrong on the topology" in report.warnings[0]
     assert not [name for name in contents(folder) if "atlas" in name]
+
+
+@pytest.mark.parametrize("field", ["name", "key", "made_for", "record", "origin"])
+@pytest.mark.parametrize("value", [None, 1, [], {"x": []}])
+def test_rows_of_anybody_are_no_cells(field: str, value: Any, tmp_path: Path) -> None:
+    row = {"name": "a", "key": "k", "made_for": "k", "record": {"files": {}}}
+    index = {"kind": "hetesynth deployment", "format": 1, "target": "rccl-6", "files": {}}
+    (tmp_path / "index.json").write_text(json.dumps({**index, "cells": [row, {**row, field: value}, value]}))
+    cells = deployed(tmp_path)
+    assert [cell.name for cell in cells] == (["a", "a"] if field == "origin" else ["a"])
+    (tmp_path / "index.json").write_text(json.dumps({**index, "cells": "x"}))
+    (tmp_path / "algorithms").mkdir()
+    with pytest.raises(HetesynthError, match="'cells' is no list"):
+        read_index(tmp_path)
 
 
 IDENTITY = AtlasIdentity("tri", "1", ("rccl-6",), "allreduce")
