@@ -65,15 +65,17 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(number, context, initializer=_begin, initargs=(question,))
+    ended = False
     try:
         yield from pool.map(_verdict, candidates, chunksize=1)
+        ended = True
     except BrokenProcessPool as error:
         message = "a process that judged files was killed; perhaps the memory did not suffice"
         raise HetesynthError(
             message, code="HS878", help="use --jobs 1, or name fewer files", exit_code=3
         ) from error
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=ended, cancel_futures=True)  # Ctrl-C does not wait for what is being judged
 
 
 _question = Question()

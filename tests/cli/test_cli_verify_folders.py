@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -255,6 +256,7 @@ def test_processes_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     monkeypatch.setattr(verify_files, "FILES_OF_A_PROCESS", 1)
     folder = deployed(tmp_path / "out", {f"{n}.xml": BAD if n % 3 else GOOD for n in range(7)})
     alone, together = (judged(capsys, folder, "--jobs", n) for n in (1, 2))
+    assert not multiprocessing.active_children()
     assert alone == together and alone[0] == 1 and alone[1][-1].startswith("7 files: 3 ok, 4 wrong")
 
 
