@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hetesynth.building.aside import keep_aside, read_aside
 from hetesynth.building.cache import Cache
+from hetesynth.building.carried import carried
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
 from hetesynth.building.outcome import BuildReport, CellReport
@@ -23,7 +24,7 @@ from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import Failed, Outcome, Scheduler
 from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, deployed, differs
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import check_replaceable, tidy_folder, write_folder
+from hetesynth.files.folders import check_replaceable, tidy_folder, update_folder
 from hetesynth.frontend import load_topology
 from hetesynth.manifest.values import ClusterEntry, Manifest
 from hetesynth.model.deadline import now
@@ -102,6 +103,7 @@ class _Build:
     rules: Rules
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
     decided: dict[str, DeployedCell] = field(default_factory=dict)
     aside: dict[str, CellResult | None] = field(default_factory=dict)
 
@@ -115,8 +117,9 @@ class _Build:
             self._leave_unfinished()
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
         return BuildReport(
-            self.manifest.path, self.manifest.output, reports, written=tuple(self.written), interrupted=interrupted
-        )
+            self.manifest.path, self.manifest.output, reports, written=tuple(self.written),
+            warnings=tuple(self.warnings), interrupted=interrupted,
+        )  # fmt: skip
 
     def _all(self, scheduler: Scheduler) -> None:
         before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
@@ -175,13 +178,10 @@ class _Build:
 
     def _write(self, plan: FolderPlan) -> None:
         """The folder in one step, if it is not what it should be."""
-        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
-        deployment = Deployment(plan.cluster.topology, plan.cluster.sha256, target(plan.target), cells)
-        contents = deployment.contents()
-        if differs(plan.path, contents):
+        if differs(plan.path, self._contents(plan)):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
-                write_folder(plan.path, contents, MARK)
+                update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
         self._keep_aside(plan)
 
@@ -193,6 +193,17 @@ class _Build:
         results = (self.aside[job.cell.name] or earlier.get(job.key) or self.cache.get(job.key) for job in jobs)
         with _writing(folder):
             keep_aside(folder, [result for result in results if result is not None])
+
+    def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
+        """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
+        topology, sha256, runtime = plan.cluster.topology, plan.cluster.sha256, target(plan.target)
+        collectives = {job.cell.collective for job in plan.jobs}
+        others = carried(plan.path, topology, sha256, runtime, collectives)
+        for message in others.notes:
+            self.watcher.warned(message)
+        self.warnings.update(dict.fromkeys(others.notes))
+        cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
+        return Deployment(topology, sha256, runtime, (*cells, *others.cells)).contents()
 
 
 def _check(plan: FolderPlan) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +29,7 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show
+from hetesynth.commands.folder_index import ATLAS, LOSSES
 
 if TYPE_CHECKING:
     from hetesynth.commands.n_minus_one import Kind
@@ -58,18 +59,23 @@ _KINDS = ("gpu", "nic", "link", "server")
 @size_option
 @click.option(
     "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
-    help="A new or empty folder, or an older atlas, which is replaced.",
+    help="A new or empty folder, or an atlas of the same cluster, which gets this collective too.",
 )  # fmt: skip
+@click.option("--replace", is_flag=True, help="An older atlas in DIRECTORY is replaced, whatever it is of.")
 @explain_option
 @json_option
 def command(
-    topology: os.PathLike[str], output: Path, single: bool, explain: bool, as_json: bool, **options: Any
+    topology: os.PathLike[str], output: Path, replace: bool, single: bool, explain: bool, as_json: bool,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
     Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. The ranges tile all
     sizes: minBytes and maxBytes in the files let a runtime pick. Time is simulated. The folder appears whole or
     not at all. --explain prints how the schedules were chosen, with --json under "decisions".
+
+    In a DIRECTORY with an atlas of other collectives on the same cluster, for the same targets, this one is added;
+    an older one of the same collective is replaced. A folder of `hetesynth build` is added to as well.
 
     With --n-minus-1 the folder has what synth writes, and the same for every GPU, NIC, link between two GPUs and
     server lost, repaired from it. Losses that leave the same cluster but for names share one: index.json says
@@ -78,8 +84,8 @@ def command(
     _demand_options_of_one_kind(single=single, explain=explain)
     kinds, sizes = cast("tuple[Kind, ...]", options.pop("kinds")), options.pop("sizes")
     if single:
-        return _single_losses(topology, kinds, output, as_json, options)
-    return _ranges(topology, sizes, output, explain, as_json, options)
+        return _single_losses(topology, kinds, (output, replace), as_json, options)
+    return _ranges(topology, sizes, (output, replace), explain, as_json, options)
 
 
 def _demand_options_of_one_kind(*, single: bool, explain: bool) -> None:
@@ -98,48 +104,46 @@ def _demand_options_of_one_kind(*, single: bool, explain: bool) -> None:
 
 
 def _ranges(
-    topology: os.PathLike[str], sizes: str, output: Path, explain: bool, as_json: bool, options: dict[str, Any]
+    topology: os.PathLike[str], sizes: str, place: tuple[Path, bool], explain: bool, as_json: bool,
+    options: dict[str, Any],
 ) -> None:  # fmt: skip
     buffers = buffer_sizes(sizes, "--sizes", factor=2)
+    from hetesynth.building.atlas_destination import destination_of
     from hetesynth.cli.render.atlas import atlas_report
     from hetesynth.cli.render.decisions import decision_lines, decision_values
-    from hetesynth.commands.atlas import MARK, atlas, files, index
-    from hetesynth.files.folders import check_replaceable, write_folder
+    from hetesynth.commands.atlas import atlas, files, index
 
-    check_replaceable(output, MARK)
     stated = request(topology, **options)
+    destination = destination_of(*place, stated, ATLAS)
     with watching(quiet=as_json) as progress:
         result = atlas(stated, buffers, progress)
-    contents = files(result)
-    write_folder(output, contents, MARK)
+    contents = destination.write(files(result), result)
     summary = index(result)
     decisions = result.compilation.decisions.entries if explain else None
     if as_json:
-        printed = {**summary, "directory": str(output), "files": sorted(contents)}
         explained = {} if decisions is None else {"decisions": decision_values(decisions)}
-        show(json.dumps({**printed, **explained}, indent=2))
+        show(json.dumps({**summary, **destination.told(contents), **explained}, indent=2))
     else:
-        show(atlas_report(summary, str(output), len(contents)))
+        show(atlas_report(summary, str(destination.folder), len(contents), destination.words))
         if decisions is not None:
             show("\n".join(decision_lines(decisions)))
 
 
 def _single_losses(
-    topology: os.PathLike[str], kinds: tuple[Kind, ...], output: Path, as_json: bool, options: dict[str, Any]
+    topology: os.PathLike[str], kinds: tuple[Kind, ...], place: tuple[Path, bool], as_json: bool,
+    options: dict[str, Any],
 ) -> None:  # fmt: skip
+    from hetesynth.building.atlas_destination import destination_of
     from hetesynth.cli.render.atlas import losses_report
-    from hetesynth.commands.atlas import MARK
     from hetesynth.commands.n_minus_one import files, index, n_minus_one
-    from hetesynth.files.folders import check_replaceable, write_folder
 
-    check_replaceable(output, MARK)
-    stated = replace(request(topology, **options), objective="time")
+    stated = dataclasses.replace(request(topology, **options), objective="time")
+    destination = destination_of(*place, stated, LOSSES)
     with watching(quiet=as_json) as progress:
         result = n_minus_one(stated, kinds, progress)
-    contents = files(result)
-    write_folder(output, contents, MARK)
+    contents = destination.write(files(result))
     summary = index(result)
     if as_json:
-        show(json.dumps({**summary, "directory": str(output), "files": sorted(contents)}, indent=2))
+        show(json.dumps({**summary, **destination.told(contents)}, indent=2))
     else:
-        show(losses_report(summary, str(output), len(contents)))
+        show(losses_report(summary, str(destination.folder), len(contents), destination.words))

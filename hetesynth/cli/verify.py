@@ -1,29 +1,32 @@
-"""``hetesynth verify``: judge any MSCCL XML or MSCCL++ plan."""
+"""``hetesynth verify``: judge any MSCCL XML or MSCCL++ plan, and folders of them."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from hetesynth.cli.losses import topology_losses
-from hetesynth.cli.options import TOPOLOGY, json_option, root_option, targets_of, targets_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.options import TOPOLOGY, NewPath, json_option, root_option, targets_of, targets_option
+from hetesynth.cli.terminal import show, show_lines
+from hetesynth.files.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from hetesynth.commands.verify import Finding, Judged
-    from hetesynth.model.verdict import Violation
+    from hetesynth.commands.verify import Judged, Question
+    from hetesynth.commands.verify_files import FileVerdict
 
 SHOWN_ALIKE = 3  # findings of one rule
 
 
-@click.command(name="verify", short_help="Execute and judge an MSCCL XML file or an MSCCL++ plan.")
-@click.argument("program", type=click.Path(path_type=Path))
+@click.command(name="verify", short_help="Execute and judge MSCCL XML files and MSCCL++ plans.")
+@click.argument("paths", metavar="PATH...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
 @topology_losses
 @root_option
@@ -36,73 +39,120 @@ SHOWN_ALIKE = 3  # findings of one rule
     "--portable", is_flag=True,
     help="Warnings, and findings that only some runtimes refuse, count as well.",
 )  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N",
+    help="Processes, of many files [default: as many as there are cores].",
+)  # fmt: skip
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
+@click.option(
+    "--junit", "junit_file", type=NewPath(path_type=Path), metavar="FILE",
+    help="Also write a JUnit XML with a test case for each file.",
+)  # fmt: skip
 def command(
-    program: Path,
-    topology: os.PathLike[str] | None,
-    root: int | None,
-    targets: tuple[str, ...],
-    sms: int | None,
-    portable: bool,
-    as_json: bool,
-    as_sarif: bool,
-) -> int:
-    """Execute PROGRAM symbolically and report what is wrong with it.
+    paths: tuple[Path, ...], portable: bool, jobs: int | None, as_json: bool, as_sarif: bool,
+    junit_file: Path | None, **asked: Any,
+) -> int:  # fmt: skip
+    """Execute every PATH symbolically and report what is wrong with it.
 
-    Exits 0 when nothing is, 1 when something is, 2 when it is no MSCCL XML and no plan at all.
+    A PATH is a program or a folder of programs. Exits 0 when nothing is wrong, 1 when something is, 2 when a PATH
+    is no MSCCL XML and no plan at all.
 
     Checks connections, dependences, deadlock with the FIFO slots a runtime has, races, ranges, and that every
     rank ends with the right data, in place and out of place as the file claims. With --target: whether that
     runtime's reader takes the file, and all that goes wrong there. Without: what goes wrong on every runtime; what
     only breaks the limits that all share is listed apart and does not fail the file unless --portable is given.
     docs/verify.md lists the rules.
-    """
-    from hetesynth.commands import verify as judging
 
+    Of several files, and of folders, there is one line a file. A folder that `build` or `atlas` wrote is judged
+    for its own targets and held against its index.json. --topo also replays schedules.
+    """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    question = targets_of(targets) if targets else ()
-    judged = judging.judge_file(program, judging.Question(topology, root, question, sms))
-    bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
-    if as_sarif:
+    question = _question(**asked)
+    form = Form(portable, "json" if as_json else "sarif" if as_sarif else "text")
+    if len(paths) == 1 and not paths[0].is_dir():
+        return _one(paths[0], question, form, junit_file)
+    return _many(paths, question, form, jobs or _processors(), junit_file)
+
+
+def _question(
+    topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...], sms: int | None
+) -> Question:  # fmt: skip
+    from hetesynth.commands.verify import Question
+
+    return Question(topology, root, targets_of(targets) if targets else (), sms)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What counts, and how it is shown."""
+
+    portable: bool
+    kind: Literal["text", "json", "sarif"]
+
+
+def _one(program: Path, question: Question, form: Form, junit_file: Path | None) -> int:
+    from hetesynth.cli.render.verify import file_document, junit
+    from hetesynth.commands import verify as judging
+    from hetesynth.commands.verify_files import FileVerdict
+
+    judged = judging.judge_file(program, question)
+    bad = judged.count("error") > 0 or (form.portable and judged.count("portability", "warning") > 0)
+    if junit_file is not None:
+        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=form.portable))
+    if form.kind == "sarif":
         show(json.dumps(judging.sarif(program, judged), indent=2))
-    elif as_json:
-        show(json.dumps(_document(program, judged, ok=not bad), indent=2))
+    elif form.kind == "json":
+        show(json.dumps(file_document(str(program), judged, ok=not bad), indent=2))
     else:
         _print(program, judged)
     return int(bad) if judged.readable else 2
 
 
-def _document(program: Path, judged: Judged, *, ok: bool) -> dict[str, Any]:
-    def of(level: str) -> list[dict[str, Any]]:
-        return [_plain(f) for f in judged.findings if f.level == level]
+def _many(
+    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None
+) -> int:  # fmt: skip
+    from hetesynth.cli.render.verify import files_document, junit, one_line, summary_line
+    from hetesynth.commands.verify import sarif_of
+    from hetesynth.commands.verify_files import file_verdicts, loaded
+    from hetesynth.commands.walked_files import walked
 
-    document: dict[str, Any] = {
-        "file": str(program),
-        "ok": ok,
-        "violations": of("error"),
-        "portability": of("portability"),
-        "warnings": of("warning"),
-        "notes": of("note"),
-    }
-    if judged.acceptance:
-        wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
-        document["targets"] = {
-            name: {"reader": acceptance, "ok": name not in wrong} for name, acceptance in judged.acceptance
-        }
-    return document
+    walk = walked(paths)
+    verdicts = []
+    streamed = form.kind == "text" and not sys.stderr.isatty()
+    judging = file_verdicts(walk.candidates, loaded(question, walk), jobs)
+    for verdict in _with_progress(judging, len(walk.candidates)):
+        verdicts.append(verdict)
+        if streamed:
+            show(one_line(verdict, portable=form.portable))
+    if junit_file is not None:
+        write_atomically(junit_file, junit(verdicts, portable=form.portable))
+    if form.kind == "sarif":
+        show(json.dumps(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]), indent=2))
+    elif form.kind == "json":
+        show(json.dumps(files_document(verdicts, walk.passed, portable=form.portable), indent=2))
+    else:
+        show_lines(one_line(verdict, portable=form.portable) for verdict in verdicts if not streamed)
+        show(summary_line(verdicts, walk.passed, portable=form.portable))
+    if any(verdict.unusable for verdict in verdicts):
+        return 2
+    return int(not all(verdict.ok(portable=form.portable) for verdict in verdicts))
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
-    if finding.help:
-        fields["help"] = finding.help
-    return {**fields, "targets": list(finding.targets)} if finding.targets else fields
+def _with_progress(verdicts: Iterator[FileVerdict], number: int) -> Iterator[FileVerdict]:
+    """A bar on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield from verdicts
+        return
+    with click.progressbar(verdicts, length=number, label="judging", file=sys.stderr, show_pos=True) as bar:
+        yield from bar
 
 
 def _print(file: Path, judged: Judged) -> None:
-    program = str(file).replace("\n", "\\u000a")  # a line of its own would pass for a verdict
+    from hetesynth.cli.render.verify import fate, finding_line, on_one_line, verdict_line
+
+    program = on_one_line(file)
     helped: set[str] = set()
     for label in ("error", "portability", "warning", "note"):
         findings = [f for f in judged.findings if f.level == label]
@@ -111,7 +161,7 @@ def _print(file: Path, judged: Judged) -> None:
             alike[finding.violation.rule, finding.targets] += 1
             if alike[finding.violation.rule, finding.targets] > SHOWN_ALIKE:
                 continue
-            show(_line(program, label, finding, several=len(judged.acceptance) > 1))
+            show(finding_line(program, label, finding, several=len(judged.acceptance) > 1))
             if finding.help and finding.help not in helped:
                 helped.add(finding.help)
                 show(f"  help: {finding.help}")
@@ -120,34 +170,10 @@ def _print(file: Path, judged: Judged) -> None:
                 show(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
-        show(f"{program}: {target}: {_fate(acceptance, wrong)}")
-    show(_verdict(program, judged))
+        show(f"{program}: {target}: {fate(acceptance, wrong)}")
+    show(verdict_line(program, judged))
 
 
-def _line(program: str, label: str, finding: Finding, *, several: bool) -> str:
-    v: Violation = finding.violation
-    line = f":{v.line}" if v.line is not None else ""
-    rule = f" [{v.rule}]" if v.rule is not None else ""
-    whose = f" ({', '.join(finding.targets)})" if several and finding.targets else ""
-    return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
-
-
-def _fate(acceptance: str, wrong: int) -> str:
-    words = {
-        "accepted": "the reader takes the file",
-        "refused": "the reader refuses the file",
-        "crashes": "the reader crashes",
-    }
-    if not wrong:
-        return "ok"
-    return f"{words[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}"
-
-
-def _verdict(program: str, judged: Judged) -> str:
-    from hetesynth.report.words import counted
-
-    stricter, warnings = judged.count("portability"), judged.count("warning")
-    more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
-    more += "" if not warnings else f"; {counted(warnings, 'warning')}"
-    errors = judged.count("error")
-    return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"
+def _processors() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

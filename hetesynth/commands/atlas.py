@@ -17,6 +17,7 @@ from typing import Any
 from hetesynth import __version__
 from hetesynth.autotune.pool import Pool, pool, sample_sizes
 from hetesynth.autotune.topology_features import features
+from hetesynth.commands.atlas_folder import PLOT, with_digests
 from hetesynth.compile.addressing import addressable, carried, demand_addressable
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -29,6 +30,7 @@ from hetesynth.compile.artifacts import (
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.recipe import topology_hash
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned
 from hetesynth.compile.time_verdict import Timed, TimeVerdict, time_verdict, verdict_line
@@ -268,8 +270,8 @@ def files(result: Atlas) -> dict[str, bytes]:
             contents[_name(result, k, suffix)] = data
     title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
     borders = [r.high for r in result.ranges if r.high is not None]
-    contents["bandwidth.svg"] = size_plot(title, _curves(result), borders).encode()
-    contents["index.json"] = (json.dumps(index(result), indent=2) + "\n").encode()
+    contents[PLOT] = size_plot(title, _curves(result), borders).encode()
+    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
     return contents
 
 
@@ -305,6 +307,7 @@ def index(result: Atlas) -> dict[str, Any]:
             for member, v in result.verdicts
         ],
         "cluster": result.topology.name,
+        "topology_sha256": topology_hash(result.topology),
         **({"losses": list(result.topology.notes)} if result.topology.notes else {}),
         "collective": result.request.collective,
         "ranks": result.topology.ranks,

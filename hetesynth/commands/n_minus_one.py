@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from hetesynth import __version__
+from hetesynth.commands.atlas_folder import with_digests
 from hetesynth.commands.repair import Repaired, RepairRequest, repaired
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.carry_over import CarryOver
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.isomorphism import isomorphism
-from hetesynth.compile.recipe import recipe_in
+from hetesynth.compile.recipe import recipe_in, topology_hash
 from hetesynth.compile.request import Request
 from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
@@ -128,7 +129,7 @@ def files(result: NMinusOne) -> dict[str, bytes]:
         if loss.repaired is not None:
             folder = _folder(number, loss)
             contents.update({f"{folder}/{stem}{s}": data for s, data in loss.repaired.synthesis.files.items()})
-    contents["index.json"] = (json.dumps(index(result), indent=2) + "\n").encode()
+    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
     return contents
 
 
@@ -144,6 +145,7 @@ def index(result: NMinusOne) -> dict[str, Any]:
         "kind": "hetesynth atlas of single losses",
         "generator": f"hetesynth {__version__}",
         "cluster": result.whole.topology.name,
+        "topology_sha256": topology_hash(result.whole.topology),
         "collective": result.request.collective,
         "ranks": result.whole.topology.ranks,
         "targets": [t.name for t in result.request.targets],

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
-from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+from hetesynth.chunking import chunk
 from hetesynth.commands.program_standing import program_standing
+from hetesynth.commands.schedule_replay import chunking_of
 from hetesynth.commands.standing import (
     NOT_OF_THE_FIRST,
     Standing,
@@ -136,21 +136,9 @@ def _judged(
     ]
     schedule = Schedule.of(transfers, document.schedule.makespan)
     goal = asked_collective(document, str(path))
-    problem = chunk(new, _options(document, old)).problem(goal)
+    problem = chunk(new, chunking_of(document, old)).problem(goal)
     wrong = schedule_violations(problem, schedule, policy.verify)
     if wrong:
         return Standing(path, "over capacity", named(list(dict.fromkeys(w.message for w in wrong))))
     slow = slower(old, new, [(i, j) for i, j in same.items() if j is not None])
     return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")
-
-
-def _options(document: ScheduleDocument, old: Topology) -> ChunkingOptions:
-    """Chunks and steps as the schedule has them on the first topology."""
-    size, rounding, told = (document.header.get(key) for key in ("chunk_bytes", "rounding", "tau_ref_us"))
-    chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
-    rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
-    tau_ref = chunk(old, ChunkingOptions(chunk_bytes, "slowest", rule)).tau_ref
-    if isinstance(told, (int, float)) and not isinstance(told, bool) and told > 0:
-        stated = Fraction(str(told)) / 1_000_000
-        tau_ref = tau_ref if abs(float(stated / tau_ref) - 1) < 1e-9 else stated
-    return ChunkingOptions(chunk_bytes or chunk(old).chunk_bytes, tau_ref, rule)

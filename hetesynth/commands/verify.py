@@ -17,11 +17,13 @@ from hetesynth import __version__
 from hetesynth.compile.formats import HEAD, demand_one_run, format_of
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_pods, load_topology
+from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 
 if TYPE_CHECKING:
+    from hetesynth.report.sarif import SarifResult
     from hetesynth.verify.msccl.reader import ReadResult
 
 Level = Literal["error", "portability", "warning", "note"]
@@ -64,7 +66,8 @@ class Judged:
 class Question:
     """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has.
 
-    ``topology`` is a file with the cluster, ``given`` the cluster itself, where it was read before.
+    ``topology`` is a file with the cluster, ``given`` and ``pods`` the cluster itself, where it was read before.
+    ``documents``: whether schedules are checked without a cluster too, as far as that goes.
     """
 
     topology: os.PathLike[str] | None = None
@@ -72,6 +75,8 @@ class Question:
     targets: tuple[Target, ...] = ()
     sms: int | None = None
     given: Topology | None = None
+    pods: PodCluster | None = None
+    documents: bool = False
 
     def cluster(self, path: Path, ranks: int | None) -> Topology | None:
         """The topology to check against; None when there is none.
@@ -93,10 +98,13 @@ class Question:
 
 
 def judge_file(path: Path, question: Question) -> Judged:
-    """Judges MSCCL XML or an MSCCL++ plan; HetesynthError: it cannot be read, or a target reads another kind."""
+    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it on;
+    HetesynthError: it cannot be read, or a target reads another kind."""
     demand_one_run(path)
     if is_composition(path):
         return _judge_composition(path, question)
+    if is_schedule(path) and (question.documents or question.given is not None or question.topology is not None):
+        return _judge_schedule(path, question)
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
@@ -104,11 +112,35 @@ def judge_file(path: Path, question: Question) -> Judged:
 
 def is_composition(path: Path) -> bool:
     """Whether the file at ``path`` begins as a composition does."""
+    return b'"hetesynth-composition"' in _head(path)
+
+
+def is_schedule(path: Path) -> bool:
+    """Whether the file at ``path`` begins as a schedule JSON does."""
+    return b'"hetesynth-schedule"' in _head(path)
+
+
+def _head(path: Path) -> bytes:
+    """How the file begins; nothing of what cannot be read, of which the reader says why."""
     try:
+        if not path.is_file():
+            return b""
         with path.open("rb") as stream:
-            return b'"hetesynth-composition"' in stream.read(HEAD)
+            return stream.read(HEAD)
     except (OSError, ValueError):
-        return False  # the reader says why
+        return b""
+
+
+def _judge_schedule(path: Path, question: Question) -> Judged:
+    """Replayed on the cluster; without one only what the file says of itself, and a note that says so."""
+    from hetesynth.commands.schedule_replay import read_schedule, replayed
+
+    document = read_schedule(path)
+    cluster = question.cluster(path, document.ranks)
+    if cluster is None:
+        message = "only its document was checked: --topo replays it"
+        return Judged((Finding("note", Violation("file", message)),))
+    return Judged(tuple(Finding("error", violation) for violation in replayed(path, document, cluster)))
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:
@@ -116,7 +148,9 @@ def _judge_composition(path: Path, question: Question) -> Judged:
     from hetesynth.bounds.pods import composed_bound
     from hetesynth.verify.composition.judge import judge_composition
 
-    cluster = None if question.topology is None else load_pods(question.topology)
+    cluster = question.pods
+    if cluster is None and question.topology is not None:
+        cluster = load_pods(question.topology)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -274,14 +308,15 @@ _KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL
 
 def sarif(path: Path, judged: Judged) -> dict[str, Any]:
     """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
-    from hetesynth.report.sarif import Level as SarifLevel
-    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+    return sarif_of([(path, judged)])
+
+
+def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
+    """The findings of several files as one log."""
+    from hetesynth.report.sarif import SarifRule, sarif_log
     from hetesynth.verify.mscclpp.rules import ALL_BY_ID
 
-    levels: dict[Level, SarifLevel] = {
-        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
-    }  # fmt: skip
-    named = sorted({_rule_id(f.violation) for f in judged.findings})
+    named = sorted({_rule_id(f.violation) for _, judged in files for f in judged.findings})
     rules_of = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
     rules = [
         SarifRule(name, rules_of[name].name, rules_of[name].summary, rules_of[name].help)
@@ -289,14 +324,23 @@ def sarif(path: Path, judged: Judged) -> dict[str, Any]:
         else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
         for name in named
     ]
-    results = []
-    for f in judged.findings:
-        v = f.violation
-        parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
-        place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
-        properties = (("targets", list(f.targets)),) if f.targets else ()
-        results.append(SarifResult(_rule_id(v), levels[f.level], v.message, v.line, place or None, properties))
-    return sarif_log(str(path), rules, results, __version__)
+    results = [_sarif_result(path, f) for path, judged in files for f in judged.findings]
+    return sarif_log("", rules, results, __version__)
+
+
+def _sarif_result(path: Path, finding: Finding) -> SarifResult:
+    from hetesynth.report.sarif import Level as SarifLevel
+    from hetesynth.report.sarif import SarifResult
+
+    levels: dict[Level, SarifLevel] = {
+        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
+    }  # fmt: skip
+    v = finding.violation
+    parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
+    place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
+    properties = (("targets", list(finding.targets)),) if finding.targets else ()
+    level = levels[finding.level]
+    return SarifResult(_rule_id(v), level, v.message, v.line, place or None, properties, path=str(path))
 
 
 def _rule_id(violation: Violation) -> str:

@@ -45,13 +45,20 @@ class Expectation:
 class DeployedCell:
     """A cell as it stands in a folder. ``key``: of the job it was last decided for; ``made_for``: of the job whose
     result it is, another one where an older result stays because the newer is worse. ``files``: by the names that
-    the cell gave them."""
+    the cell gave them. ``origin``: where the cell comes from; empty: from a manifest."""
 
     name: str
     key: str
     made_for: str
     record: dict[str, Any]
     files: dict[str, bytes]
+    origin: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The cell in the index."""
+        stated = {"origin": self.origin} if self.origin else {}
+        return {"name": self.name, "key": self.key, "made_for": self.made_for, **stated, "record": self.record}
 
     @property
     def collective(self) -> CollectiveName:

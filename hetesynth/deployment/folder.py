@@ -31,6 +31,8 @@ FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
 LOADER = "load_plans.py"
+ORIGIN = "atlas"
+"""Of cells that an atlas brought, which no manifest names."""
 MAX_INDEX_BYTES = 1 << 26
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -62,10 +64,7 @@ class Deployment:
             "environment": self._environment.values(ALGORITHMS),
             "left_out": {entry.name: entry.reason for entry in self._environment.left_out},
             "programs": len(programs),
-            "cells": [
-                {"name": cell.name, "key": cell.key, "made_for": cell.made_for, "record": cell.record}
-                for cell in self.cells
-            ],
+            "cells": [cell.row for cell in self.cells],
             "files": digests,
         }
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
@@ -152,8 +151,9 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             files = _files(folder, row["record"]["files"])
+            origin = ORIGIN if row.get("origin") == ORIGIN else ""
             name, key, made_for = (str(row[field]) for field in ("name", "key", "made_for"))
-            cell = DeployedCell(name, key, made_for, row["record"], files)
+            cell = DeployedCell(name, key, made_for, row["record"], files, origin)
             cell.check()
             cells.append(cell)
         except (AttributeError, KeyError, TypeError, OSError, ValueError):

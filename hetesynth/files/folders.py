@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -43,17 +43,25 @@ def check_replaceable(folder: Path, mark: bytes) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
     """Write ``files`` (names relative to ``folder``), prepared beside it and renamed into place. What a killed run
     left beside it is tidied up first."""
+    update_folder(folder, lambda: files, mark)
+
+
+def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
+    """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
+    replaced. Returns the files."""
     with held_back() as interruptions, _explained(folder):
         target = Path(os.path.realpath(folder))
         with locked({target.parent}, interruptions.check) as alone:
             _tidy(target, alone=alone)
             check_replaceable(folder, mark)
+            files = contents()
             fresh = temporary(target)
             try:
                 _prepare(fresh, files, interruptions)
                 _exchange(fresh, target)
             finally:
                 remove(fresh)
+            return files
 
 
 def tidy_folder(folder: Path) -> None:

@@ -16,6 +16,8 @@ ViolationKind = Literal[
     "undefined-data", "missing-gpu",
     # of a lower bound
     "certificate",
+    # of a file among others, and of one that cannot be judged
+    "file",
 ]  # fmt: skip
 
 

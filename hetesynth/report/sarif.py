@@ -29,7 +29,7 @@ class SarifRule:
 class SarifResult:
     """One finding. ``line`` is 1-based or None; ``place`` names the element, such as ``gpu 0/thread block 1``.
 
-    ``columns``: the first one and the one behind the last, both 1-based.
+    ``columns``: the first one and the one behind the last, both 1-based. ``path``: in a log of several files.
     """
 
     rule: str
@@ -39,12 +39,13 @@ class SarifResult:
     place: str | None = None
     properties: tuple[tuple[str, Any], ...] = ()
     columns: tuple[int, int] | None = None
+    path: str | None = None
 
 
 def sarif_log(
     path: str, rules: Sequence[SarifRule], results: Sequence[SarifResult], version: str
 ) -> dict[str, Any]:
-    """A log with one run over the file ``path``. Every result's rule is among ``rules``."""
+    """A log with one run over the file ``path``, or those of its results, whose rules are in ``rules``."""
     index = {rule.id: k for k, rule in enumerate(rules)}
     driver = {
         "name": "hetesynth",
@@ -58,7 +59,7 @@ def sarif_log(
             {
                 "tool": {"driver": driver},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(path, result, index[result.rule]) for result in results],
+                "results": [_result(result.path or path, result, index[result.rule]) for result in results],
             }
         ],
     }

@@ -19,8 +19,11 @@ ALLOWED = {
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
         hetesynth/deployment/folder.py: MAX_INDEX_BYTES
+        hetesynth/commands/atlas_folder.py: MAX_BYTES
+        hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
         hetesynth/commands/run.py: MAX_LOCAL_RANKS
+        hetesynth/commands/walked_files.py: MAX_FILES HEAD BLOCK
         hetesynth/compile/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
@@ -158,6 +161,7 @@ ALLOWED = {
     "defaults of options": """
         hetesynth/manifest/values.py: DIGITS REACH
         hetesynth/cli/options.py: buffer_sizes.factor
+        hetesynth/commands/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/compile/predictors.py: sizes_between.factor
         hetesynth/chunking.py: DEFAULT_CHUNK_BYTES
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES

@@ -10,8 +10,8 @@ from typing import Any
 from hetesynth.report.words import clock_line, counted, microseconds, size_text
 
 
-def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
-    """The verdict, then features, ranges and the frontier, a line each."""
+def atlas_report(index: dict[str, Any], folder: str, files: int, place: str = "") -> str:
+    """The verdict, then features, ranges and the frontier, a line each. ``place``: what else is in the folder."""
     features = index["topology"]
     bisection = features["inverse_bisection_us_per_MB"]
     lines = [
@@ -35,7 +35,7 @@ def atlas_report(index: dict[str, Any], folder: str, files: int) -> str:
         lines.append("  cut short    more time may find quicker ones")
     if index["decided_by_clock"]:
         lines.append(f"  clock        {clock_line(index['decided_by_clock'])}")
-    lines.append(f"  wrote        {files} files into {folder}")
+    lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
     for warned in index["warnings"]:
         lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
     return "\n".join(lines)
@@ -54,7 +54,7 @@ def _plans_end(index: dict[str, Any], entry: dict[str, Any]) -> list[str]:
     return [f"               {text}"]
 
 
-def losses_report(index: dict[str, Any], folder: str, files: int) -> str:
+def losses_report(index: dict[str, Any], folder: str, files: int, place: str = "") -> str:
     """How many losses share a schedule, the worst of them beside the whole cluster, and those without one."""
     losses, whole = index["losses"], index["whole"]
     repaired = [entry for entry in losses if "steps" in entry]
@@ -68,7 +68,7 @@ def losses_report(index: dict[str, Any], folder: str, files: int) -> str:
         worst = max(repaired, key=lambda entry: (entry["program_predicted_us"] or 0.0, entry["steps"]))
         lines.append(f"  worst        without {worst['without']}: {_figures(worst)}")
     lines += [f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e]
-    lines.append(f"  wrote        {files} files into {folder}")
+    lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
     return "\n".join(lines)
 
 
