@@ -23,9 +23,10 @@ def watching_build(*, quiet: bool) -> Iterator[Watcher]:
         yield _Warnings()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+    texts = (TextColumn("{task.description}"), TextColumn("{task.fields[count]}"))
+    columns = (texts[0], BarColumn(24), texts[1], TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _Bars(progress)
 
@@ -48,13 +49,16 @@ class _Bars(_Warnings):
     def __init__(self, progress: Progress) -> None:
         super().__init__()
         self._progress = progress
-        self._all = progress.add_task("cells", total=None)
+        self._all = progress.add_task("reading", total=None, count="")
+        self._done, self._cells = 0, 0
         self._lines: dict[str, TaskID] = {}
         self._names: dict[str, str] = {}
 
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
         self._names = dict(stale)
-        self._progress.update(self._all, total=cells, description=f"{len(stale)} to make")
+        self._cells = cells
+        words = f"cells, {len(stale)} to make"
+        self._progress.update(self._all, total=cells, description=words, count=self._count())
 
     def working(self, key: str, what: str) -> None:
         from rich.markup import escape
@@ -63,11 +67,15 @@ class _Bars(_Warnings):
 
         text = f"  {escape(visible(f'{self._names.get(key, key[:8])}: {what}'))[:100]}"
         if key not in self._lines:
-            self._lines[key] = self._progress.add_task(text, total=None)
+            self._lines[key] = self._progress.add_task(text, total=None, count="")
         self._progress.update(self._lines[key], description=text)
 
     def decided(self, report: CellReport) -> None:
-        self._progress.advance(self._all)
+        self._done += 1
+        self._progress.update(self._all, completed=self._done, count=self._count())
         line = self._lines.pop(report.key, None)
         if line is not None:
             self._progress.remove_task(line)
+
+    def _count(self) -> str:
+        return f"{self._done} of {self._cells}" if self._cells else ""
