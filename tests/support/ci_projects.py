@@ -20,8 +20,9 @@ cache = ".hetesynth/cache"
 
 [defaults]
 collectives = ["allgather"]
-sizes = ["1MB..64MB"]
+chunks = 1
 targets = ["msccl-executor"]
+strategy = "greedy"
 
 [[cluster]]
 topology = "clusters/lab.dsl"
