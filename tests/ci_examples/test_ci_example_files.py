@@ -16,7 +16,7 @@ from support.ci_projects import EXAMPLE, ROOT
 from support.gitlab_runner import STAGES, jobs_of
 
 from hetesynth.building.job import SOLVERS
-from hetesynth.cli.main import cli
+from hetesynth.cli.main import COMMANDS, cli
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,20 +55,21 @@ def scripts() -> dict[str, str]:
         for name, job in PIPELINE.items()
     }
     texts |= {f"hook: {hook['id']}": hook["entry"] for hook in [*HOOKS, *LOCAL[0]["hooks"]]}
-    texts |= {f"page: {i}": text for i, text in enumerate(re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.S))}
+    texts |= {
+        f"page: {i}": text for i, text in enumerate(re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.S))
+    }
     return texts
 
 
 def command_lines(script: str) -> list[list[str]]:
     """The arguments of every ``hetesynth`` in ``script``, of those in a container too."""
-    lines = []
-    for line in re.sub(r"\\\n", " ", script).splitlines():
-        for part in re.split(r"\|\||&&|;", line.partition(" # ")[0]):
-            words = [re.sub(r"\$\{?\w+\}?", "1", word) for word in shlex.split(part, comments=True)]
-            is_image = words[:2] in (["docker", "build"], ["podman", "build"])
-            if "hetesynth" in words and not is_image and words[0] not in ("pip", "podman" * is_image):
-                lines.append(words[words.index("hetesynth") + 1 :])
-    return lines
+    lines = [line for line in re.sub(r"\\\n", " ", script).splitlines() if not line.lstrip().startswith("#")]
+    said = [re.search(rf"(?:^|[\s/])hetesynth ((?:{'|'.join(COMMANDS)})\b[^|;&]*)", line) for line in lines]
+    return [
+        [re.sub(r"\$\{?\w+\}?", "1", word) for word in shlex.split(match[1], comments=True)]
+        for match in said
+        if match is not None
+    ]
 
 
 def unknown(arguments: list[str]) -> str:
@@ -125,7 +126,9 @@ def test_the_workflow_names_actions_by_major_version_and_only_what_is_there() ->
     used = [step["uses"] for step in steps() if "uses" in step]
     assert {use.partition("@")[0] for use in used} == ACTIONS
     assert all(re.fullmatch(r"[\w/-]+@v\d+", use) for use in used)
-    assert all(step["with"]["persist-credentials"] is False for step in steps() if "checkout" in step.get("uses", ""))
+    assert all(
+        step["with"]["persist-credentials"] is False for step in steps() if "checkout" in step.get("uses", "")
+    )
     jobs = WORKFLOW["jobs"]
     for name, job in jobs.items():
         assert {"uses", "run"} & set(job["steps"][0]) and job["runs-on"]
@@ -155,7 +158,9 @@ def test_the_caches_are_saved_under_a_new_name_and_restored_by_their_beginning()
     assert restored["path"] == saved["path"] == WORKFLOW["env"]["HETESYNTH_CACHE"]
     assert restored["key"] == saved["key"] and "run_id" in saved["key"]
     assert saved["key"].startswith(restored["restore-keys"])
-    assert PIPELINE["hetesynth-build"]["cache"]["paths"] == [PIPELINE["hetesynth-build"]["variables"]["HETESYNTH_CACHE"]]
+    assert PIPELINE["hetesynth-build"]["cache"]["paths"] == [
+        PIPELINE["hetesynth-build"]["variables"]["HETESYNTH_CACHE"]
+    ]
 
 
 def test_the_pipeline_is_whole() -> None:

@@ -19,7 +19,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     place = tmp_path_factory.mktemp("gitlab")
     runner = Runner(PIPELINE, make_project(place), place)
     jobs = runner.pipeline("schedule")
-    assert {name: job.ok for name, job in jobs.items()} == {"hetesynth-build": True, "hetesynth-propose": True}, jobs
+    assert {name: job.ok for name, job in jobs.items()} == {"hetesynth-build": True, "hetesynth-propose": True}, (
+        jobs
+    )
     return runner
 
 

@@ -106,7 +106,9 @@ class Runner:
             for cache in sorted((self.place / "caches").glob(f"{given['restore-keys']}*"))[-1:]:
                 shutil.copytree(cache, folder / given["path"])
         elif name == "actions/cache/save":
-            shutil.copytree(folder / given["path"], self.place / "caches" / self._value(given["key"], context, steps))
+            shutil.copytree(
+                folder / given["path"], self.place / "caches" / self._value(given["key"], context, steps)
+            )
         elif name == "actions/upload-artifact":
             self._upload(self.place / "artifacts" / given["name"], given)
         elif name == "actions/download-artifact":
