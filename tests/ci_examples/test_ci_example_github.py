@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.ci_projects import EXAMPLE, Project, make_project
 from support.github_runner import Runner

@@ -1,7 +1,7 @@
 """Jobs of a GitLab pipeline, run: ``before_script`` and ``script`` in one bash, as its runner does it.
 
-Rules are those that the examples have: comparisons of CI_PIPELINE_SOURCE. Artifacts go to the jobs that need them; a
-cache outlives its pipeline.
+Rules are those that the examples have: comparisons of CI_PIPELINE_SOURCE. Artifacts go to the jobs that need them;
+a cache outlives its pipeline.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Runner:
         script = self.place / "job.sh"
         script.write_text("\n".join(["set -eo pipefail", *job.get("before_script", []), *job["script"]]) + "\n")
         done = subprocess.run(
-            ["bash", str(script)], cwd=project.folder, env=environment, capture_output=True, text=True, check=False,
-            timeout=300,
+            ["bash", str(script)], cwd=project.folder, env=environment, capture_output=True, text=True,
+            check=False, timeout=300,
         )  # fmt: skip
         if "cache" in job:
             _collect(project.folder, job["cache"]["paths"], cache)
