@@ -90,7 +90,10 @@ def _build(manifest: Manifest, where: str | int, folder: Path | None, *, accept_
     from hetesynth.policy import DEFAULT
 
     store = Cache(folder or manifest.cache or default_cache())
-    scheduler: Scheduler = DaskCluster(where, store.folder) if isinstance(where, str) else LocalProcesses(where, store.folder)
+    if isinstance(where, str):
+        scheduler: Scheduler = DaskCluster(where, store.folder)
+    else:
+        scheduler = LocalProcesses(where, store.folder)
     with watching_build(quiet=False) as watcher:
         return build(manifest, scheduler, store, watcher, Rules(DEFAULT, accept_worse))
 

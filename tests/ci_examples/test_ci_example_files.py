@@ -1,0 +1,266 @@
+"""The files of examples/ci are what their forges take, and say nothing that hetesynth does not know."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from support.ci_projects import EXAMPLE, ROOT
+from support.gitlab_runner import STAGES, jobs_of
+
+from hetesynth.building.job import SOLVERS
+from hetesynth.cli.main import COMMANDS, cli
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PAGE = ROOT / "docs" / "ci.md"
+REQUIREMENTS = EXAMPLE / "hetesynth.requirements.txt"
+CONTAINERFILE = EXAMPLE / "container" / "Containerfile"
+ACTIONS = {
+    "actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save",
+    "actions/upload-artifact", "actions/download-artifact",
+}  # fmt: skip
+
+
+def parsed(name: str) -> Any:
+    return yaml.safe_load((EXAMPLE / name).read_text())
+
+
+WORKFLOW = parsed("github/hetesynth.yml")
+PIPELINE = jobs_of(parsed("gitlab/.gitlab-ci.yml"))
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+LOCAL = parsed("pre-commit/.pre-commit-config.yaml")["repos"]
+HOSTED = parsed("pre-commit/hosted.pre-commit-config.yaml")["repos"]
+
+
+def steps() -> list[dict[str, Any]]:
+    return [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+
+
+def scripts() -> dict[str, str]:
+    """Every piece of shell in the examples and the page, by where it stands."""
+    texts = {f"github: {step['name']}": step["run"] for step in steps() if "run" in step}
+    texts |= {
+        f"gitlab: {name}": "\n".join([*job.get("before_script", []), *job["script"]])
+        for name, job in PIPELINE.items()
+    }
+    texts |= {f"hook: {hook['id']}": hook["entry"] for hook in [*HOOKS, *LOCAL[0]["hooks"]]}
+    texts |= {
+        f"page: {i}": text for i, text in enumerate(re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.S))
+    }
+    inline = re.findall(r"`(hetesynth [^`]+)`", PAGE.read_text().replace("\n", " "))
+    return texts | {"page: in the text": "\n".join(inline)}
+
+
+def command_lines(script: str) -> list[list[str]]:
+    """The arguments of every ``hetesynth`` in ``script``, of those in a container too."""
+    lines = [line for line in re.sub(r"\\\n", " ", script).splitlines() if not line.lstrip().startswith("#")]
+    said = [re.search(rf"(?:^|[\s/])hetesynth ((?:{'|'.join(COMMANDS)})\b[^|;&]*)", line) for line in lines]
+    return [
+        [re.sub(r"\$\{?\w+\}?", "1", word) for word in shlex.split(match[1], comments=True)]
+        for match in said
+        if match is not None
+    ]
+
+
+def unknown(arguments: list[str]) -> str:
+    """What click says of ``arguments``; nothing where it takes them."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="hetesynth")
+    while isinstance(command, click.Group):
+        name, command_or_none, arguments = command.resolve_command(context, list(arguments))
+        assert name is not None and command_or_none is not None
+        command = command_or_none
+        context = click.Context(command, parent=context, info_name=name)
+    try:
+        command.make_context("hetesynth", list(arguments))
+    except click.UsageError as error:
+        return error.format_message()
+    return ""
+
+
+@pytest.mark.parametrize("place", scripts())
+def test_every_command_line_is_one_that_hetesynth_has(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLE)
+    more = ["clusters/lab.dsl"] if "topo" in place and place.startswith("hook") else []
+    lines = [[*arguments, *more] for arguments in command_lines(scripts()[place])]
+    assert {" ".join(line): unknown(line) for line in lines if unknown(line)} == {}
+
+
+def test_command_lines_are_there_and_a_wrong_option_is_noticed() -> None:
+    assert sum(len(command_lines(script)) for script in scripts().values()) >= 12
+    assert "--chekc" in unknown(["build", "--chekc"])
+    assert "topo" in unknown(["topo", "fmt"]) or "Missing" in unknown(["topo", "fmt"])
+
+
+@pytest.mark.parametrize("place", scripts())
+def test_every_script_is_bash(place: str) -> None:
+    done = subprocess.run(["bash", "-n"], input=scripts()[place], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_workflow_has_the_least_permissions_limits_of_time_and_one_run_at_a_time() -> None:
+    triggers = WORKFLOW[True]  # `on` is a truth value of YAML 1.1
+    assert set(triggers) == {"pull_request", "schedule", "workflow_dispatch"}
+    assert WORKFLOW["permissions"] == {}
+    permissions = {name: job["permissions"] for name, job in WORKFLOW["jobs"].items()}
+    assert permissions == {
+        "check": {"contents": "read"},
+        "build": {"contents": "read"},
+        "propose": {"contents": "write", "pull-requests": "write"},
+    }
+    assert all(0 < job["timeout-minutes"] <= 360 for job in WORKFLOW["jobs"].values())
+    assert "github.ref" in WORKFLOW["concurrency"]["group"]
+
+
+def test_the_workflow_names_actions_by_major_version_and_only_what_is_there() -> None:
+    used = [step["uses"] for step in steps() if "uses" in step]
+    assert {use.partition("@")[0] for use in used} == ACTIONS
+    assert all(re.fullmatch(r"[\w/-]+@v\d+", use) for use in used)
+    assert all(
+        step["with"]["persist-credentials"] is False for step in steps() if "checkout" in step.get("uses", "")
+    )
+    jobs = WORKFLOW["jobs"]
+    for name, job in jobs.items():
+        assert {"uses", "run"} & set(job["steps"][0]) and job["runs-on"]
+        assert job.get("needs", name) in jobs
+        text = str(job)
+        ids = {step["id"] for step in job["steps"] if "id" in step}
+        assert set(re.findall(r"steps\.(\w+)\.", text)) <= ids
+        for needed, output in re.findall(r"needs\.(\w+)\.outputs\.(\w+)", text):
+            assert needed == job["needs"] and output in jobs[needed]["outputs"]
+    for step in steps():
+        assert ("uses" in step) is not ("run" in step)
+        assert "${{" not in step.get("run", ""), "an expression in a script is code of whoever writes its value"
+    given = [step["with"] for step in steps() if "with" in step]
+    assert all((EXAMPLE / w["cache-dependency-path"]).is_file() for w in given if "cache-dependency-path" in w)
+
+
+def test_only_the_job_that_installs_nothing_may_write() -> None:
+    for job in WORKFLOW["jobs"].values():
+        installs = any("pip install" in step.get("run", "") for step in job["steps"])
+        assert installs is not ("write" in job["permissions"].values())
+    assert "pip" not in str(PIPELINE["hetesynth-propose"]["script"])
+
+
+def test_the_caches_are_saved_under_a_new_name_and_restored_by_their_beginning() -> None:
+    caches = [step["with"] for step in steps() if "actions/cache/" in step.get("uses", "")]
+    restored, saved = caches
+    assert restored["path"] == saved["path"] == WORKFLOW["env"]["HETESYNTH_CACHE"]
+    assert restored["key"] == saved["key"] and "run_id" in saved["key"]
+    assert saved["key"].startswith(restored["restore-keys"])
+    assert PIPELINE["hetesynth-build"]["cache"]["paths"] == [
+        PIPELINE["hetesynth-build"]["variables"]["HETESYNTH_CACHE"]
+    ]
+
+
+def test_the_pipeline_is_whole() -> None:
+    for name, job in PIPELINE.items():
+        assert job["script"] and job["image"] and job["timeout"] and job["rules"], name
+        assert job["stage"] in STAGES
+        assert {need["job"] for need in job.get("needs", [])} <= set(PIPELINE)
+        for report in job.get("artifacts", {}).get("reports", {}).values():
+            assert any(report in line for line in job["script"]), f"nobody writes {report}"
+        if "expose_as" in job.get("artifacts", {}):
+            assert not any(set("*$") & set(path) for path in job["artifacts"]["paths"])
+    assert PIPELINE["hetesynth-propose"]["rules"][0]["when"] == "always"
+
+
+def test_what_results_depend_on_is_pinned_to_what_is_tested_in_one_place() -> None:
+    lines = [line for line in REQUIREMENTS.read_text().splitlines() if line and not line.startswith("#")]
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    assert set(pins) == set(SOLVERS) and len(lines) == len(pins) + 1
+    tested = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    for name, version in pins.items():
+        assert any(re.fullmatch(rf"{name}=={version}(; python_version >= .*)?", line) for line in tested), name
+    (hosted,) = HOSTED
+    added = [hook["additional_dependencies"] for hook in hosted["hooks"] if "additional_dependencies" in hook]
+    assert added == [[f"{name}=={version}" for name, version in pins.items()]]
+    everywhere = [path for path in EXAMPLE.rglob("*") if path.is_file() and "hetesynth @ git+" in path.read_text()]
+    assert everywhere == [REQUIREMENTS]
+
+
+def test_what_has_to_be_edited_fails_by_a_name_that_says_so() -> None:
+    hosts = re.findall(r"https://([\w.-]+)/", REQUIREMENTS.read_text())
+    assert "edit-hetesynth.requirements.txt.invalid" in hosts
+    assert HOSTED[0]["repo"].startswith("https://edit-pre-commit-config.invalid/")
+
+
+def test_the_hooks_of_this_repository_are_those_of_the_examples() -> None:
+    by_id = {hook["id"]: hook for hook in HOOKS}
+    (local,) = LOCAL
+    assert local["repo"] == "local"
+    for hook in local["hooks"]:
+        shared = {key: value for key, value in by_id[hook["id"]].items() if key != "description"}
+        assert hook == {**shared, "language": "system"}
+    assert [hook["id"] for hook in HOSTED[0]["hooks"]] == list(by_id)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert HOSTED[0]["rev"] == f"v{version}" and REQUIREMENTS.read_text().count(f"@v{version}\n") == 1
+    files = re.compile(by_id["hetesynth-build-check"]["files"])
+    matched = [files.search(name) is not None for name in ("hetesynth.toml", "a/b.dsl", "schedules/x/index.json")]
+    assert matched == [True] * 3 and files.search("README.md") is None
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n", " ", CONTAINERFILE.read_text())
+    return [(w, rest) for w, _, rest in (line.partition(" ") for line in text.splitlines()) if w and w != "#"]
+
+
+def test_everything_that_the_image_copies_is_there_and_not_ignored() -> None:
+    ignored = CONTAINERFILE.with_name("Containerfile.dockerignore").read_text().splitlines()
+    allowed = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+    assert "*" in ignored and ignored.index("*") < ignored.index(f"!{allowed[0]}")
+    stages = set(re.findall(r"AS (\w+)", CONTAINERFILE.read_text()))
+    for word, rest in instructions():
+        if word == "COPY":
+            *sources, _ = [part for part in rest.split() if not part.startswith("--")]
+            if "--from" in rest:
+                assert re.findall(r"--from=(\w+)", rest)[0] in stages
+                continue
+            assert all(source in allowed for source in sources), sources
+            assert all((ROOT / source).exists() for source in sources if "*" not in source), sources
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {*wheel["packages"], *wheel["force-include"]} <= set(allowed)
+
+
+def test_the_image_is_slim_has_no_root_and_keeps_its_cache_in_a_volume() -> None:
+    by_word: dict[str, list[str]] = {}
+    for word, rest in instructions():
+        by_word.setdefault(word, []).append(rest)
+    assert all("-slim" in base or base.startswith("${SOURCE}") for base in by_word["FROM"])
+    assert by_word["USER"] == ["10001"] and by_word["ENTRYPOINT"] == ['["hetesynth"]']
+    assert by_word["VOLUME"] == ["/cache"] and "HETESYNTH_CACHE=/cache/cells" in by_word["ENV"][0]
+    assert not re.search(r"(?i)token|password|secret", CONTAINERFILE.read_text())
+
+
+def test_git_ignores_what_is_made_again_and_keeps_what_is_deployed(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text((EXAMPLE / ".gitignore").read_text())
+    names = {
+        ".hetesynth/cache/ab/x.cell": True, "schedules/aside/lab/x.xml": True, "pages/index.html": True,
+        "hetesynth.junit.xml": True, "schedules.patch": True, "schedules/lab/rccl-6/algorithms/a.xml": False,
+        "schedules/lab/rccl-6/index.json": False, "hetesynth.toml": False, "hetesynth.requirements.txt": False,
+    }  # fmt: skip
+    done = subprocess.run(
+        ["git", "check-ignore", *names], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert set(done.stdout.split()) == {name for name, ignored in names.items() if ignored}
+
+
+def test_the_examples_topologies_have_the_layout_and_nothing_doubtful(capsys: pytest.CaptureFixture[str]) -> None:
+    from hetesynth.cli.main import run
+
+    files = [str(path) for path in sorted((EXAMPLE / "clusters").glob("*.dsl"))]
+    assert len(files) == 2
+    assert run(["topo", "fmt", "--check", *files]) == 0
+    assert run(["topo", "lint", "--strict", *files]) == 0, capsys.readouterr().out
