@@ -152,10 +152,11 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
         try:
             files = _files(folder, row["record"]["files"])
             origin = ORIGIN if row.get("origin") == ORIGIN else ""
-            name, key, made_for = (str(row[field]) for field in ("name", "key", "made_for"))
-            cell = DeployedCell(name, key, made_for, row["record"], files, origin)
-            cell.check()
-            cells.append(cell)
+            texts = row["name"], row["key"], row["made_for"]
+            if all(isinstance(text, str) for text in texts):
+                cell = DeployedCell(*texts, row["record"], files, origin)
+                cell.check()
+                cells.append(cell)
         except (AttributeError, KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)

@@ -183,10 +183,13 @@ def test_an_atlas_that_is_wrong_on_the_new_topology_is_left_out(here: Path) -> N
     assert not [name for name in contents(folder) if "atlas" in name]
 
 
+RECORD = {"collective": "allgather", "ranks": 3, "programs": [], "sizes": [], "files": {}}
+
+
 @pytest.mark.parametrize("field", ["name", "key", "made_for", "record", "origin"])
 @pytest.mark.parametrize("value", [None, 1, [], {"x": []}])
 def test_rows_of_anybody_are_no_cells(field: str, value: Any, tmp_path: Path) -> None:
-    row = {"name": "a", "key": "k", "made_for": "k", "record": {"files": {}}}
+    row = {"name": "a", "key": "k", "made_for": "k", "record": RECORD}
     index = {"kind": "hetesynth deployment", "format": 1, "target": "rccl-6", "files": {}}
     (tmp_path / "index.json").write_text(json.dumps({**index, "cells": [row, {**row, field: value}, value]}))
     cells = deployed(tmp_path)

@@ -96,9 +96,7 @@ class Project:
 
     @property
     def programs(self) -> set[str]:
-        return {
-            name for name in tree(self.folder / "schedules") if name.startswith("three/") and "index" not in name
-        }
+        return {name for name in tree(self.folder / "schedules") if name.startswith("three/rccl-6/algorithms/")}
 
     @property
     def aside(self) -> list[CellResult]:

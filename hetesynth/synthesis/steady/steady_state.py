@@ -8,7 +8,7 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -50,39 +50,47 @@ class _Question:
     policy: PackingPolicy
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """An expansion, the deadline that it was made under, and what it was rounded to."""
+
+    expansion: Expansion
+    deadline: Deadline
+    rounded: dict[tuple[int, int | None], WholePacking] = field(default_factory=dict)
+
+
 class Expansions:
     """The last few expansions by what was asked; what a deadline cut short is not used under another one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[_Question, tuple[Expansion, Deadline]] = OrderedDict()
-        self._rounded: dict[_Question, dict[tuple[int, int | None], WholePacking]] = {}
+        self._entries: OrderedDict[_Question, _Entry] = OrderedDict()
 
     def of(self, question: _Question, deadline: Deadline) -> Expansion:
         """The fractional packing of ``question``, or what there is of it at ``deadline``, ready to be rounded."""
-        entry = self._entries.pop(question, None)
-        if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
-            entry = _expanded(question, deadline), deadline
-            self._rounded[question] = {}
-        self._entries[question] = entry
-        while len(self._entries) > self._most:
-            del self._rounded[self._entries.popitem(last=False)[0]]
-        return entry[0]
+        return self._entry(question, deadline).expansion
 
     def whole(
         self, question: _Question, deadline: Deadline, trees: int, connections: int | None
     ) -> WholePacking:  # fmt: skip
         """``trees`` trees of each root, or in all, from the expansion of ``question``; worked out once."""
-        expansion, asked = self.of(question, deadline), (trees, connections)
-        rounded = self._rounded[question]
-        if asked not in rounded:
-            rounded[asked] = few_trees(expansion, trees, connections)
-        return rounded[asked]
+        entry, asked = self._entry(question, deadline), (trees, connections)
+        if asked not in entry.rounded:
+            entry.rounded[asked] = few_trees(entry.expansion, trees, connections)
+        return entry.rounded[asked]
+
+    def _entry(self, question: _Question, deadline: Deadline) -> _Entry:
+        entry = self._entries.pop(question, None)
+        if entry is None or (entry.expansion.packing.cut_short and entry.deadline is not deadline):
+            entry = _Entry(_expanded(question, deadline), deadline)
+        self._entries[question] = entry
+        while len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+        return entry
 
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
-        self._rounded.clear()
 
 
 EXPANSIONS = Expansions(4)
