@@ -17,6 +17,7 @@ from support.gitlab_runner import STAGES, jobs_of
 
 from hetesynth.building.job import SOLVERS
 from hetesynth.cli.main import COMMANDS, cli
+from hetesynth.manifest.reader import read_manifest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -264,3 +265,13 @@ def test_the_examples_topologies_have_the_layout_and_nothing_doubtful(capsys: py
     assert len(files) == 2
     assert run(["topo", "fmt", "--check", *files]) == 0
     assert run(["topo", "lint", "--strict", *files]) == 0, capsys.readouterr().out
+
+
+def test_the_manifest_of_the_page_is_one(tmp_path: Path) -> None:
+    (stated,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.S)
+    (tmp_path / "clusters").mkdir()
+    (tmp_path / "clusters" / "prod.dsl").write_text((EXAMPLE / "clusters" / "mixed.dsl").read_text())
+    (tmp_path / "hetesynth.toml").write_text(stated)
+    names = [cell.name for cell in read_manifest(tmp_path / "hetesynth.toml").cells]
+    assert len(names) == 4 and all(name.startswith("prod/rccl-6/") for name in names)
+    assert len(stated.splitlines()) == 10 or "ten lines" not in PAGE.read_text()

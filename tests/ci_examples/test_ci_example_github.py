@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from support.ci_projects import EXAMPLE, Project, make_project
+from support.ci_projects import EXAMPLE, ONE_CELL, Project, make_project
 from support.github_runner import Runner
 
 WORKFLOW = EXAMPLE / "github" / "hetesynth.yml"
@@ -95,3 +97,49 @@ def test_an_open_pull_request_is_renewed_by_the_same_commit(runner: Runner) -> N
     assert "1 cached" in jobs["build"].summary  # by the cache that an earlier run saved
     assert heads(project) == before
     assert project.calls[-1].startswith("gh pr edit hetesynth/main --body-file")
+
+
+def test_a_topology_that_is_wrong_is_annotated_in_its_line(runner: Runner) -> None:
+    project = runner.project
+    project.git("checkout", "--quiet", "-B", "wrong", "origin/main")
+    topology = project.folder / "clusters" / "lab.dsl"
+    text = topology.read_text()
+    topology.write_text(text.replace("fabric ib {", "fabrik ib {"))
+    project.commit("a slip")
+    project.git("push", "--quiet", "--force", "origin", "wrong")
+    job = runner.event("pull_request", "wrong")["check"]
+    line = text[: text.index("fabric ib {")].count("\n") + 1
+    assert not job.ok
+    assert any(said.startswith(f"::error file=clusters/lab.dsl,line={line},") for said in job.annotations), (
+        job.output
+    )
+
+
+@pytest.mark.slow
+def test_what_a_failed_build_made_is_kept_and_proposed_all_the_same(tmp_path: Path) -> None:
+    manifest = ONE_CELL.replace('["allgather"]', '["allgather", "allreduce"]') + (
+        '\n[[rule]]\ncollectives = ["allreduce"]\ngates = { steps = 1 }\n'
+    )
+    project = make_project(tmp_path, manifest)
+    runner = Runner(WORKFLOW, project, tmp_path)
+    jobs = runner.event("schedule")
+    assert {name: job.ok for name, job in jobs.items()} == {"build": False, "propose": True}
+    assert "Save the cache of results" in jobs["build"].ran
+    assert any("withheld" in said for said in jobs["build"].annotations)
+    changed = project.git("diff", "--name-only", "main", "origin/hetesynth/main")
+    assert "allgather-1-chunk.xml" in changed and "allreduce-1-chunk.xml" not in changed
+    kept_aside = runner.place / "artifacts" / "hetesynth-pages" / "aside"
+    assert list(kept_aside.rglob("allreduce-1-chunk.xml"))
+
+
+@pytest.mark.slow
+def test_the_example_as_it_stands_is_built_checked_and_current(tmp_path: Path) -> None:
+    project = make_project(tmp_path, manifest=None)
+    runner = Runner(WORKFLOW, project, tmp_path)
+    jobs = runner.event("workflow_dispatch")
+    assert {name: job.ok for name, job in jobs.items()} == {"build": True, "propose": True}, jobs["build"].output
+    assert (runner.place / "artifacts" / "hetesynth-pages" / "pages" / "index.html").is_file()
+    merge(project)
+    check = runner.event("pull_request")["check"]
+    assert check.ok and check.annotations == [], check.output
+    assert list(runner.event("schedule")) == ["build"]

@@ -100,11 +100,13 @@ def _environment(place: Path) -> dict[str, str]:
     settings = place / "gitconfig"
     settings.write_text("[user]\n\tname = somebody\n\temail = somebody@example.invalid\n")
     package = str(Path(hetesynth.__file__).parents[1])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT", "CI_", "HETESYNTH"))}
+    dropped = ("GIT", "CI_", "HETESYNTH", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {
         **kept,
         "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": package,
+        "PYTHONPYCACHEPREFIX": str(place.parent / "bytecode"),  # dozens of commands, each compiled once
         "GIT_CONFIG_GLOBAL": str(settings),
         "GIT_CONFIG_NOSYSTEM": "1",
         "HOME": str(place),
