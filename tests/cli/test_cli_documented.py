@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from importers.tool_outputs import listed, topo_m
+from support.small_projects import RING
 from support.topology_files import switched
 
 from hetesynth.cli.main import run
@@ -30,6 +31,13 @@ def printed(page: Path) -> list[list[str]]:
 
 MEASURED = ROOT / "tests" / "fitting" / "data" / "all_gather_perf.txt"
 RANKS = "".join(f"#  Rank  {i} Group  0 Pid 1 on node device {i} [0x07] NVIDIA H20\n" for i in range(4))
+PROJECT = """[defaults]
+collectives = ["allgather"]
+sizes = ["1MB..64MB"]
+targets = ["rccl-6"]
+[[cluster]]
+topology = "prod.dsl"
+"""
 BOX = """import h20
 cluster box { instance a = h20x4 }
 """
@@ -85,12 +93,47 @@ def test_the_commands_of_a_page_work(
             text = MEASURED.read_text().replace("all_gather", collective)
             Path(f"{collective}.txt").write_text(RANKS + text)
     shutil.copy(made / "made.mscclpp.json", "plan.json")
+    write_project(tmp_path / "project")
     for arguments in printed(page):
+        if is_of_a_project(arguments):
+            with monkeypatch.context() as inside:
+                inside.chdir(tmp_path / "project")
+                assert_of_a_project(arguments, tmp_path)
+            continue
         if arguments[0] == "bench" or arguments[:2] == ["topo", "detect"]:  # long; needs the machine's tools
             continue
         quick = ["--in-process"] if arguments[0] == "run" and "--in-process" not in arguments else []
         differs = arguments[:2] == ["topo", "diff"] and (page.name == "README.md" or "--without" in arguments)
         assert run([*arguments, *quick]) == int(differs), arguments
+
+
+def write_project(folder: Path) -> None:
+    """A repository with a small cluster."""
+    folder.mkdir()
+    (folder / "prod.dsl").write_text(RING.format(name="prod", gpus=3, last=2, rate=25))
+
+
+def is_of_a_project(arguments: list[str]) -> bool:
+    """Whether the command is meant for a repository with a manifest."""
+    return arguments[0] == "build" or arguments in (["init"], ["install-hint", "schedules/prod/rccl-6"])
+
+
+def assert_of_a_project(arguments: list[str], tmp_path: Path) -> None:
+    """Run the command; after ``init`` the manifest is one with less to make."""
+    if "--scheduler" in arguments:  # tests/building/test_dask_cluster.py has a scheduler
+        return
+    if arguments == ["init"]:
+        assert run(arguments) == 0
+    if not Path("prod.toml").exists():
+        for name in ("hetesynth.toml", "prod.toml"):
+            Path(name).write_text(PROJECT)
+    if arguments == ["init"]:
+        return
+    if arguments[-1] == "/shared/cache":
+        arguments = [*arguments[:-1], str(tmp_path / "shared")]
+    if arguments[0] == "build" and not {"--cache", "--check"} & {*arguments}:
+        arguments = [*arguments, "--cache", str(tmp_path / "cache")]
+    assert run(arguments) == int("--check" in arguments and not Path("schedules").exists()), arguments
 
 
 def test_pages_with_commands_are_found() -> None:
