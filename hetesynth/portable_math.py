@@ -8,6 +8,7 @@ within two units of the last place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt
 from typing import Any
@@ -98,3 +99,11 @@ def power(x: Floats, exponent: float) -> Floats:
 def dot(a: NDArray[Any], b: NDArray[Any]) -> Any:
     """The inner products of the rows of ``a``, or of ``a`` alone, with ``b``."""
     return (a * b).sum(axis=-1)
+
+
+def added(terms: Iterable[float]) -> float:
+    """Their sum, from the first to the last: ``sum`` of Python 3.12 and later rounds otherwise."""
+    total = 0.0
+    for term in terms:
+        total += term
+    return total

@@ -261,13 +261,22 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     policy = request.policy.autotune
     enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
     best = ranked[0].seconds or 0.0
-    near = candidates.limit >= enough * best and best <= _rings_seconds(asked, factory.root)
+    try:
+        near = candidates.limit >= enough * best and best <= _rings_seconds(asked, factory.root, deadline)
+    except KeyboardInterrupt:
+        return _Opening(size, bounds, ranked, settled=True, interrupted=True)
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
 
 
-def _rings_seconds(asked: _Question, root: Rank | None) -> float:
-    """What NCCL's rings take, whether or not the target holds them; infinite where that was not simulated."""
-    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
-    baseline = ring_baseline(*question) if is_simulated(*question) else ""
+def _rings_seconds(asked: _Question, root: Rank | None, deadline: Deadline) -> float:
+    """What NCCL's rings take, whether or not the target holds them; infinite where there are none, or where they
+    would be simulated too late. Never whether they were simulated before, which another cell may have done."""
+    request = asked.request
+    question = (asked.topology, request.collective, root, asked.size, CostOptions.of(request))
+    if not is_simulated(*question):
+        seconds = TimeAhead.of(request, asked.topology.ranks).library()
+        if deadline.expired("library not simulated", seconds):
+            return math.inf
+    baseline = ring_baseline(*question)
     return math.inf if isinstance(baseline, str) else baseline.seconds

@@ -12,6 +12,7 @@ from typing import Any
 
 from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.plan import Plan
 from hetesynth.model.program import Program
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
@@ -112,7 +113,14 @@ def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
         raise InternalError(f"{name}: the plan is for {plan.collective!r}")
     return ProgramFile(
         name, plan.name, collective, plan.ranks, root, plan.in_place, not plan.in_place, plan.min_bytes,
-        0 if plan.max_bytes == OPEN_MAX_BYTES else plan.max_bytes, 1, 0,
+        0 if plan.max_bytes == OPEN_MAX_BYTES else _largest_call(plan), 1, 0,
         max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
         math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
     )  # fmt: skip
+
+
+def _largest_call(plan: Plan) -> int:
+    """The runtime compares ``max_bytes`` with the message of each rank, which of a scatter is all blocks at the
+    root and one elsewhere; ranges of cells count one block."""
+    messages = [gpu.output_chunks if plan.collective == "allgather" else gpu.input_chunks for gpu in plan.gpus]
+    return -(-plan.max_bytes * min(messages) // max(messages))

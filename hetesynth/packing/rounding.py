@@ -21,7 +21,7 @@ from hetesynth.packing.pairs import Floats, Ints
 from hetesynth.packing.structures import Demands
 from hetesynth.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.portable_math import dot, exp
+from hetesynth.portable_math import added, dot, exp
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Expansion:
             inward = (
                 sorted(sides[root, True].values(), key=lambda tree: -tree[1]) if self.free_root else [(NONE, 1.0)]
             )
-            total = sum(w for _, w in outward)
+            total = added(w for _, w in outward)
             if self.free_root and total <= self.policy.least_weight:
                 continue
             for (out, w), (back, v) in self._pairs(outward, inward):
@@ -129,7 +129,7 @@ class Expansion:
                 group.append(0 if self.free_root else root)
                 loads.append(self.loads(out) + self.loads(back))
                 shares.append(
-                    (w * v / max(sum(x for _, x in inward), 1e-300)) if self.free_root else w / max(total, 1e-300)
+                    (w * v / max(added(x for _, x in inward), 1e-300)) if self.free_root else w / max(total, 1e-300)
                 )
         matrix = np.array(loads)
         return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))

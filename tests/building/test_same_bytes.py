@@ -4,7 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.cell_digests import cell_job
 from support.cell_variants import OLD_PROCESSOR, Circumstance, drawn_cells, example, generated
+
+from hetesynth.building.compute import compute
 
 ONE_CORE = ("taskset", "-c", "0") if shutil.which("taskset") else ()
 THREADS = {"OMP_NUM_THREADS": "8", "OPENBLAS_NUM_THREADS": "8"}
@@ -47,6 +50,13 @@ def test_all_at_once(folder: Path) -> None:
     expected = Circumstance("as it comes").digests(cells)
     assert all(len(digest) == 64 for digest in expected.values()), expected
     assert other.digests(cells) == expected
+
+
+@pytest.mark.parametrize("collective", ["gather", "scatter"])
+def test_what_a_process_remembers_decides_nothing(collective: str, folder: Path) -> None:
+    """The library's times of a cell are remembered for the next one on the same cluster."""
+    job = cell_job([generated(28, folder), collective, "mscclpp", [16_000_000, 1_000_000_000]])
+    assert compute(job) == compute(job)
 
 
 @pytest.fixture(scope="module")

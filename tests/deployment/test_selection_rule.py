@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
+from support.cell_digests import cell_job
 from support.deployments import cell, deployment, program, two_cells
+from support.small_projects import RING
 
-from hetesynth.deployment.programs import ProgramFile
+from hetesynth.building.compute import compute
+from hetesynth.deployment.programs import ProgramFile, of_record
 from hetesynth.deployment.selection import Call, boundary_calls, check_selection, selected
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.target import TARGETS, target
@@ -135,3 +139,17 @@ def test_boundary_calls_are_inside() -> None:
         assert len(calls) == 2
         for call in calls:
             assert one.min_bytes <= call.counted and (one.last is None or call.counted <= one.last)
+
+
+def test_plans_of_a_scatter_are_for_the_calls_of_their_cells(tmp_path: Path) -> None:
+    """The root's message is all blocks, the others' is one, by which calls are counted."""
+    path = tmp_path / "three.dsl"
+    path.write_text(RING.format(name="three", gpus=3, last=2, rate=25))
+    results = [
+        compute(cell_job([str(path), "scatter", "mscclpp", extent]))
+        for extent in ([1000, 255_000], [256_000, 16_000_000])
+    ]
+    cells = [(r.record["cell"], [of_record(p) for p in r.record["programs"]]) for r in results]
+    for result, (_, programs) in zip(results, cells, strict=True):
+        assert [[p.min_bytes, p.max_bytes] for p in programs] == [result.record["calls"]]
+    check_selection(cells, target("mscclpp"))

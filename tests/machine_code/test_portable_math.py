@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.cell_variants import OLD_PROCESSOR
 
-from hetesynth.portable_math import dot, exp, expm1, log, power
+from hetesynth.portable_math import added, dot, exp, expm1, log, power
 from hetesynth.synthesis.timed.balanced_paths_kernel import exponential
 
 PLACES = np.concatenate((np.linspace(-40.0, 40.0, 4001), np.linspace(-1e-6, 1e-6, 101)))
@@ -31,6 +31,12 @@ def test_close_to_the_library() -> None:
     np.testing.assert_allclose(log(positive), np.log(positive), rtol=1e-14, atol=1e-16)
     np.testing.assert_allclose(power(positive, 1.2), positive**1.2, rtol=1e-13)
     np.testing.assert_allclose(power(positive, 8.0), positive**8, rtol=1e-14)
+
+
+def test_sums_in_order() -> None:
+    """Each addition rounds, also where `sum` of Python 3.12 keeps what was lost."""
+    assert added([1e16, 1.0, -1e16]) == 0.0
+    assert added([]) == 0.0
 
 
 def test_ends() -> None:

@@ -21,6 +21,7 @@ from hetesynth.machine_code import most_interpreted
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.policy.timed import TimedPolicy
+from hetesynth.portable_math import added
 from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
 from hetesynth.synthesis.peers import within_peers, without_peers
 from hetesynth.synthesis.prices import dearer
@@ -136,7 +137,7 @@ def earliest_arrival(
 def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> Network:
     """What the kernel reads."""
     flow = link_times.transfer_seconds(tables)
-    cost = [sum(price[r] for r in used) for used in tables.resources_of]
+    cost = [added(price[r] for r in used) for used in tables.resources_of]
     (out_start, out_arcs), (uses_start, uses) = rows(tables.out_of), rows(tables.resources_of)
     return Network(
         arc_src=np.array([arc.src for arc in tables.problem.arcs]),
