@@ -110,9 +110,11 @@ def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
     collective = next((c for c in COLLECTIVE_NAMES if c == plan.collective), None)
     if collective is None:
         raise InternalError(f"{name}: the plan is for {plan.collective!r}")
+    # a plan's range holds for the message of every rank: of a scatter it reaches up to the root's, which has all blocks
+    blocks = plan.ranks if collective == "scatter" else 1
     return ProgramFile(
         name, plan.name, collective, plan.ranks, root, plan.in_place, not plan.in_place, plan.min_bytes,
-        0 if plan.max_bytes == OPEN_MAX_BYTES else plan.max_bytes, 1, 0,
+        0 if plan.max_bytes == OPEN_MAX_BYTES else plan.max_bytes // blocks, 1, 0,
         max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
         math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
     )  # fmt: skip

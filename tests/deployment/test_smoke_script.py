@@ -77,6 +77,37 @@ def test_a_runtime_that_fell_back_fails(tmp_path: Path) -> None:
     assert code == 1 and output.count("a built-in algorithm ran") == 4 and "4 tests failed" in output
 
 
+def test_one_form_that_fell_back_fails(tmp_path: Path) -> None:
+    """The in-place half of a test may run a built-in algorithm though the other half runs the program."""
+    folder = written(tmp_path / "folder", "rccl-6")
+    both = f"{SAID['rccl-6']}\nh:1:1 [0] NCCL INFO AllGather: opCount 1 sendbuff"
+    code, output, _ = ran(folder, tmp_path / "tools", both)
+    assert code == 1 and output.count("a built-in algorithm ran some") == 4
+
+
+@pytest.mark.parametrize(
+    ("runtime", "collective"), [("rccl-6", "gather"), ("rccl-5", "scatter"), ("msccl-executor", "alltoall")]
+)
+def test_a_test_that_sends_and_receives_by_itself_is_no_failure(runtime: str, collective, tmp_path: Path) -> None:
+    """As rccl-tests do for gather and scatter, and nccl-tests for alltoall, where NCCL is older than 2.28."""
+    sent = cell(runtime, collective, 1024, 1 << 16, both=collective == "alltoall")
+    folder = written(tmp_path / "folder", runtime, sent)
+    code, output, _ = ran(folder, tmp_path / "tools", "h:1:1 [0] NCCL INFO Send: opCount 0 sendbuff")
+    assert code == 0 and "not tested: no line" in output and "FAILED" not in output
+
+
+def test_what_the_research_runtime_is_never_asked_for_is_not_tested(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "msccl", cell("msccl", "alltoall", 1024, 1 << 16, both=False))
+    code, output, record = ran(folder, tmp_path / "tools", SAID["msccl"])
+    assert code == 0 and "not tested: alltoall_perf sends and receives" in output and not record
+
+
+def test_a_word_that_no_cell_has_is_no_success(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    code, output, record = ran(folder, tmp_path / "tools", SAID["rccl-6"], "alreduce")
+    assert code == 1 and "no cell has alreduce" in output and not record
+
+
 def test_a_test_that_fails_is_shown_and_the_others_run(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "rccl-6")
     code, output, record = ran(folder, tmp_path / "tools", "", FAIL="1")
