@@ -12,6 +12,7 @@ from typing import Any
 
 from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.plan import Plan
 from hetesynth.model.program import Program
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
@@ -110,11 +111,16 @@ def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
     collective = next((c for c in COLLECTIVE_NAMES if c == plan.collective), None)
     if collective is None:
         raise InternalError(f"{name}: the plan is for {plan.collective!r}")
-    # a plan's range holds for the message of every rank: of a scatter it reaches up to the root's, which has all blocks
-    blocks = plan.ranks if collective == "scatter" else 1
     return ProgramFile(
         name, plan.name, collective, plan.ranks, root, plan.in_place, not plan.in_place, plan.min_bytes,
-        0 if plan.max_bytes == OPEN_MAX_BYTES else plan.max_bytes // blocks, 1, 0,
+        0 if plan.max_bytes == OPEN_MAX_BYTES else _largest_call(plan), 1, 0,
         max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
         math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
     )  # fmt: skip
+
+
+def _largest_call(plan: Plan) -> int:
+    """The runtime compares ``max_bytes`` with the message of each rank, which of a scatter is all blocks at the
+    root and one elsewhere; ranges of cells count one block."""
+    messages = [gpu.output_chunks if plan.collective == "allgather" else gpu.input_chunks for gpu in plan.gpus]
+    return -(-plan.max_bytes * min(messages) // max(messages))

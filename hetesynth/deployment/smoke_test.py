@@ -42,7 +42,7 @@ def smoke_test_text(
 ) -> str:
     """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
     ranks = max((cell.ranks for cell in cells), default=1)
-    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime).rstrip("\n")]
+    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime, alone="" if hosts else 1).rstrip("\n")]
     if target.format == "mscclpp-json":
         lines.append(_launch(ranks, ["HETESYNTH_DEPLOYMENT"], hosts=hosts))
         lines.append(_PLANS.rstrip("\n"))
@@ -127,8 +127,10 @@ folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 if [ "${{1:-}}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
   shift
   host=$(hostname)
-  while read -r machine setting; do
-    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ]; then
+  alone={alone} # 1: all ranks run here, whatever the machine is called
+  [ -f "$folder/devices" ] && while read -r machine setting; do
+    if [ -n "$alone" ]; then machine=$host; fi
+    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ] || [ "${{machine%%.*}}" = "$host" ]; then
       export "$setting"
     fi
   done <"$folder/devices"

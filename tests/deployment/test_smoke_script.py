@@ -141,8 +141,35 @@ def test_ranks_see_the_devices_of_their_host(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "rccl-6")
     host = subprocess.run(["hostname"], capture_output=True, check=True).stdout.decode().strip()
     (folder / "devices").write_text(f"other HIP_VISIBLE_DEVICES=7\n{host} HIP_VISIBLE_DEVICES=2,3\n")
+    text = (folder / "smoke_test.sh").read_text().replace("alone=1", "alone=")
+    (folder / "smoke_test.sh").write_text(text)
     *_, record = ran(folder, tmp_path / "tools", SAID["rccl-6"])
     assert all("devices=2,3" in line for line in record[1::2])
+
+
+def test_a_lone_machine_without_a_name_sees_the_devices_of_its_server(tmp_path: Path) -> None:
+    """Where a GPU is out, the first devices are not those of the ranks."""
+    folder = written(tmp_path / "folder", "rccl-6")
+    (folder / "devices").write_text("a HIP_VISIBLE_DEVICES=0,2\n")
+    *_, record = ran(folder, tmp_path / "tools", SAID["rccl-6"])
+    assert all("devices=0,2" in line for line in record[1::2])
+
+
+def test_devices_of_a_host_that_is_stated_in_full(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    host = subprocess.run(["hostname"], capture_output=True, check=True).stdout.decode().strip().partition(".")[0]
+    (folder / "devices").write_text(f"other HIP_VISIBLE_DEVICES=7\n{host}.example.org HIP_VISIBLE_DEVICES=2,3\n")
+    text = (folder / "smoke_test.sh").read_text().replace("alone=1", "alone=").replace("$(hostname)", host)
+    (folder / "smoke_test.sh").write_text(text)
+    *_, record = ran(folder, tmp_path / "tools", SAID["rccl-6"])
+    assert all("devices=2,3" in line for line in record[1::2])
+
+
+def test_without_a_file_of_devices_ranks_see_all(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "rccl-6")
+    (folder / "devices").unlink()
+    code, _, record = ran(folder, tmp_path / "tools", SAID["rccl-6"])
+    assert code == 0 and all("devices=none" in line for line in record[1::2])
 
 
 def test_another_launcher_takes_the_place_of_mpirun(tmp_path: Path) -> None:
