@@ -22,7 +22,7 @@ from hetesynth.autotune.program_ranking import (
     schedule_budget,
     timed_target,
 )
-from hetesynth.autotune.ring_candidate import ring_candidate
+from hetesynth.autotune.ring_candidate import ring_candidate, why_skipped
 from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.autotune.step_programs import step_candidate, step_program
@@ -31,7 +31,7 @@ from hetesynth.compile.artifacts import SolvedRequest
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
-from hetesynth.compile.ring_baseline import is_simulated, ring_baseline
+from hetesynth.compile.ring_baseline import ring_baseline
 from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
@@ -242,10 +242,11 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     candidates = SteadyCandidates(
         factory, specs, target, bounds.seconds(size), deadline, rule, effort, asked.standing.tried
     )
-    rings = None
+    rings, simulated = None, False
     try:
         candidates.try_all()
         if request.strategy != NAME and not specs.personalized:
+            simulated = why_skipped(factory, deadline) is None
             rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
         kept = candidates.interrupted()
@@ -261,22 +262,14 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     policy = request.policy.autotune
     enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
     best = ranked[0].seconds or 0.0
-    try:
-        near = candidates.limit >= enough * best and best <= _rings_seconds(asked, factory.root, deadline)
-    except KeyboardInterrupt:
-        return _Opening(size, bounds, ranked, settled=True, interrupted=True)
+    near = candidates.limit >= enough * best and (not simulated or best <= _rings_seconds(asked, factory.root))
     settled = near or request.strategy == NAME
     return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
 
 
-def _rings_seconds(asked: _Question, root: Rank | None, deadline: Deadline) -> float:
-    """What NCCL's rings take, whether or not the target holds them; infinite where there are none, or where they
-    would be simulated too late. Never whether they were simulated before, which another cell may have done."""
-    request = asked.request
-    question = (asked.topology, request.collective, root, asked.size, CostOptions.of(request))
-    if not is_simulated(*question):
-        seconds = TimeAhead.of(request, asked.topology.ranks).library()
-        if deadline.expired("library not simulated", seconds):
-            return math.inf
+def _rings_seconds(asked: _Question, root: Rank | None) -> float:
+    """What NCCL's rings take, whether or not the target holds them; infinite where there are none. To be asked
+    where this run has simulated them: what earlier runs of the process did must not decide."""
+    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
     baseline = ring_baseline(*question)
     return math.inf if isinstance(baseline, str) else baseline.seconds

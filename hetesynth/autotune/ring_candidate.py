@@ -30,6 +30,16 @@ NAME = "ring"
 LABEL = "NCCL's rings"
 
 
+def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
+    """Why rings are not even simulated, or None."""
+    request, ranks = factory.request, factory.topology.ranks
+    most = request.policy.autotune.max_ranks_rings
+    if ranks > most:
+        return f"{ranks} ranks are more than {most}"
+    ahead = TimeAhead.of(request, ranks)
+    return LATE if deadline.expired(UNTRIED, ahead.library() + _to_the_files(ahead, 1)) else None
+
+
 def ring_candidate(
     factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
 ) -> Ranked | None:  # fmt: skip
@@ -37,14 +47,11 @@ def ring_candidate(
     would come after ``deadline``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
-    most = request.policy.autotune.max_ranks_rings
-    if topology.ranks > most:
-        record.note(LABEL, "skipped", f"{topology.ranks} ranks are more than {most}")
+    reason = why_skipped(factory, deadline)
+    if reason is not None:
+        record.note(LABEL, "skipped", reason)
         return None
     ahead = TimeAhead.of(request, topology.ranks)
-    if deadline.expired(UNTRIED, ahead.library() + _to_the_files(ahead, 1)):
-        record.note(LABEL, "skipped", LATE)
-        return None
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)

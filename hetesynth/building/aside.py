@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.building.result import CellResult
+from hetesynth.commands.folder_index import ASIDE
 from hetesynth.deployment.folder import MAX_INDEX_BYTES, place
 from hetesynth.files.folders import INDEX, write_folder
 from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
 
 KIND = "hetesynth aside"
-MARK = b'"kind": "hetesynth aside"'
+MARK = ASIDE
 
 
 def keep_aside(folder: Path, results: Sequence[CellResult]) -> bool:

@@ -27,6 +27,8 @@ DIGESTS = "sha256"
 """The field of an atlas with the SHA-256 of each of its files; of a deployed folder it is ``files``."""
 OURS = ("algorithms", "schedules")
 """Folders beside an index that is ours, however damaged it is."""
+ASIDE = b'"kind": "hetesynth aside"'
+"""In the index of results that a build did not deploy: their files are judged as any others are."""
 MAX_INDEX_BYTES = 1 << 26
 MAX_INDEX_DEPTH = 32
 MAX_LISTED = 100_000
@@ -56,7 +58,7 @@ class FolderIndex:
 
 
 def read_index(folder: Path) -> FolderIndex | None:
-    """The index of ``folder``. HetesynthError HS876 where it is ours and says nothing that can be used."""
+    """The index of ``folder``, None where it has none or is ``ASIDE``. HetesynthError HS876 where it is ours and says nothing that can be used."""
     path = folder / INDEX
     try:
         if not path.is_file():
@@ -65,6 +67,8 @@ def read_index(folder: Path) -> FolderIndex | None:
             data = stream.read(MAX_INDEX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise _damaged(path, getattr(error, "strerror", None) or str(error)) from error
+    if ASIDE in data[:4096]:
+        return None
     ours = b'"kind": "hetesynth ' in data[:4096] or any((folder / name).is_dir() for name in OURS)
     try:
         if len(data) > MAX_INDEX_BYTES:

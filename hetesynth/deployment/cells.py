@@ -104,8 +104,9 @@ class DeployedCell:
             return None
         unit = math.lcm(*(program.unit for program in programs))
         down = size // unit * unit
-        for test in sorted({down, down + unit}, key=lambda near: (abs(near - size), near)):
-            if test and all(self._is_selected(program, test, target) for program in programs):
+        nearest = sorted({down - unit, down, down + unit}, key=lambda near: (abs(near - size), near))
+        for test in nearest:  # where a range ends, `size` itself may belong to the next
+            if test > 0 and all(self._is_selected(program, test, target) for program in programs):
                 return test
         return None
 

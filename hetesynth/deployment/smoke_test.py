@@ -27,6 +27,14 @@ BINARIES: dict[CollectiveName, str] = {
     "scatter": "scatter_perf",
 }
 """Of nccl-tests and rccl-tests."""
+SELF_SENT: dict[str, frozenset[CollectiveName]] = {
+    "rccl-6": frozenset({"gather", "scatter"}),
+    "rccl-5": frozenset({"gather", "scatter"}),
+    "msccl-executor": frozenset({"alltoall"}),
+    "msccl": frozenset({"alltoall"}),
+}
+"""Collectives whose test calls ncclSend and ncclRecv in place of the collective, where it was built for a library
+before NCCL 2.28: no program runs then."""
 
 
 def smoke_test_text(
@@ -34,7 +42,7 @@ def smoke_test_text(
 ) -> str:
     """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
     ranks = max((cell.ranks for cell in cells), default=1)
-    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime).rstrip("\n")]
+    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime, alone="" if hosts else 1).rstrip("\n")]
     if target.format == "mscclpp-json":
         lines.append(_launch(ranks, ["HETESYNTH_DEPLOYMENT"], hosts=hosts))
         lines.append(_PLANS.rstrip("\n"))
@@ -56,6 +64,9 @@ def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) ->
     lines = [f"# {cell.name}: {_forms(cell)}"]
     if absent:
         return [*lines, *(f"skip {_quoted(cell.name, f'{name}: {left_out[name]}')}" for name in absent)]
+    self_sent = cell.collective in SELF_SENT.get(target.name, ())
+    if self_sent and not LOG_LINES[target.name].ran:
+        return [*lines, f"skip {_quoted(cell.name, _NEVER_CALLED.format(BINARIES[cell.collective]))}"]
     for expected in cell.expectations(target):
         if expected.test is None:
             reason = f"no size near {expected.size} bytes is a whole number of its chunks"
@@ -64,8 +75,13 @@ def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) ->
         root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
         command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
         what = _quoted(cell.name, expectation_text(expected), NAMES[cell.collective])
-        lines.append(f"run {what} {command}")
+        forms = "both" if all(_has(cell, in_place=form) for form in (False, True)) else "one"
+        lines.append(f"run {what} {'sends' if self_sent else forms} {command}")
     return lines
+
+
+def _has(cell: DeployedCell, *, in_place: bool) -> bool:
+    return any(program.in_place if in_place else program.out_of_place for program in cell.programs)
 
 
 def _quoted(*words: str) -> str:
@@ -73,8 +89,8 @@ def _quoted(*words: str) -> str:
 
 
 def _forms(cell: DeployedCell) -> str:
-    in_place = any(program.in_place for program in cell.programs)
-    return "out of place and in place" if in_place else "out of place only; in place a built-in algorithm runs"
+    both = _has(cell, in_place=True)
+    return "out of place and in place" if both else "out of place only; in place a built-in algorithm runs"
 
 
 def expectation_text(expected: Expectation) -> str:
@@ -94,9 +110,11 @@ def _run(target: Target) -> str:
     lines = LOG_LINES[target.name]
     debug = " ".join(f"{name}={value}" for name, value in lines.debug)
     ran = lines.ran.replace("NAME", "$3") or lines.read.partition(" ...")[0]
-    return _RUN.format(debug=debug, ran=ran).rstrip("\n")
+    return _RUN.format(debug=debug, ran=ran, fell_back=lines.fell_back.replace("NAME", _ANY_NAME)).rstrip("\n")
 
 
+_NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
+_ANY_NAME = "[A-Z][A-Za-z]*"
 _HEAD = """#!/bin/sh
 # Runs the programs for {cluster} in {runtime} and says what to expect of them.
 #   sh smoke_test.sh            all of them
@@ -109,8 +127,10 @@ folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 if [ "${{1:-}}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
   shift
   host=$(hostname)
-  while read -r machine setting; do
-    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ]; then
+  alone={alone} # 1: all ranks run here, whatever the machine is called
+  [ -f "$folder/devices" ] && while read -r machine setting; do
+    if [ -n "$alone" ]; then machine=$host; fi
+    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ] || [ "${{machine%%.*}}" = "$host" ]; then
       export "$setting"
     fi
   done <"$folder/devices"
@@ -132,15 +152,21 @@ _RUN = """. "$folder/environment.sh"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 bad=0
+chosen=0
 skip() {{
-  case $1 in *"$only"*) echo "$1: not tested: $2" ;; esac
-}}
-run() {{ # cell, what to expect, the collective in logs, command
   case $1 in *"$only"*) ;; *) return 0 ;; esac
+  chosen=$((chosen + 1))
+  echo "$1: not tested: $2"
+}}
+run() {{ # cell, what to expect, the collective in logs, whether both forms have programs, command
+  case $1 in *"$only"*) ;; *) return 0 ;; esac
+  chosen=$((chosen + 1))
   echo "$1"
   echo "  expected, simulated: $2"
   line="{ran}"
-  shift 3
+  other="{fell_back}"
+  forms=$4
+  shift 4
   program=${{TESTS:+$TESTS/}}$1
   shift
   echo "  $program $*"
@@ -151,8 +177,14 @@ run() {{ # cell, what to expect, the collective in logs, command
     bad=$((bad + 1))
     return 0
   fi
-  if grep -q "$line" "$log"; then
+  if [ "$forms" = both ] && [ -n "$other" ] && grep -q "$line" "$log" && grep -q "$other" "$log"; then
+    echo "  FAILED: a built-in algorithm ran some of the calls"
+    bad=$((bad + 1))
+  elif grep -q "$line" "$log"; then
     echo "  the runtime has it: $(grep -c "$line" "$log") lines with \\"$line\\""
+  elif [ "$forms" = sends ]; then
+    echo "  not tested: no line with \\"$line\\": tests built before NCCL 2.28 send and receive here"
+    return 0
   else
     echo "  FAILED: no line with \\"$line\\": a built-in algorithm ran"
     bad=$((bad + 1))
@@ -166,7 +198,11 @@ run() {{ # cell, what to expect, the collective in logs, command
     bad=$((bad + 1))
   fi
 }}"""
-_TAIL = """if [ "$bad" -gt 0 ]; then
+_TAIL = """if [ "$chosen" -eq 0 ]; then
+  echo "no cell has $only in its name"
+  exit 1
+fi
+if [ "$bad" -gt 0 ]; then
   echo "$bad tests failed"
   exit 1
 fi

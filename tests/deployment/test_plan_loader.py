@@ -230,8 +230,10 @@ class Event:
     def synchronize(self) -> None: ...
 
 
-def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str) -> None:
-    """cupy, mpi4py and an executor whose plans deliver what they must, ``wrong`` aside, on rank 1 of 8."""
+def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str, ranks: int = 8) -> list[int]:
+    """cupy, mpi4py and an executor whose plans deliver what they must, ``wrong`` aside, on rank 1 of 8, which is
+    the sixth of its host. The devices that are used."""
+    devices: list[int] = []
     by_text = {plan.path.read_bytes(): plan for plan in module.plans()}
 
     class Executor:
@@ -247,22 +249,26 @@ def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str) -> No
             if what.name == wrong:
                 recv_buff[-1] += 1
 
-    group = types.SimpleNamespace(my_rank=1, nranks=8, nranks_per_node=8, communicator=None, barrier=lambda: None)
+    group = types.SimpleNamespace(my_rank=1, nranks=ranks, nranks_per_node=8, communicator=None, barrier=lambda: None)
     mscclpp = sys.modules["mscclpp"]
     mscclpp.CommGroup, mscclpp.Executor = lambda mpi_comm: group, Executor
     mscclpp.GpuBuffer, mscclpp.DataType = floats, types.SimpleNamespace(float32="f")
     cuda = types.SimpleNamespace(
-        Device=lambda n: types.SimpleNamespace(use=lambda: None), Event=Event,
+        Device=lambda n: types.SimpleNamespace(use=lambda: devices.append(n)), Event=Event,
         Stream=lambda non_blocking: types.SimpleNamespace(ptr=5, synchronize=lambda: None),
         get_elapsed_time=lambda start, end: 0.25, runtime=types.SimpleNamespace(deviceSynchronize=lambda: None),
     )  # fmt: skip
     cupy = types.SimpleNamespace(
         cuda=cuda, arange=np.arange, float32=np.float32, zeros=np.zeros, concatenate=np.concatenate
     )
-    world = types.SimpleNamespace(allreduce=lambda value, op=None: value)
-    mpi = types.SimpleNamespace(MPI=types.SimpleNamespace(COMM_WORLD=world, MAX="max"))
+    world = types.SimpleNamespace(
+        allreduce=lambda value, op=None: value,
+        Split_type=lambda kind, key: {("shared", 1): types.SimpleNamespace(rank=5)}[kind, key],
+    )
+    mpi = types.SimpleNamespace(MPI=types.SimpleNamespace(COMM_WORLD=world, MAX="max", COMM_TYPE_SHARED="shared"))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, "mpi4py", mpi)
+    return devices
 
 
 @pytest.mark.parametrize("wrong", ["", "ring8-allgather-64000-999999-inplace"])
@@ -271,6 +277,22 @@ def test_the_check_tells_wrong_data(loader, monkeypatch: pytest.MonkeyPatch, wro
     stand_ins(module, monkeypatch, wrong=wrong)
     assert module.main(["--check"]) == (1 if wrong else 0)
     assert module.main(["--check", "--only", "allreduce"]) == 0
+
+
+def test_ranks_use_their_hosts_devices_in_order_where_hosts_differ(
+    loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = loader(two_cells("mscclpp")[0])
+    devices = stand_ins(module, monkeypatch, wrong="")
+    assert module.main(["--check"]) == 0 and devices == [5]
+
+
+@pytest.mark.parametrize(("ranks", "only"), [(4, ""), (8, "alltoal"), (8, "broadcast")])
+def test_a_check_of_no_plan_is_no_success(loader, monkeypatch: pytest.MonkeyPatch, ranks: int, only: str) -> None:
+    module = loader(two_cells("mscclpp")[0])
+    stand_ins(module, monkeypatch, wrong="", ranks=ranks)
+    with pytest.raises(SystemExit, match=f"no plan is for {ranks} ranks"):
+        module.main(["--check", "--only", only])
 
 
 def test_the_file_is_in_order(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 if [ "${1:-}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
   shift
   host=$(hostname)
-  while read -r machine setting; do
-    if [ "$machine" = "$host" ] || [ "$machine" = "${host%%.*}" ]; then
+  alone=1 # 1: all ranks run here, whatever the machine is called
+  [ -f "$folder/devices" ] && while read -r machine setting; do
+    if [ -n "$alone" ]; then machine=$host; fi
+    if [ "$machine" = "$host" ] || [ "$machine" = "${host%%.*}" ] || [ "${machine%%.*}" = "$host" ]; then
       export "$setting"
     fi
   done <"$folder/devices"
