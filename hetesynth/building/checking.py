@@ -23,7 +23,7 @@ from hetesynth.building.folder_check import damage, folder_findings, rows_of, un
 from hetesynth.building.keeping import NORMAL, Rules
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.watching import Watcher
-from hetesynth.building.workers import interrupts_waiting
+from hetesynth.building.workers import no_interrupts
 from hetesynth.deployment.folder import DeployedCell, deployed
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Manifest
@@ -94,7 +94,7 @@ def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin)
     try:
-        with interrupts_waiting():
+        with no_interrupts():
             reports = pool.map(partial(judged, rules=rules), together, chunksize=SHARE)
         yield from reports
     except BrokenProcessPool as error:

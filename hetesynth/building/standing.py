@@ -120,7 +120,7 @@ def _holds(folder: Path, old: DeployedCell) -> bool:
 
 @contextmanager
 def _on_disk(folder: Path, old: DeployedCell) -> Iterator[Path]:
-    """Where the files of ``old`` are: in ``folder``, or, where others stand there by now, in one for the judges."""
+    """Where the files of ``old`` are: in ``folder``, or, where others stand there by now, in one to judge."""
     if _holds(folder, old):
         yield folder
         return

@@ -151,7 +151,7 @@ class _Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
-        with interrupts_waiting():
+        with no_interrupts():
             process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -208,8 +208,8 @@ class _Pool:
 
 
 @contextmanager
-def interrupts_waiting() -> Iterator[None]:
-    """Ctrl-C comes when this has ended; a process that is started inside never sees it, nor while it begins."""
+def no_interrupts() -> Iterator[None]:
+    """A process that is started inside never sees Ctrl-C, not even before it can ignore it: that is the parent's."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
