@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
@@ -209,10 +210,11 @@ class _Pool:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """A process that is started inside never sees Ctrl-C, not even before it can ignore it: that is the parent's."""
+    """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # which lets signals through again, the first time
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
