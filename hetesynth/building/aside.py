@@ -79,7 +79,7 @@ def _removed(folder: Path) -> bool:
                 return False
         gone = temporary(folder)
         folder.rename(gone)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
         remove(path)

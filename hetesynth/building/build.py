@@ -14,7 +14,8 @@ from pathlib import Path
 
 from hetesynth.building.aside import keep_aside, read_aside
 from hetesynth.building.cache import Cache
-from hetesynth.building.carried import carried
+from hetesynth.building.carried import Carried, carried
+from hetesynth.building.cell_check import CheckedCell, judged
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
 from hetesynth.building.outcome import BuildReport, CellReport
@@ -64,6 +65,16 @@ class FolderPlan:
         """Where the cell of ``entry`` is."""
         return Place(entry.cell, self.cluster.topology, self.cluster.sha256, self.path)
 
+    def contents(self, cells: tuple[DeployedCell, ...]) -> dict[str, bytes]:
+        """The files of the folder with ``cells`` in it."""
+        return Deployment(self.cluster.topology, self.cluster.sha256, target(self.target), cells).contents()
+
+
+def carried_cells(plan: FolderPlan) -> Carried:
+    """Cells of the folder that no manifest names and that a build keeps."""
+    collectives = {job.cell.collective for job in plan.jobs}
+    return carried(plan.path, plan.cluster.topology, plan.cluster.sha256, target(plan.target), collectives)
+
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
     """What each folder of ``manifest`` is to hold."""
@@ -89,6 +100,7 @@ def build(
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
         tidy_folder(plan.path)
+        tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
     report = _Build(manifest, plans, cache, watcher, rules).run(scheduler)
     return replace(report, seconds=now() - began)
@@ -122,7 +134,7 @@ class _Build:
         )  # fmt: skip
 
     def _all(self, scheduler: Scheduler) -> None:
-        before = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in self.plans}
+        before = {plan.path: self._standing(plan) for plan in self.plans}
         jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
         stale = [
             entry
@@ -140,6 +152,20 @@ class _Build:
             self._decide(self._outcome(plan.at(entry), outcome, before[plan.path].get(entry.cell.name)))
             if self._is_decided(plan):
                 self._write(plan)
+
+    def _standing(self, plan: FolderPlan) -> dict[str, DeployedCell]:
+        """The cells of the folder, those that are no longer what was made as they were made."""
+        cells = {cell.name: cell for cell in deployed(plan.path)}
+        for entry in plan.jobs:
+            old = cells.get(entry.cell.name)
+            kept = self.cache.get(old.made_for) if old is not None and old.key == entry.key else None
+            if old is None or kept is None or _is_result(old, kept):
+                continue
+            checked = judged(CheckedCell(entry, plan.path, old), self.rules)
+            if checked.status == "invalid":
+                self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
+                cells[old.name] = replace(old, key=old.made_for, record=kept.record, files=kept.files)
+        return cells
 
     def _is_there(self, at: Place, key: str, old: DeployedCell | None) -> bool:
         """Whether the cell needs no work: it is decided then, from the folder or the cache."""
@@ -196,14 +222,23 @@ class _Build:
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
         """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
-        topology, sha256, runtime = plan.cluster.topology, plan.cluster.sha256, target(plan.target)
-        collectives = {job.cell.collective for job in plan.jobs}
-        others = carried(plan.path, topology, sha256, runtime, collectives)
+        others = carried_cells(plan)
         for message in others.notes:
-            self.watcher.warned(message)
-        self.warnings.update(dict.fromkeys(others.notes))
+            self._warn(message)
         cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
-        return Deployment(topology, sha256, runtime, (*cells, *others.cells)).contents()
+        return plan.contents((*cells, *others.cells))
+
+    def _warn(self, message: str) -> None:
+        self.watcher.warned(message)
+        self.warnings[message] = None
+
+
+def _is_result(old: DeployedCell, kept: CellResult) -> bool:
+    """Whether ``old`` is still what was made; one that stayed has new times, and no proof of its steps."""
+    if old.made_for == old.key:
+        return old.files == kept.files and old.record == kept.record
+    kinds = "steps", "programs", "warnings", "chunks"
+    return old.files == kept.files and all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
 
 
 def _check(plan: FolderPlan) -> None:
@@ -219,9 +254,12 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, HetesynthError) as error:
+        coded = isinstance(error, HetesynthError)
         reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
+        unlike = coded and not isinstance(error.__cause__, OSError)
+        way_out = "move what is there away" if unlike else "make room, or make the folder writable"
         raise HetesynthError(
             f"{reason}; the folder is as it was, and finished cells are in the cache",
             code="HS880",
-            help="make room, or make the folder writable, and build again: it goes on from here",
+            help=f"{way_out}, and build again: it goes on from here",
         ) from error

@@ -17,10 +17,13 @@ from hetesynth.building.gates import gate_verdict
 from hetesynth.building.job import Job, unpickled
 from hetesynth.building.keeping import Rules, settled
 from hetesynth.building.outcome import CellReport
-from hetesynth.building.standing import Place, measured_here, refusals, schedule_steps, size_rows
+from hetesynth.building.standing import Place, measured_here, refusals, size_rows
 from hetesynth.commands.standing import named
+from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.deployment.folder import DeployedCell
+from hetesynth.deployment.programs import program_file
 from hetesynth.errors import HetesynthError
+from hetesynth.model.target import target
 
 NEAR = 1e-6
 """Of a figure: machines may differ in the last digits of a simulation."""
@@ -107,12 +110,23 @@ def _still_there(checked: CheckedCell) -> str:
 def _wrong_record(checked: CheckedCell) -> Iterator[str]:
     """Figures of the record that its own files do not give."""
     record, stated = checked.old.record, figures(checked.old.record)
-    steps = schedule_steps(checked.old)
-    if steps != stated.steps:
-        yield f"its record says {stated.steps} steps, its schedule has {steps}"
     if record.get("proven_optimal") is True and record.get("lower_bound") != stated.steps:
         yield f"its record says that {stated.steps} steps are proved to be the least, and another bound"
+    if not _same_rows(record.get("programs"), _programs(checked)):
+        yield "its record says of its programs what is not in their files"
     yield from _wrong_times(checked, stated)
+
+
+def _same_rows(stated: object, rows: list[dict[str, Any]]) -> bool:
+    """In whatever order."""
+    return isinstance(stated, list) and len(stated) == len(rows) and all(row in stated for row in rows)
+
+
+def _programs(checked: CheckedCell) -> list[dict[str, Any]]:
+    """What the files say of the programs, as a record does."""
+    at, files = checked.at, checked.old.files
+    programs = {name: data for name, data in files.items() if not name.endswith(SCHEDULE_SUFFIX)}
+    return [program_file(name, data, target(at.cell.target), at.root).plain() for name, data in programs.items()]
 
 
 def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:

@@ -23,6 +23,7 @@ from hetesynth.building.folder_check import damage, folder_findings, rows_of, un
 from hetesynth.building.keeping import NORMAL, Rules
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.watching import Watcher
+from hetesynth.building.workers import no_interrupts
 from hetesynth.deployment.folder import DeployedCell, deployed
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Manifest
@@ -93,7 +94,9 @@ def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin)
     try:
-        yield from pool.map(partial(judged, rules=rules), together, chunksize=SHARE)
+        with no_interrupts():
+            reports = pool.map(partial(judged, rules=rules), together, chunksize=SHARE)
+        yield from reports
     except BrokenProcessPool as error:
         raise HetesynthError(
             "a process that judged was killed",

@@ -47,8 +47,10 @@ class Figures:
         return next((row for row in self.sizes if row.size == size), None)
 
 
-def figures(record: Mapping[str, Any]) -> Figures:
-    """The figures in ``record``. Raises ValueError where it is no record of a cell."""
+def figures(record: object) -> Figures:
+    """The figures in ``record``, which may be anything. Raises ValueError where it is no record of a cell."""
+    if not isinstance(record, Mapping):
+        raise ValueError("it has no record")
     rows = _list(record, "sizes")
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise ValueError("its record has no sizes")

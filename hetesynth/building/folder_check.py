@@ -6,17 +6,17 @@ In: the plan of a folder, what stands there. Out: cells that are damaged, and fi
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hetesynth.building.build import FolderPlan
+from hetesynth.building.build import FolderPlan, carried_cells
 from hetesynth.building.outcome import CellReport, FolderFinding
 from hetesynth.commands.standing import named
-from hetesynth.deployment.folder import MARK, DeployedCell, Deployment, index_of, place
+from hetesynth.deployment.folder import MARK, DeployedCell, index_of, place
 from hetesynth.files.folders import INDEX
 from hetesynth.manifest.values import Manifest
-from hetesynth.model.target import target
 
 SOUND = frozenset({"current", "kept"})
 
@@ -42,7 +42,10 @@ def damage(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 def _damaged_files(folder: Path, digests: Mapping[str, Any]) -> Iterator[str]:
     for name, digest in digests.items():
-        path = folder / place(str(name))
+        if Path(name).name != name:
+            yield "its row of the index is damaged"
+            return
+        path = folder / place(name)
         try:
             changed = hashlib.sha256(path.read_bytes()).hexdigest() != digest
         except OSError as error:
@@ -58,13 +61,17 @@ def folder_findings(
     """What differs from the folder that a build would leave. ``present``: cells whose files are whole. Where a
     cell is not as it should be, a build writes the folder anew: then only what is no part of it counts."""
     rows, names = rows_of(plan.path), [job.cell.name for job in plan.jobs]
-    extra = [name for name in rows if name not in names]
+    others = carried_cells(plan)
+    staying = {*names, *(cell.name for cell in others.cells)}
+    extra = [name for name in rows if name not in staying]
+    for note in others.notes:
+        yield FolderFinding(plan.path, note.removeprefix(f"{plan.path}: "), stale=False)
     if extra:
         yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
     if not plan.path.is_dir():
         return
     cells = tuple(present[name] for name in names if name in present)
-    contents = Deployment(plan.cluster.topology, plan.cluster.sha256, target(plan.target), cells).contents()
+    contents = plan.contents((*cells, *others.cells))
     there = {path.relative_to(plan.path).as_posix(): path for path in plan.path.rglob("*") if path.is_file()}
     of_rows = {place(name) for row in rows.values() for name in _file_names(row)}
     foreign = sorted(there.keys() - contents.keys() - of_rows)
@@ -94,10 +101,10 @@ def _bytes(path: Path) -> bytes | None:
 
 def unnamed_folders(manifest: Manifest, plans: Sequence[FolderPlan]) -> Iterator[FolderFinding]:
     """Deployed folders of the output that the manifest does not name; a build leaves them alone."""
-    planned = {plan.path.resolve() for plan in plans}
+    planned = {os.path.realpath(plan.path) for plan in plans}
     indices = (
         path for depth in ("*", "*/*", "*/*/*") for path in sorted(manifest.output.glob(f"{depth}/{INDEX}"))
     )
     for path in indices:
-        if path.parent.resolve() not in planned and MARK in (_bytes(path) or b"")[:4096]:
+        if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
             yield FolderFinding(path.parent, "the manifest does not name it; a build leaves it alone", stale=False)

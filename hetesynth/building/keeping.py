@@ -18,6 +18,7 @@ from hetesynth.building.outcome import CellReport, Status
 from hetesynth.building.result import CellResult
 from hetesynth.building.standing import (
     INSTEAD_OF,
+    MEASURED_ON,
     Place,
     differences,
     measured_here,
@@ -26,11 +27,9 @@ from hetesynth.building.standing import (
 )  # fmt: skip
 from hetesynth.deployment.folder import DeployedCell
 from hetesynth.errors import HetesynthError
+from hetesynth.manifest.layout import ASIDE
 from hetesynth.manifest.values import Cell
 from hetesynth.policy import DEFAULT, Policy
-
-ASIDE = "aside"
-"""Where in the output results are that are not deployed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,8 @@ def settled(at: Place, key: str, old: DeployedCell | None, rules: Rules) -> Deci
     """What was decided for ``key`` before, from what the folder says of it; None: the result is needed."""
     if old is None or old.key != key:
         return None
+    if old.record.get(MEASURED_ON, old.record.get("topology_sha256")) != at.topology_sha256:
+        return None  # it stayed while nothing could be made for another cluster
     try:
         verdict = gate_verdict(at.cell, figures(old.record))
         if old.made_for == key:

@@ -9,8 +9,10 @@ for is not needed: the schedule document tells the ends of its links and which r
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -95,14 +97,39 @@ def _wrong(at: Place, old: DeployedCell, policy: Policy) -> Iterator[str]:
     schedules = [name for name in old.files if name.endswith(SCHEDULE_SUFFIX)]
     if not schedules or len(schedules) == len(old.files):
         yield "it has no schedule" if not schedules else "it has no program"
+    stated, steps = figures(old.record).steps, schedule_steps(old)
+    if steps is not None and steps != stated:
+        yield f"its record says {stated} steps, its schedule has {steps}"
     for name in schedules:
         yield from schedule_refusals(read_schedule_json(old.files[name], name), name, at, policy)
     question = Question(root=at.root, targets=(target(at.cell.target),), given=at.topology)
-    for name in old.files:
-        if name not in schedules:
-            judged = judge_file(at.folder / place(name), question)
-            errors = dict.fromkeys(f.violation.message for f in judged.findings if f.level == "error")
-            yield from [f"{name}: {named(list(errors))}"] if errors else []
+    with _on_disk(at.folder, old) as folder:
+        for name in old.files:
+            if name not in schedules:
+                judged = judge_file(folder / place(name), question)
+                errors = dict.fromkeys(f.violation.message for f in judged.findings if f.level == "error")
+                yield from [f"{name}: {named(list(errors))}"] if errors else []
+
+
+def _holds(folder: Path, old: DeployedCell) -> bool:
+    try:
+        return all((folder / place(name)).read_bytes() == data for name, data in old.files.items())
+    except OSError:
+        return False
+
+
+@contextmanager
+def _on_disk(folder: Path, old: DeployedCell) -> Iterator[Path]:
+    """Where the files of ``old`` are: in ``folder``, or, where others stand there by now, in one to judge."""
+    if _holds(folder, old):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as name:
+        for file, data in old.files.items():
+            path = Path(name) / place(file)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        yield Path(name)
 
 
 def schedule_refusals(document: ScheduleDocument, name: str, at: Place, policy: Policy) -> Iterator[str]:

@@ -14,8 +14,9 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
@@ -151,7 +152,8 @@ class _Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
-        process.start()
+        with no_interrupts():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 
@@ -204,6 +206,20 @@ class _Pool:
             worker.pipe.close()
         for worker in self.workers:
             worker.process.join()
+
+
+@contextmanager
+def no_interrupts() -> Iterator[None]:
+    """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which lets signals through again, the first time
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection, cache: Path | None) -> None:

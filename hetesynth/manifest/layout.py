@@ -16,6 +16,8 @@ from hetesynth.manifest.keys import LAYOUT
 from hetesynth.manifest.positions import Path
 
 PLACE: Path = ("output", "layout")
+ASIDE = "aside"
+"""Where in the output results are that are not deployed."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
@@ -73,6 +75,10 @@ def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Do
     cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
     for cluster, target in folders:
         place = stated.layout.format(cluster=cluster, target=target)
+        if place.split("/")[0].casefold() == ASIDE:
+            message = f"`{place}` is in `{ASIDE}`, where results are that are not deployed"
+            document.add("HS868", PLACE, message, "name the cluster or the folder otherwise")
+            return
         if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
             message = f"the cache is inside of `{place}`, which is exchanged as a whole"
             document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
