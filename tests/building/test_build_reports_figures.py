@@ -14,7 +14,7 @@ from hetesynth.building.outcome import BuildReport, TopologyFinding
 from hetesynth.building.reports.figures import change_percent, change_text, figures, percent_text, shown
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
-from hetesynth.building.reports.places import cluster_lines, places, shown_path
+from hetesynth.building.reports.places import shown_path
 from hetesynth.building.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Cell
@@ -74,13 +74,6 @@ def test_what_stands_and_was_not_made_now_is_not_new() -> None:
     assert percent_text(-0.0) == "same"
 
 
-def test_clusters_are_found_in_the_text_of_a_manifest() -> None:
-    assert cluster_lines(MANIFEST_TEXT) == {"alpha": 4, "beta": 7}
-    assert cluster_lines("cluster = []\n[[ cluster ]]\nname='x'\n[other]\nname='y'") == {"x": 2}
-    assert cluster_lines("") == {}
-    assert places(Path("m.toml"), Path.cwd(), "").line("anything") == 1
-
-
 def test_paths_are_shown_from_the_root() -> None:
     assert shown_path("/r/ci/./x/../m.toml", Path("/r")) == "ci/m.toml"
     assert shown_path("/elsewhere/m.toml", Path("/r")) == "/elsewhere/m.toml"
@@ -93,7 +86,7 @@ def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:
     manifest.parent.mkdir()
     manifest.write_text(MANIFEST_TEXT)
     at = report_places(manifest)
-    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 7)
+    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 1)
 
 
 # -- options
