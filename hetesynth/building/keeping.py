@@ -26,11 +26,9 @@ from hetesynth.building.standing import (
 )  # fmt: skip
 from hetesynth.deployment.folder import DeployedCell
 from hetesynth.errors import HetesynthError
+from hetesynth.manifest.layout import ASIDE
 from hetesynth.manifest.values import Cell
 from hetesynth.policy import DEFAULT, Policy
-
-ASIDE = "aside"
-"""Where in the output results are that are not deployed."""
 
 
 @dataclass(frozen=True, slots=True)

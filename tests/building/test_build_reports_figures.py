@@ -11,7 +11,14 @@ import pytest
 from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
 
 from hetesynth.building.outcome import BuildReport, TopologyFinding
-from hetesynth.building.reports.figures import change_percent, change_text, figures, percent_text, shown
+from hetesynth.building.reports.figures import (
+    candidate_percent,
+    change_percent,
+    change_text,
+    figures,
+    percent_text,
+    shown,
+)
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
 from hetesynth.building.reports.places import shown_path
@@ -72,6 +79,11 @@ def test_what_stands_and_was_not_made_now_is_not_new() -> None:
     assert change_text(with_status("stale", AT, record=record(1.0))) == ""
     assert change_percent(with_status("stale", AT, record=record(1.0), previous=record(1.0))) is None
     assert percent_text(-0.0) == "same"
+
+
+def test_what_is_withheld_by_a_new_gate_is_not_compared_with_itself() -> None:
+    assert candidate_percent(with_status("withheld", AT, record=record(9.0), candidate=record(9.0))) is None
+    assert candidate_percent(with_status("kept", AT, record=record(8.0), candidate=record(9.0))) == 12.5
 
 
 def test_paths_are_shown_from_the_root() -> None:
