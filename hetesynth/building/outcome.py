@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hetesynth.deployment.folder import place
 from hetesynth.manifest.values import Cell
 
 Status = Literal[
@@ -24,7 +25,7 @@ BAD: frozenset[Status] = frozenset({"withheld", "failed", "unfinished", "stale",
 class CellReport:
     """``record``: of what stands in the folder after the build, None: nothing does. ``previous``: of what stood
     there before. ``candidate``: of what was made and not deployed. ``messages``: why the status is what it is, and
-    gates that are not met. ``files``: what is deployed, relative to the output."""
+    gates that are not met."""
 
     cell: Cell
     status: Status
@@ -33,7 +34,12 @@ class CellReport:
     previous: dict[str, Any] | None = None
     candidate: dict[str, Any] | None = None
     messages: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What stands of it, by names in the folder of its cluster and target."""
+        names = self.record.get("files") if self.record is not None else None
+        return tuple(sorted(map(place, names))) if isinstance(names, dict) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is kept aside.
     """
-    from hetesynth.building.reports.options import report_options
+    from hetesynth.building.reports.options import demand_outside, report_options
     from hetesynth.building.workers import processors
     from hetesynth.cli.render.build import build_text, check_text
     from hetesynth.manifest.reader import read_manifest
@@ -60,6 +60,7 @@ def command(
     options = report_options(**reports, jobs=processes)
     with reported_failures(manifest, options):
         stated = read_manifest(manifest)
+        demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
         if check:
             report = _check(stated, processes, quick=quick)
         else:

@@ -135,7 +135,8 @@ def _rules(document: Document, clusters: set[str]) -> list[_Rule]:
     selectors = {key.name for key in SELECTORS}
     for number, table in enumerate(document.values.get("rule", ())):
         path: Path = ("rule", number)
-        if not set(table) - selectors and not document.findings:
+        changes = {key for key, value in table.items() if key not in selectors and value != {}}
+        if not changes and not document.findings:
             help_ = "add strategy, effort, seed, root, single_root, runtime_costs, gates or skip"
             document.add_to_key("HS862", path, "this rule changes nothing", help_)
         for i, name in enumerate(table.get("clusters", ())):

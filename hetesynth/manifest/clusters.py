@@ -51,7 +51,8 @@ def clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
             document.add("HS868", place, says, f'give one another name = "{name}-2"')
         names.setdefault(name.casefold(), name)
         losses = {key: tuple(text for text in table.get(key, ()) if text is not None) for key in LOSSES}
-        entry = ClusterEntry(name, topology, table["topology"], losses["without"], losses["degrade"])
+        line = document.positions.key(path).line
+        entry = ClusterEntry(name, topology, table["topology"], losses["without"], losses["degrade"], line)
         entries[number] = replace(entry, read=_read(entry, table, path, document))
     return entries
 

@@ -47,13 +47,15 @@ _DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PA
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
 _WAYS_OUT = (
+    ("Expected newline or end", "the line ends behind the value: no comma, nothing else; no number begins with 0"),
+    ("Invalid initial character for a key", "inline tables are on one line, with no comma at their end"),
     ("end of document", "a quote, bracket or brace is not closed"),
     ("Illegal character '\\n'", "end the text with a quote on this line"),
     ("Cannot overwrite", "this key stands here twice: leave one out"),
     ("Cannot declare", "this table stands here twice: leave one out, or begin several with [[...]]"),
     ("Unescaped '\\'", "write / in paths, or the text between single quotes"),
-)
-"""What ``tomllib`` says, and the way out."""
+)  # fmt: skip
+"""What ``tomllib`` says, and the way out; the first that fits."""
 
 
 @dataclass

@@ -18,6 +18,7 @@ from hetesynth.diagnostics import HIDDEN, visible
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.clusters import USUAL_NAME, cluster_name
 from hetesynth.manifest.keys import MAX_TEXT, NAME
+from hetesynth.manifest.layout import ASIDE
 from hetesynth.manifest.reader import FILE_NAME
 from hetesynth.manifest.schema import schema_text
 
@@ -157,7 +158,7 @@ def _free_name(file: Path, usual: str, names: set[str]) -> str:
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", usual).strip(".-_")[:40]
     parent = re.sub(r"[^A-Za-z0-9._-]+", "-", file.absolute().parent.name).strip(".-_")[:20]
     candidates = [usual, stem, f"{parent}-{stem}", *(f"{stem or 'cluster'}-{i}" for i in range(2, MAX_FILES + 3))]
-    return next(name for name in candidates if re.fullmatch(NAME, name) and name.casefold() not in names)
+    return next(name for name in candidates if re.fullmatch(NAME, name) and name.casefold() not in {*names, ASIDE})
 
 
 def _targets(models: Counter[str]) -> tuple[str, ...]:

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
+from hetesynth.manifest.clusters import cluster_name
 from hetesynth.manifest.document import Document
 from hetesynth.manifest.keys import LAYOUT
 from hetesynth.manifest.positions import Path
 
 PLACE: Path = ("output", "layout")
 ASIDE = "aside"
-"""Where in the output results are that are not deployed."""
+"""Where in the output results are that are not deployed: a folder that no cluster can have."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
@@ -69,22 +70,34 @@ def _wrong(layout: str) -> tuple[str, str]:
 
 
 def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
-    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, or where
-    the cache is in one, which is exchanged as a whole."""
+    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, where one
+    is for what is not deployed, or where the cache is in one, which is exchanged as a whole."""
     places: dict[str, tuple[str, str]] = {}
     cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
     for cluster, target in folders:
         place = stated.layout.format(cluster=cluster, target=target)
-        if place.split("/")[0].casefold() == ASIDE:
-            message = f"`{place}` is in `{ASIDE}`, where results are that are not deployed"
-            document.add("HS868", PLACE, message, "name the cluster or the folder otherwise")
-            return
         if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
             message = f"the cache is inside of `{place}`, which is exchanged as a whole"
             document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
+            return
+        if place.casefold().split("/")[0] == ASIDE:
+            message = f"`{place}` is for what is not deployed: `{ASIDE}` of the output"
+            document.add("HS868", _stated(cluster, document), message, "give it another name or layout")
             return
         other = places.setdefault(place.casefold(), (cluster, target))
         if other != (cluster, target):
             message = f"{'/'.join(other)} and {cluster}/{target} have one folder, `{place}`"
             document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
             return
+
+
+def _stated(cluster: str, document: Document) -> Path:
+    """The layout where it is stated, or else the name of ``cluster``, or the file that gives it."""
+    if "layout" in document.values.get("output", {}):
+        return PLACE
+    for number, table in enumerate(document.values["cluster"]):
+        if table.get("name") == cluster:
+            return ("cluster", number, "name")
+        if "name" not in table and cluster_name(FilePath(document.file).parent / table["topology"]) == cluster:
+            return ("cluster", number, "topology")
+    return ("cluster",)

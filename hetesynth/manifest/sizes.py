@@ -48,6 +48,9 @@ def size_range(text: str) -> SizeRange:
     if not before.strip() and not after.strip():
         help_ = 'one end is needed: "..1MB" or "1MB.."; for all sizes leave `sizes` out'
         raise NoRange(0, len(text), f"`{text[:60]}` has no end", help_)
+    if dots and after.strip() and re.fullmatch(r"0+(\.0+)?\s*[A-Za-z]*", before.strip()):
+        help_ = f'write "..{after.strip()[:20]}"'
+        raise NoRange(0, len(text), f"`{text[:60]}` begins at no size", help_)
     low = _size(before, 0) if before.strip() else 0
     high = _size(after, len(before) + 2) if after.strip() else None if dots else low
     if high is not None and high < low:

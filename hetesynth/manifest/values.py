@@ -123,14 +123,15 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
     """A cluster of the manifest. ``topology``: the path of its file; ``stated``: as the manifest names it.
-    ``without``, ``degrade``: losses, as the options of the command line say them. ``read``: the file with losses
-    that point into the manifest."""
+    ``without``, ``degrade``: losses, as the options of the command line say them. ``line``: of the manifest, where
+    it is stated. ``read``: the file with losses that point into the manifest."""
 
     name: str
     topology: Path
     stated: str
     without: tuple[str, ...] = ()
     degrade: tuple[str, ...] = ()
+    line: int = field(default=1, compare=False)
     read: OverriddenFile | None = field(default=None, compare=False, repr=False)
 
     @property

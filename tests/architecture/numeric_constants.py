@@ -13,7 +13,6 @@ ALLOWED = {
         hetesynth/building/dask_task.py: MAX_MESSAGE
         hetesynth/building/result.py: MAX_BYTES
         hetesynth/building/reports/pages.py: MAX_SLUG
-        hetesynth/building/reports/write.py: MAX_MANIFEST_BYTES
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS

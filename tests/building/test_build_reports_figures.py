@@ -11,10 +11,17 @@ import pytest
 from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
 
 from hetesynth.building.outcome import BuildReport, TopologyFinding
-from hetesynth.building.reports.figures import change_percent, change_text, figures, percent_text, shown
+from hetesynth.building.reports.figures import (
+    candidate_percent,
+    change_percent,
+    change_text,
+    figures,
+    percent_text,
+    shown,
+)
 from hetesynth.building.reports.markdown import MARK
-from hetesynth.building.reports.options import ReportOptions, report_options
-from hetesynth.building.reports.places import cluster_lines, places, shown_path
+from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
+from hetesynth.building.reports.places import shown_path
 from hetesynth.building.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Cell
@@ -74,11 +81,9 @@ def test_what_stands_and_was_not_made_now_is_not_new() -> None:
     assert percent_text(-0.0) == "same"
 
 
-def test_clusters_are_found_in_the_text_of_a_manifest() -> None:
-    assert cluster_lines(MANIFEST_TEXT) == {"alpha": 4, "beta": 7}
-    assert cluster_lines("cluster = []\n[[ cluster ]]\nname='x'\n[other]\nname='y'") == {"x": 2}
-    assert cluster_lines("") == {}
-    assert places(Path("m.toml"), Path.cwd(), "").line("anything") == 1
+def test_what_is_withheld_by_a_new_gate_is_not_compared_with_itself() -> None:
+    assert candidate_percent(with_status("withheld", AT, record=record(9.0), candidate=record(9.0))) is None
+    assert candidate_percent(with_status("kept", AT, record=record(8.0), candidate=record(9.0))) == 12.5
 
 
 def test_paths_are_shown_from_the_root() -> None:
@@ -93,7 +98,7 @@ def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:
     manifest.parent.mkdir()
     manifest.write_text(MANIFEST_TEXT)
     at = report_places(manifest)
-    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 7)
+    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 1)
 
 
 # -- options
@@ -109,9 +114,28 @@ def _strange_index(folder: Path) -> dict[str, Any]:
     return {"pages": folder}
 
 
+def _given(name: str, text: str) -> Callable[[Path], Path]:
+    def written(folder: Path) -> Path:
+        (folder / name).write_text(text)
+        return folder / name
+
+    return written
+
+
+_TOML, _DSL = _given("m.toml", MANIFEST_TEXT), _given("a.dsl", "cluster a {}\n")
+_XML, _INDEX = _given("a.xml", '<?xml version="1.0"?>\n<algo/>\n'), _given("index.json", '{\n "kind": "x"\n}\n')
+
+
 @pytest.mark.parametrize(
     ("stated", "code"),
     [
+        (lambda d: {"junit": _TOML(d)}, "HS857"),
+        (lambda d: {"junit": _XML(d)}, "HS857"),
+        (lambda d: {"annotations": [f"gitlab={_DSL(d)}"]}, "HS857"),
+        (lambda d: {"annotations": [f"gitlab={_INDEX(d)}"]}, "HS857"),
+        (lambda d: {"annotations": [f"sarif={_INDEX(d)}"]}, "HS857"),
+        (lambda _: {"junit": Path("-")}, "HS856"),
+        (lambda _: {"annotations": ["sarif=-"]}, "HS856"),
         (lambda _: {"annotations": ["gitlab"]}, "HS856"),
         (lambda _: {"annotations": ["github=x"]}, "HS856"),
         (lambda _: {"annotations": ["forge=x"]}, "HS856"),
@@ -132,6 +156,23 @@ def test_options_that_cannot_be_met(
         report_options(**stated(tmp_path))
     assert raised.value.code == code
     assert raised.value.help
+
+
+def test_reports_of_ours_are_replaced_and_so_are_empty_files(tmp_path: Path) -> None:
+    forges = [f"{forge}={tmp_path / forge}" for forge in ("gitlab", "sarif")]
+    finding = TopologyFinding("a", 1, 1, "error", "HS203", "m")
+    (tmp_path / "gitlab").touch()
+    for findings in ((), (finding,), (finding, finding), ()):
+        options = report_options(junit=tmp_path / "j", markdown=tmp_path / "m", annotations=forges)
+        write_reports(BuildReport(tmp_path / "m.toml", tmp_path, (), findings), options)
+
+
+def test_no_report_is_in_a_folder_that_is_deployed(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    demand_outside(report_options(pages=tmp_path / "out"), [tmp_path / "out" / "a"])
+    with pytest.raises(HetesynthError) as raised:
+        demand_outside(report_options(junit=tmp_path / "out" / "j.xml"), [tmp_path / "out"])
+    assert raised.value.code == "HS857"
 
 
 def test_a_summary_of_ours_is_replaced_and_that_of_the_step_is_added_to(

@@ -75,6 +75,21 @@ def test_every_report_of_a_build(at: Path, capfd: pytest.CaptureFixture[str]) ->
     assert "no program takes another time" in (at / "pages" / "index.html").read_text().lower()
 
 
+def test_every_cell_names_its_files_and_its_line(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = (at / "hetesynth.toml").read_text().replace('[[cluster]]\ntopology = "three.dsl"', "")
+    inline = text.replace("\n", ", ").strip(", ")
+    (at / "hetesynth.toml").write_text(f'# its folder\ncluster = [{{topology = "three.dsl", {inline}}}]\n')
+    assert build() == 0
+    for options in ((), ("--check", "--quick")):
+        capfd.readouterr()
+        assert build(*options, "--json") == 0
+        cells = json.loads(capfd.readouterr().out)["cells"]
+        for cell in cells:
+            folder = at / "schedules" / cell["cluster"] / cell["target"]
+            assert len(cell["files"]) == 3 and all((folder / name).is_file() for name in cell["files"])
+            assert cell["line"] == 2
+
+
 def test_the_change_since_the_last_run(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert build("--json") == 0
     first = json.loads(capfd.readouterr().out)

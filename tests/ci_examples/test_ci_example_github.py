@@ -133,6 +133,17 @@ def test_what_a_failed_build_made_is_kept_and_proposed_all_the_same(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_what_a_killed_build_made_is_proposed_though_it_wrote_no_summary(tmp_path: Path) -> None:
+    text = WORKFLOW.read_text()
+    killed = tmp_path / "killed.yml"
+    killed.write_text(text.replace("--markdown hetesynth.md --pages pages", "&& exit 137"))
+    assert killed.read_text() != text
+    jobs = Runner(killed, make_project(tmp_path, ONE_CELL), tmp_path).event("schedule")
+    assert {name: job.ok for name, job in jobs.items()} == {"build": False, "propose": True}
+    assert "was stopped" in jobs["build"].summary
+
+
+@pytest.mark.slow
 def test_the_example_as_it_stands_is_built_checked_and_current(tmp_path: Path) -> None:
     project = make_project(tmp_path, manifest=None)
     runner = Runner(WORKFLOW, project, tmp_path)

@@ -130,6 +130,12 @@ def test_names_are_apart_and_do_not_depend_on_the_checkout(tmp_path: Path) -> No
     assert text(first_manifest(other)) == text(first)
 
 
+def test_no_cluster_is_called_as_the_folder_of_what_is_not_deployed(tmp_path: Path) -> None:
+    write_first_manifest(first_manifest(write(tmp_path, {"x/Aside.dsl": RING})))
+    (entry,) = read_manifest(tmp_path / "hetesynth.toml").clusters
+    assert entry.name == "x-Aside"
+
+
 def test_odd_paths_are_quoted_or_skipped(tmp_path: Path) -> None:
     odd = ['a"b.dsl', "c\\d.dsl", "e\tf.dsl", "g\nh.dsl", "i\u202ej.dsl", "k\x7fl.dsl", "m#n.dsl", "o'p.dsl"]
     write(tmp_path, dict.fromkeys(odd, RING))

@@ -181,6 +181,22 @@ def test_names_are_those_of_files_or_of_their_folders(tmp_path: Path) -> None:
     assert manifest.folder("prod", "rccl-6") == tmp_path / "schedules" / "prod" / "rccl-6"
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            f'{ONE}without = [\n "a.gpu1",\n]\n[cluster.gates]\nsteps = 9\n[["cluster"]]\n'
+            '"topology" = "ring.dsl"\nname = "b"\n',
+            [2, 9],
+        ),
+        ('cluster = [\n {topology = "ring.dsl"},\n {topology = "ri\\u006eg.dsl", name = "b"},\n]\n', [3, 4]),
+    ],
+)
+def test_a_cluster_knows_its_line(text: str, lines: list[int], tmp_path: Path) -> None:
+    clusters = read(tmp_path, f'{text}[defaults]\ncollectives = ["allgather"]\n').clusters
+    assert [entry.line for entry in clusters] == lines
+
+
 def test_a_loss_that_only_the_topology_refuses_is_shown_in_the_manifest(tmp_path: Path) -> None:
     losses = "without = ['a.gpu1', 'a.gpu0, a.gpu9']\ndegrade = [\"a.nic0=5Gbps\"]\n"
     text = f'{ONE}collectives = ["allgather"]\n{losses}'

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.building.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
-from hetesynth.building.reports.places import Places, cluster_lines
+from hetesynth.building.reports.places import Places
 from hetesynth.manifest.values import Cell, SizeRange
 
 MANIFEST_TEXT = """\
@@ -23,7 +23,7 @@ topology = "clusters/b/topo.dsl"
 [output]
 folder = "schedules"
 """
-PLACES = Places(Path("/repository"), "ci/hetesynth.toml", cluster_lines(MANIFEST_TEXT))
+PLACES = Places(Path("/repository"), "ci/hetesynth.toml", {"alpha": 4, "beta": 7})
 MB = 1_000_000
 
 

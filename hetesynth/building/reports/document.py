@@ -59,7 +59,7 @@ def _cell(report: CellReport, places: Places) -> dict[str, Any]:
         "key": report.key,
         "figures": None if at is None else asdict(at),
         "change_percent": change_percent(report),
-        "files": [path.as_posix() for path in report.files],
+        "files": [*report.files],
         "record": report.record,
         "previous": report.previous,
         "candidate": report.candidate,

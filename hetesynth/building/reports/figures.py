@@ -85,7 +85,9 @@ def change_percent(report: CellReport) -> float | None:
 
 
 def candidate_percent(report: CellReport) -> float | None:
-    """By how much what was made and not deployed differs from what stands."""
+    """By how much what was made and not deployed differs from what stands; None: nothing else was made."""
+    if report.candidate == report.record:
+        return None
     return _difference(figures(report.candidate, report.cell), figures(report.record, report.cell))
 
 

@@ -6,7 +6,8 @@ In: texts of the command line. Out: ``ReportOptions``, checked before the work b
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ STANDARD_OUTPUT = Path("-")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 INDEX_PAGE = "index.html"
 _START = 256  # bytes in which a mark is
+_JUNIT = rb'<testsuites name="hetesynth build"'
+_GITLAB = rb'\A\[(\]|\s+\{\s+"description": )'
+_SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
 _FORGES = "give github, gitlab=FILE or sarif=FILE"
 
 
@@ -78,7 +82,7 @@ def report_options(
         elif forge in ("gitlab", "sarif") and file and forge not in places:
             places[forge] = Path(file)
         else:
-            raise HetesynthError(f"--annotations {stated!r} says no place", code="HS856", help=_FORGES)
+            raise HetesynthError(f"--annotations {stated!r}: {_wrong(forge, file)}", code="HS856", help=_FORGES)
     summary = os.environ.get(STEP_SUMMARY)
     appended = markdown if summary and markdown is not None and _same(markdown, Path(summary)) else None
     options = ReportOptions(
@@ -88,24 +92,51 @@ def report_options(
     return options
 
 
+def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
+    """HetesynthError HS857 where a report would be in one of ``folders``, which are exchanged as a whole."""
+    places = [os.path.realpath(folder) for folder in folders]
+    for path in (*options.files, options.pages):
+        if path is not None and any(Path(os.path.realpath(path)).is_relative_to(place) for place in places):
+            raise HetesynthError(
+                f"{path} would be in a folder that is deployed",
+                code="HS857",
+                help="name a place beside the output",
+            )
+
+
+def _wrong(forge: str, file: str) -> str:
+    if forge not in ("github", "gitlab", "sarif"):
+        return "there is no such forge"
+    if forge == "github":
+        return "its lines go to standard output"
+    return "it is given twice" if file else "it needs a file"
+
+
 def _check(options: ReportOptions) -> None:
     if options.json and options.markdown == STANDARD_OUTPUT:
         raise HetesynthError(
             "--json and --markdown - both write to standard output", code="HS856", help="give one of them a file"
         )
+    if STANDARD_OUTPUT in options.files:
+        raise HetesynthError("only --markdown writes to standard output", code="HS856", help="name a file")
     names = [os.path.realpath(path) for path in (*options.files, options.pages) if path is not None]
     if len(names) != len(set(names)):
         raise HetesynthError("two reports have the same name", code="HS570", help="give them two names")
-    for path in options.files:
-        demand_place(path)
-    if options.markdown in options.files and options.markdown is not None:
-        _demand_ours(options.markdown, MARK)
+    markdown = options.markdown if options.markdown in options.files else None
+    beginnings = (
+        (options.junit, _JUNIT), (options.gitlab, _GITLAB), (options.sarif, _SARIF),
+        (markdown, re.escape(MARK.encode())),
+    )  # fmt: skip
+    for path, beginning in beginnings:
+        if path is not None:
+            demand_place(path)
+            _demand_ours(path, beginning)
     if options.pages is not None:
-        _demand_ours(options.pages / INDEX_PAGE, INDEX_MARK)
+        _demand_ours(options.pages / INDEX_PAGE, re.escape(INDEX_MARK.encode()))
 
 
-def _demand_ours(path: Path, mark: str) -> None:
-    """What a build wrote may be replaced, a page that somebody else wrote may not."""
+def _demand_ours(path: Path, beginning: bytes) -> None:
+    """What a build wrote may be replaced; a manifest, a schedule or a page that somebody else wrote may not."""
     try:
         with path.open("rb") as file:
             start = file.read(_START)
@@ -115,7 +146,7 @@ def _demand_ours(path: Path, mark: str) -> None:
         raise HetesynthError(
             f"cannot read {path}: {error.strerror}", code="HS857", help="give another name"
         ) from error
-    if start and mark.encode() not in start:
+    if start and not re.search(beginning, start):
         raise HetesynthError(
             f"{path} is not of a build and would be replaced", code="HS857", help="give another name"
         )

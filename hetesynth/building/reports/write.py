@@ -19,12 +19,10 @@ from hetesynth.building.reports.gitlab import code_quality
 from hetesynth.building.reports.junit import junit_xml
 from hetesynth.building.reports.markdown import MAX_BYTES, markdown_summary
 from hetesynth.building.reports.options import STANDARD_OUTPUT, ReportOptions
-from hetesynth.building.reports.places import Places, places, repository_root
+from hetesynth.building.reports.places import Places, repository_root, shown_path
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.manifest.values import Manifest
-
-MAX_MANIFEST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Printed:
 
 def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifest | None = None) -> Printed:
     """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then."""
-    at = report_places(report.manifest)
+    at = report_places(report.manifest, manifest)
     files = report_files(report, options, at)
     for path, data in files.items():
         write_atomically(path, data)
@@ -63,14 +61,11 @@ def write_failure(manifest: Path, error: HetesynthError, options: ReportOptions)
     return Printed("" if options.json else printed.output, printed.commands, printed.written)
 
 
-def report_places(manifest: Path) -> Places:
-    """Where things are, as far as the manifest can be read."""
-    try:
-        with manifest.open("rb") as file:
-            text = file.read(MAX_MANIFEST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        text = ""
-    return places(manifest, repository_root(manifest), text)
+def report_places(path: Path, manifest: Manifest | None = None) -> Places:
+    """Where things are, as far as the manifest at ``path`` can be read."""
+    root = repository_root(path)
+    lines = {entry.name: entry.line for entry in manifest.clusters} if manifest is not None else {}
+    return Places(root, shown_path(path, root), lines)
 
 
 def report_files(report: BuildReport, options: ReportOptions, at: Places) -> Mapping[Path, bytes]:
