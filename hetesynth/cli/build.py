@@ -58,7 +58,7 @@ def command(
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
     options = report_options(**reports, jobs=processes)
-    with reported_failures(manifest, options):
+    with reported_failures(manifest, options, checked=check):
         stated = read_manifest(manifest)
         demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
         if check:

@@ -44,15 +44,15 @@ def build_report_options(function: F) -> F:
 
 
 @contextmanager
-def reported_failures(manifest: Path, options: ReportOptions) -> Iterator[None]:
-    """What stops a build is in its reports too."""
+def reported_failures(manifest: Path, options: ReportOptions, *, checked: bool) -> Iterator[None]:
+    """What stops a build or a check is in its reports too."""
     try:
         yield
     except HetesynthError as error:
         if options.any:
             from hetesynth.building.reports.write import write_failure
 
-            _print(write_failure(manifest, error, options), options)
+            _print(write_failure(manifest, error, options, checked=checked), options)
         raise
 
 

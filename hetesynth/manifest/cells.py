@@ -93,11 +93,9 @@ def _drafts(
     """The cells of one cluster. ``checked``: lists of sizes that were read before, by their places."""
     collectives, targets = settings.get("collectives"), settings.get("targets")
     if collectives is None:
-        stated = document.values.get("defaults", {}), document.values["cluster"][path[1]]
-        message = "no collectives are named"
-        if not document.findings or not any("collectives" in table for table in stated):
+        if not any(document.positions.has((*at, "collectives")) for at in ((), ("defaults",), path)):
             help_ = 'add collectives = ["allgather", "allreduce"] here or to [defaults]'
-            document.add_to_key("HS862", path, message, help_)
+            document.add_to_key("HS862", path, "no collectives are named", help_)
         return []
     extents: tuple[SizeRange | int, ...] = (settings.get("chunks"),)
     if "sizes" in settings.stated:

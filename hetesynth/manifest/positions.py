@@ -46,6 +46,10 @@ class Positions:
         self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
         self._document()
 
+    def has(self, path: Path) -> bool:
+        """Whether the key is in the text."""
+        return path in self._keys
+
     def key(self, path: Path) -> Span:
         """Where the key is, or that of the innermost table around it; of a table its header."""
         return self._nearest(path, self._keys)

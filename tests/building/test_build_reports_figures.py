@@ -197,7 +197,9 @@ def test_what_stops_a_build_is_in_its_reports(tmp_path: Path) -> None:
     (line,) = printed.commands
     assert line.startswith("::error file=") and line.endswith("::the disk is full; make room")
     assert 'errors="1"' in (tmp_path / "j.xml").read_text()
-    assert "something has to be done" in (tmp_path / "s.md").read_text()
+    assert "Schedules built: something has to be done" in (tmp_path / "s.md").read_text()
+    write_failure(tmp_path / "hetesynth.toml", error, options, checked=True)
+    assert "Schedules checked: something has to be done" in (tmp_path / "s.md").read_text()
 
 
 def test_a_finding_that_is_an_error_is_not_ok() -> None:

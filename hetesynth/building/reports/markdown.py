@@ -89,8 +89,9 @@ def _findings(report: BuildReport, places: Places) -> str:
         f"| {text(places.shown(f.file))}:{f.line}:{f.column} | {f.severity} {text(f.code)} | {text(f.message)} |\n"
         for f in report.findings[:FIRST_ROWS]
     ]
+    what = "Topology files" if report.cells else "Files"
     table = f"| place | finding | what |\n|---|---|---|\n{''.join(rows)}{_more(report.findings)}"
-    return _folded(f"Topology files: {len(report.findings)}", table, len(rows))
+    return _folded(f"{what}: {len(report.findings)}", table, len(rows))
 
 
 def _more(all_: Sequence[object]) -> str:

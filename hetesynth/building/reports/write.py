@@ -54,9 +54,11 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
     return Printed(_output(report, options, at), tuple(commands), tuple(written))
 
 
-def write_failure(manifest: Path, error: HetesynthError, options: ReportOptions) -> Printed:
-    """The reports of a build that ``error`` stopped before it had a cell. JSON says it in its own form."""
-    report = BuildReport(manifest, manifest.parent, (), failure_findings(error, manifest))
+def write_failure(
+    manifest: Path, error: HetesynthError, options: ReportOptions, *, checked: bool = False
+) -> Printed:
+    """The reports of a build or a check that ``error`` stopped before it had a cell; JSON has its own form."""
+    report = BuildReport(manifest, manifest.parent, (), failure_findings(error, manifest), checked=checked)
     printed = write_reports(report, options)
     return Printed("" if options.json else printed.output, printed.commands, printed.written)
 
