@@ -129,7 +129,9 @@ class Expansion:
                 group.append(0 if self.free_root else root)
                 loads.append(self.loads(out) + self.loads(back))
                 shares.append(
-                    (w * v / max(added(x for _, x in inward), 1e-300)) if self.free_root else w / max(total, 1e-300)
+                    (w * v / max(added(x for _, x in inward), 1e-300))
+                    if self.free_root
+                    else w / max(total, 1e-300)
                 )
         matrix = np.array(loads)
         return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))

@@ -245,6 +245,9 @@ def test_a_build_waits_for_a_worker_and_gives_nothing_to_others(tmp_path: Path) 
     manifest(tmp_path, ("allgather", "allreduce"))
     other, none = tmp_path / "other", tmp_path / "none"
     none.mkdir()
+    (none / "hetesynth.py").write_text(
+        "raise ModuleNotFoundError('No module named hetesynth')\n"
+    )  # if installed too
     shutil.copytree(ROOT / "hetesynth", other / "hetesynth", ignore=shutil.ignore_patterns("__pycache__"))
     with (other / "hetesynth" / "building" / "compute.py").open("a") as module:
         module.write("# changed\n")
