@@ -20,7 +20,6 @@ from test_never_worse import slower
 
 from hetesynth.building.cache import Cache
 from hetesynth.building.result import CellResult
-from hetesynth.building.workers import no_interrupts
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.files.temporaries import temporary
@@ -164,11 +163,17 @@ def test_what_a_killed_build_left_beside_the_folder_aside_goes(project: Project)
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="the system blocks no signals")
 def test_a_process_that_begins_sees_no_ctrl_c() -> None:
-    shows = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    with no_interrupts():
-        begun = subprocess.run([sys.executable, "-c", shows], capture_output=True, text=True, check=True)
-    assert begun.stdout == "True\n"
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    program = """
+import multiprocessing, signal
+from hetesynth.building.workers import no_interrupts
+process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(signal.SIGINT,))
+with no_interrupts():
+    process.start()
+process.join()
+print(process.exitcode)
+"""
+    begun = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (begun.stdout, begun.stderr) == ("0\n", "")
 
 
 def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> None:
