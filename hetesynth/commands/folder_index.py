@@ -58,7 +58,8 @@ class FolderIndex:
 
 
 def read_index(folder: Path) -> FolderIndex | None:
-    """The index of ``folder``, None where it has none or is ``ASIDE``. HetesynthError HS876 where it is ours and says nothing that can be used."""
+    """The index of ``folder``, None where it has none or is ``ASIDE``. HetesynthError HS876 where it is ours and
+    says nothing that can be used."""
     path = folder / INDEX
     try:
         if not path.is_file():

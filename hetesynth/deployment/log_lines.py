@@ -28,7 +28,7 @@ _RCCL = LogLines(
     "Using MSCCL files from ...",
     "mscclFuncNAME: opCount",
     "NCCL INFO NAME: opCount",
-    "MSCCL: ...",
+    "NCCL WARN MSCCL: ...",
 )
 LOG_LINES: dict[str, LogLines] = {
     "rccl-6": _RCCL,
@@ -38,7 +38,7 @@ LOG_LINES: dict[str, LogLines] = {
         "Using MSCCL Algo files from ...",
         "MSCCL: Setup Kernel finished",
         "NCCL INFO NAME: opCount",
-        "MSCCL: ...",
+        "NCCL WARN MSCCL: ...",
     ),
     "msccl": LogLines(
         _NCCL,

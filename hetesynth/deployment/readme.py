@@ -110,7 +110,8 @@ def _log(target: Target) -> str:
     if not lines.ran:
         text.append("- nothing tells which calls run them: compare the times")
     if any("NAME" in line for _, line in rows):
-        text.append(f"\nNAME is {', '.join(NAMES.values())}; `...` is anything.")
+        names = ", ".join(NAMES.values())
+        text.append(f"\nNAME is {names}; the last three, built in, are Send and Recv. `...` is anything.")
     return f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text)
 
 

@@ -249,7 +249,9 @@ def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str, ranks
             if what.name == wrong:
                 recv_buff[-1] += 1
 
-    group = types.SimpleNamespace(my_rank=1, nranks=ranks, nranks_per_node=8, communicator=None, barrier=lambda: None)
+    group = types.SimpleNamespace(
+        my_rank=1, nranks=ranks, nranks_per_node=8, communicator=None, barrier=lambda: None
+    )
     mscclpp = sys.modules["mscclpp"]
     mscclpp.CommGroup, mscclpp.Executor = lambda mpi_comm: group, Executor
     mscclpp.GpuBuffer, mscclpp.DataType = floats, types.SimpleNamespace(float32="f")
