@@ -25,7 +25,7 @@ from hetesynth.building.cache import Cache
 from hetesynth.building.job import Job
 from hetesynth.building.result import CellResult
 from hetesynth.building.watching import Watcher
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.deadline import now
 
 LIVES = 3
@@ -100,6 +100,8 @@ def _computed(job: Job, say: Say) -> Outcome:
         return compute(job, progress)
     except HetesynthError as error:
         return Failed(job.key, error.message, error.code, error.help, error.exit_code)
+    except InternalError as error:  # a judge refused what was made: it costs this cell and no other
+        return Failed(job.key, f"internal error: {error}", "HS070", "please report it with the manifest", 70)
 
 
 @dataclass(frozen=True, slots=True)

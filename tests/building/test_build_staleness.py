@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.small_projects import MANIFEST, RING, tree, write_project
@@ -19,6 +20,7 @@ from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult, as_kept, unpacked
 from hetesynth.building.watching import Nobody, Watcher
 from hetesynth.building.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
+from hetesynth.errors import InternalError
 from hetesynth.manifest.reader import read_manifest
 
 SMALL = MANIFEST.replace(', "mscclpp"', "").replace(', "broadcast"', "").replace('"1KB..1MB", ', "")
@@ -183,6 +185,22 @@ def test_a_process_that_is_killed_costs_its_cell_to_be_made_again(project: Path,
     failed = [outcome for outcome in outcomes.values() if isinstance(outcome, Failed)]
     assert [outcome.code for outcome in failed] == ([] if times < LIVES else ["HS851"])
     assert not active_children()
+
+
+def test_a_bug_in_a_cell_costs_no_other(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetesynth.building import compute as computing
+
+    real = computing.compute
+
+    def compute(job: Job, progress: Any) -> CellResult:
+        if job.cell.cluster == "three":
+            raise InternalError("the schedule does not verify")
+        return real(job, progress)
+
+    monkeypatch.setattr(computing, "compute", compute)
+    report = built(project, Here())
+    assert [cell.status for cell in report.cells] == ["failed", "built"]
+    assert report.cells[0].messages[0].startswith("HS070: internal error: the schedule does not verify")
 
 
 def test_a_note_of_a_worker_is_no_outcome() -> None:
