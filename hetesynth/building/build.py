@@ -18,6 +18,7 @@ from hetesynth.building.carried import Carried, carried
 from hetesynth.building.cell_check import CheckedCell, judged
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
+from hetesynth.building.library import beaten_by_library
 from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
 from hetesynth.building.standing import Place
@@ -127,6 +128,10 @@ class _Build:
         except KeyboardInterrupt:
             interrupted = True
             self._leave_unfinished()
+        beaten = beaten_by_library(self.decided.values())
+        if beaten:
+            self.warnings[beaten] = None
+            self.watcher.warned(beaten)
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
         return BuildReport(
             self.manifest.path, self.manifest.output, reports, written=tuple(self.written),
