@@ -55,13 +55,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-cells", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder for what the fresh build wrote")
     stated = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         shutil.copytree(ROOT / "examples", place / "examples")
         shutil.copytree(ROOT / FOLDER, place / FOLDER)
-        runs = builds(place, stated.jobs)
+        runs = builds(place, stated.jobs, stated.keep)
         tables = [] if stated.no_cells else cell_tables(read_manifest(place / FOLDER / "hetesynth.toml"))
     print(TEXT)
     print(f"With `--jobs {stated.jobs}`:\n\n| run | seconds | processor s | cells made |\n|---|---|---|---|")
@@ -75,10 +76,16 @@ def main() -> None:
         print(f"| {what} | {value} |")
 
 
-def builds(place: Path, jobs: int) -> list[Run]:
-    """A fresh build, one with nothing to do, one after a comment, one after an edit of one cluster."""
+def builds(place: Path, jobs: int, keep: Path | None) -> list[Run]:
+    """A fresh build, one with nothing to do, checks, one after a comment, one after an edit of one cluster."""
     topology = place / FOLDER / EDITED
     runs = [_build("fresh", place, jobs), _build("nothing changed", place, jobs)]
+    if keep is not None:
+        shutil.copytree(place / FOLDER / "schedules", keep)
+    runs += [
+        _build("`--check`", place, jobs, "--check"),
+        _build("`--check --quick`", place, jobs, "--check", "--quick"),
+    ]
     topology.write_text(f"# a comment\n{topology.read_text()}")
     runs.append(_build(f"a comment in {EDITED}", place, jobs))
     topology.write_text(edited(topology.read_text()))
@@ -91,12 +98,12 @@ def edited(text: str) -> str:
     return re.sub(r"(\d+(?:\.\d+)?)(\s*GB/s)", lambda rate: f"{2 * float(rate[1]):g}{rate[2]}", text, count=1)
 
 
-def _build(what: str, place: Path, jobs: int) -> Run:
+def _build(what: str, place: Path, jobs: int, *options: str) -> Run:
     cache = place / "cache"
     before, spent, began = _entries(cache), _processor(), time.perf_counter()
     command = [sys.executable, "-m", "hetesynth", "build", str(place / FOLDER / "hetesynth.toml")]
     process = subprocess.run(
-        [*command, "--jobs", str(jobs), "--cache", str(cache)], cwd=ROOT, capture_output=True, text=True
+        [*command, "--jobs", str(jobs), "--cache", str(cache), *options], cwd=ROOT, capture_output=True, text=True
     )
     if process.returncode != 0:
         raise SystemExit(f"{what}: {process.stdout}{process.stderr}")
