@@ -263,7 +263,7 @@ def test_options_that_have_no_meaning_together(project: Project, capsys: pytest.
 
 @pytest.mark.slow
 def test_several_processes_say_the_same(project: Project) -> None:
-    (project.folder / "hetesynth.toml").write_text(MANIFEST.replace('"allgather"', '"allgather", "broadcast"'))
+    (project.folder / "hetesynth.toml").write_text(MANIFEST.replace('"allgather"', '"allgather", "reducescatter"'))
     project.built(Here())
     project.cluster(20)
     assert said(project.check(2)) == said(project.check(1))

@@ -160,6 +160,7 @@ def building(folder: Path, *arguments: object) -> subprocess.Popen[str]:
         [*map(str, command), *map(str, arguments)],
         text=True,
         cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # jobs of a shell may ignore it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
