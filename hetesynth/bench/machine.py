@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hetesynth import __version__
+from hetesynth.processes import processors
 
 PACKAGES = ("z3-solver", "numpy", "scipy", "numba", "networkx", "lark", "lxml")
 
@@ -16,7 +17,7 @@ def machine() -> dict[str, str]:
     """Processor, cores, memory, system and the versions of everything that computes."""
     facts = {
         "processor": _processor(),
-        "cores": str(_cores()),
+        "cores": str(processors()),
         "memory": _memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
@@ -37,10 +38,6 @@ def _processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> str:

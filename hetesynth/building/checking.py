@@ -7,15 +7,9 @@ looked at, so that it works on what can only be read.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing.process import BaseProcess
 
 from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
 from hetesynth.building.cell_check import CheckedCell, by_key, judged
@@ -23,11 +17,11 @@ from hetesynth.building.folder_check import damage, folder_findings, rows_of, un
 from hetesynth.building.keeping import NORMAL, Rules
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.watching import Watcher
-from hetesynth.building.workers import no_interrupts
 from hetesynth.deployment.folder import DeployedCell, deployed
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.deadline import now
+from hetesynth.processes import side_by_side
 
 SHARE = 4
 """Cells that a process gets at once."""
@@ -91,12 +85,8 @@ def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: 
         yield from map(partial(by_key if quick else judged, rules=rules), waiting)
         return
     together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, initializer=_begin)
     try:
-        with no_interrupts():
-            reports = pool.map(partial(judged, rules=rules), together, chunksize=SHARE)
-        yield from reports
+        yield from side_by_side(partial(judged, rules=rules), together, processes, share=SHARE)
     except BrokenProcessPool as error:
         raise HetesynthError(
             "a process that judged was killed",
@@ -104,18 +94,3 @@ def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: 
             help="raise the limit of memory, or use fewer --jobs",
             exit_code=3,
         ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    """Ctrl-C is the parent's; a process whose parent was killed has nobody to work for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.process
-import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +24,7 @@ from hetesynth.building.result import CellResult
 from hetesynth.building.watching import Watcher
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.deadline import now
+from hetesynth.processes import begin_as_child, no_interrupts
 
 LIVES = 3
 """Processes that one job may cost."""
@@ -210,27 +208,10 @@ class _Pool:
             worker.process.join()
 
 
-@contextmanager
-def no_interrupts() -> Iterator[None]:
-    """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # which lets signals through again, the first time
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _work(pipe: Connection, cache: Path | None) -> None:
-    """What a process does: jobs in, outcomes out, until the pipe or the parent is gone. Ctrl-C is the parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """What a process does: jobs in, outcomes out, until the pipe or the parent is gone."""
+    begin_as_child()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
             job = pipe.recv()
@@ -240,14 +221,3 @@ def _work(pipe: Connection, cache: Path | None) -> None:
                 error.add_note(f"while making {job.cell.name}") if hasattr(error, "add_note") else None
                 answer = error
             pipe.send(answer)
-
-
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    """A process whose parent was killed has nobody to work for."""
-    parent.join()
-    os._exit(1)
-
-
-def processors() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

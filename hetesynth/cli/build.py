@@ -48,9 +48,9 @@ def command(
     worse than what is there is kept aside.
     """
     from hetesynth.building.reports.options import demand_outside, report_options
-    from hetesynth.building.workers import processors
     from hetesynth.cli.render.build import build_text, check_text
     from hetesynth.manifest.reader import read_manifest
+    from hetesynth.processes import processors
 
     _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
     if scheduler is not None and (jobs is not None or check):

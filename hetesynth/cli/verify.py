@@ -73,7 +73,9 @@ def command(
     form = Form(portable, "json" if as_json else "sarif" if as_sarif else "text")
     if len(paths) == 1 and not paths[0].is_dir():
         return _one(paths[0], question, form, junit_file)
-    return _many(paths, question, form, jobs or _processors(), junit_file)
+    from hetesynth.processes import processors
+
+    return _many(paths, question, form, jobs or processors(), junit_file)
 
 
 def _question(
@@ -172,8 +174,3 @@ def _print(file: Path, judged: Judged) -> None:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
         show(f"{program}: {target}: {fate(acceptance, wrong)}")
     show(verdict_line(program, judged))
-
-
-def _processors() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,13 +5,7 @@ In: candidates and a question. Out: a ``FileVerdict`` for each, in their order, 
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.process
-import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +17,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_pods, load_topology
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
+from hetesynth.processes import side_by_side
 
 FILES_OF_A_PROCESS = 24
 """So many files take as long as a process needs to begin."""
@@ -63,38 +58,22 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
     if number < 2:
         yield from (file_verdict(candidate, question) for candidate in candidates)
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(number, context, initializer=_begin, initargs=(question,))
-    ended = False
     try:
-        yield from pool.map(_verdict, candidates, chunksize=1)
-        ended = True
+        yield from side_by_side(_verdict, candidates, number, begin=_ask, arguments=(question,))
     except BrokenProcessPool as error:
         message = "a process that judged files was killed; perhaps the memory did not suffice"
         raise HetesynthError(
             message, code="HS878", help="use --jobs 1, or name fewer files", exit_code=3
         ) from error
-    finally:
-        pool.shutdown(wait=ended, cancel_futures=True)  # Ctrl-C does not wait for what is being judged
 
 
 _question = Question()
 
 
-def _begin(question: Question) -> None:
-    """In a new process: Ctrl-C is for the one that gave the work, and ends this one too."""
+def _ask(question: Question) -> None:
+    """In a new process: what it is asked of every file."""
     global _question
     _question = question
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    """A process whose parent was killed would wait for work for ever."""
-    parent.join()
-    os._exit(1)
 
 
 def _verdict(candidate: Candidate) -> FileVerdict:

@@ -166,7 +166,7 @@ def test_what_a_killed_build_left_beside_the_folder_aside_goes(project: Project)
 def test_a_process_that_begins_sees_no_ctrl_c() -> None:
     program = """
 import multiprocessing, signal
-from hetesynth.building.workers import no_interrupts
+from hetesynth.processes import no_interrupts
 process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(signal.SIGINT,))
 with no_interrupts():
     process.start()

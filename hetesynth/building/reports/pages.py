@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import multiprocessing.process
-import os
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +29,7 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.frontend import GivenTopology
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.processes import side_by_side
 
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
@@ -137,39 +132,19 @@ def _made(stale: Sequence[PageJob], jobs: int) -> Iterator[tuple[str, str]]:
     """The name of each page that could not be made, and why."""
     if not stale:
         return
-    if jobs == 1 or len(stale) == 1:
-        reasons = [make_page(job) for job in stale]
-    else:
-        reasons = _side_by_side(stale, min(jobs, len(stale)))
+    reasons = _reasons(stale, min(jobs, len(stale)))
     yield from ((job.page.name, reason) for job, reason in zip(stale, reasons, strict=True) if reason)
 
 
-def _side_by_side(stale: Sequence[PageJob], processes: int) -> list[str]:
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
+def _reasons(stale: Sequence[PageJob], processes: int) -> list[str]:
+    if processes == 1:
+        return [make_page(job) for job in stale]
     try:
-        reasons = list(pool.map(make_page, stale))
-    except BaseException as error:
-        pool.shutdown(wait=False, cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise HetesynthError(
-                "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
-            ) from error
-        raise
-    pool.shutdown()
-    return reasons
-
-
-def _begin() -> None:
-    """Ctrl-C is for the process that gave the work; with it its helpers end, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+        return list(side_by_side(make_page, stale, processes))
+    except BrokenProcessPool as error:
+        raise HetesynthError(
+            "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
+        ) from error
 
 
 def make_page(job: PageJob) -> str:
