@@ -36,10 +36,11 @@ _ARCHITECTURES = (
     (r"MI(50|60)", "gfx906", True),
     (r"MI100", "gfx908", True),
     (r"MI2[15]0X?", "gfx90a", False),
-    (r"MI(300|308|325)[XA]?", "gfx942", True),
+    (r"MI300A", "gfx942", False),
+    (r"MI(300|308|325)X?", "gfx942", True),
     (r"MI3[5]\d[XA]?", "gfx950", True),
 )  # name, architecture, whether a pair has one link at most
-MODELS = "MI50, MI100, MI250X, MI300X, MI325X, MI355X"
+MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 
 
 def read_amd_smi(source: Source, options: ReadOptions) -> Reading:

@@ -25,8 +25,9 @@ class GpuModel:
 
 # the first row whose pattern is in the name counts
 _MODELS: tuple[tuple[str, GpuModel], ...] = (
-    (r"GB[23]00|B[23]00", GpuModel(100, 18, "64 GT/s", True)),
-    (r"RTX PRO 6000", GpuModel(120, 0, "32 GT/s")),
+    (r"G?B300", GpuModel(103, 18, "64 GT/s", True)),
+    (r"G?B200", GpuModel(100, 18, "64 GT/s", True)),
+    (r"RTX PRO 6000|RTX 50[789]0", GpuModel(120, 0, "32 GT/s")),
     (r"GH200", GpuModel(90, 18, "32 GT/s", True)),
     (r"H800.*(PCIe|NVL)|H100.*(PCIe|NVL)|H200 NVL", GpuModel(90, 18, "32 GT/s")),
     (r"H800", GpuModel(90, 8, "32 GT/s", True)),
@@ -48,7 +49,7 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
 )
 # raw GB/s of one link, as `nvidia-smi nvlink -s` prints it, of the generations that differ in it
 _BY_RAW_RATE = {"53.125": 100, "26.562": 90, "25.781": 70, "14.062": 86}
-KNOWN_MODELS = "GB200, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, V100, P100, K80"
+KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
 
 
 def gpu_model(name: str) -> GpuModel | None:
