@@ -18,10 +18,11 @@ from hetesynth.importers.formats import FORMATS
 from hetesynth.importers.gpu_models import short_name
 from hetesynth.importers.join_network import machines_of_network
 from hetesynth.importers.machine import Machine, Remark
-from hetesynth.importers.pcie import gpus_of_nics
+from hetesynth.importers.node_types import file_of, nic_rates
+from hetesynth.importers.pcie import gpus_of_nics, with_nic_slots
 from hetesynth.importers.reading import ReadOptions, Source, Stated
 from hetesynth.importers.readings import network_of, read_in_order, remarks_of, with_hosts
-from hetesynth.importers.write_dsl import cluster_text, demand_rates
+from hetesynth.importers.write_dsl import assumed_figures, cluster_text, demand_rates
 from hetesynth.model.topology import Topology
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -61,6 +62,8 @@ class ImportedTopology:
 
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     """Read every file and write one text. Raises HetesynthError, which names the flag that would help."""
+    if request.options.node_type:
+        file_of(request.options.node_type)
     told = read_in_order(request.sources or _sources(request), request.format, request.options)
     formats = tuple(answer.format for answer in told for _ in answer.names)
     if sum(answer.count * len(answer.reading.machines) for answer in told) > MAX_SERVERS:
@@ -74,7 +77,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     if texts:
         return _whole(request, texts, machines, remarks, formats)
     if (network := network_of(told)) is not None:
-        machines, more = machines_of_network(with_hosts(named, network), network, request.options.node_type)
+        machines, more = machines_of_network(with_hosts(named, network), network, request.options)
         remarks += more
         fabric = request.fabric or Fabric("network", network=network)
     if not machines:
@@ -82,10 +85,12 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
             "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
         )
     machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
-    remarks += [*_needless(request, machines), *_twice(request, machines)]
+    machines = [with_nic_slots(machine) for machine in machines]
+    remarks += [*_needless(request, machines, networked=network is not None), *_twice(request, machines)]
     remarks.append(
         Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
     )
+    remarks += assumed_figures(machines)
     origins = request.files or tuple(dict.fromkeys(formats))
     title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
     text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
@@ -168,10 +173,10 @@ def _whole(
     return ImportedTopology(texts[0][1], topology, tuple(machines), tuple(remarks), formats)
 
 
-def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
+def _needless(request: ImportTopologyRequest, machines: Sequence[Machine], *, networked: bool) -> list[Remark]:
     """Options that nothing was taken from, as every file tells what they say."""
     options = request.options
-    rates = {nic.rate for machine in machines for nic in machine.nics}
+    rates = {rate for machine in machines for rate in nic_rates(machine)}
     models = {gpu.model for machine in machines for gpu in machine.gpus}
     needless = []
     if options.nic_rate is not None and options.nic_rate not in rates:
@@ -180,7 +185,10 @@ def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> li
         needless.append("--model")
     way_out = "; {0} FILE=... overrides what a file tells" if request.files else ""
     text = "{0} is not used, as nothing lacks it" + way_out
-    return [Remark("suspicious", text.format(option), "warning") for option in needless]
+    texts = [text.format(option) for option in needless]
+    if options.hosts != "*" and not networked:
+        texts.append("--hosts is not used, as no file lists the hosts of a network")
+    return [Remark("suspicious", text, "warning") for text in texts]
 
 
 def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:

@@ -39,8 +39,10 @@ def read(source: Source, options: ReadOptions) -> Reading:
     names = _named(source, document)
     nics = _fabric_of_nics(document, names)
     lines = comment(f"Imported from {source.name}: {document.name}")
-    for note in document.notes:
+    remarks = _renamed(document, names)
+    for note in (*document.notes, *(f"{remark.kind}: {remark.text}" for remark in remarks)):
         lines += comment(note)
+    assumed = (note.removeprefix("assumed: ") for note in document.notes if note.startswith("assumed: "))
     joins = _joins(document, nics)
     types: dict[tuple[str, ...], str] = {}
     instances: list[tuple[str, str, str]] = []
@@ -54,8 +56,8 @@ def read(source: Source, options: ReadOptions) -> Reading:
     lines += [_INDENT + line for line in _instances(instances)]
     lines += [_INDENT + line for line in _outside(source, document, names, joins, nics)]
     lines += [_INDENT + line for group in document.groups for line in _group(group, names)]
-    remarks = _renamed(document, names)
-    return Reading(text="\n".join([*lines, "}"]).lstrip("\n") + "\n", remarks=remarks)
+    stated = tuple(Remark("assumed", text) for text in assumed if text)
+    return Reading(text="\n".join([*lines, "}"]).lstrip("\n") + "\n", remarks=(*remarks, *stated))
 
 
 def _joined(document: EdgeDocument) -> EdgeDocument:

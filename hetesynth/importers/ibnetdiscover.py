@@ -14,8 +14,10 @@ from fractions import Fraction
 
 from hetesynth.importers.machine import Remark
 from hetesynth.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.importers.node_types import without_nvlink
 from hetesynth.importers.reading import Reading, ReadOptions, Source
 from hetesynth.importers.tool_text import lines_of, refused
+from hetesynth.importers.wording import some
 
 MAX_DEVICES = 200_000
 HELP = "give the whole output of `ibnetdiscover`"
@@ -26,6 +28,12 @@ _CABLE = re.compile(
 )
 _SPEED = re.compile(r"\b(1|2|4|8|12)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _DESCRIPTION = re.compile(r'"([^"]{0,200})"')
+_NO_CABLE = re.compile(r"(\[\d{1,3}\])(?:\([0-9a-fA-F]{1,16}\))?\s*(?:#.*)?")
+_IMAGE = re.compile(r"sysimgguid=0x([0-9a-fA-F]{1,16})")
+# how a NIC calls itself before its host gives it a name
+_OF_FACTORY = re.compile(
+    r"(MT\d{3,6}( (ConnectX|BlueField).*)?|localhost\b.*|.*\b(Mellanox|NVIDIA|Nvidia) Technologies.*)"
+)
 # bits per second of a lane that carry data: the signalling rate less its line code
 _LANE = {
     "SDR": Fraction(2), "DDR": Fraction(4), "QDR": Fraction(8), "FDR10": Fraction(10), "FDR": Fraction(150, 11),
@@ -37,9 +45,12 @@ End = tuple[str, int]  # guid, port
 
 @dataclass(slots=True)
 class _Devices:
-    """What was read so far: descriptions of devices, and cables by their ends with their rates."""
+    """What was read so far: descriptions of devices, the card that a device is on, cables by their ends with
+    their rates, and what is odd about single ports."""
 
     names: dict[str, str] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
+    odd: list[str] = field(default_factory=list)
     cables: dict[tuple[End, End], Fraction | None] = field(default_factory=dict)
 
 
@@ -48,6 +59,7 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     devices = _devices(lines_of(source.data, source.name), source.name)
     switches = _switch_names(devices)
     attachments, remarks = _attachments(devices, switches)
+    remarks += without_nvlink(options.node_type)
     if not attachments:
         raise refused(source.name, "no NIC of a host at a switch", HELP)
     trunks = _trunks(devices, switches)
@@ -61,16 +73,21 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
 def _devices(lines: Sequence[str], name: str) -> _Devices:
     """Every device and cable; both ends of a cable have to say the same."""
     devices = _Devices()
-    current = ""
+    current = image = ""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if match := _BLOCK.fullmatch(text):
             current = match[2]
             devices.names[current] = match[3] or devices.names.get(current, "")
+            devices.images[current], image = image, ""
+        elif match := _IMAGE.fullmatch(text):
+            image = match[1]
         elif match := _CABLE.fullmatch(text):
             if not current:
                 raise refused(name, f"line {number}: a port without a device above it", HELP)
-            _add_cable(devices, (current, int(match[1])), (match[2], int(match[3])), match[4], number, name)
+            _add_cable(devices, (current, int(match[1])), (match[2], int(match[3])), match[4])
+        elif current and (match := _NO_CABLE.fullmatch(text)):
+            devices.odd.append(f"{devices.names[current] or current}{match[1]} has no link")
         elif text.startswith("["):
             raise refused(name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
         if len(devices.names) + len(devices.cables) > MAX_DEVICES:
@@ -78,14 +95,15 @@ def _devices(lines: Sequence[str], name: str) -> _Devices:
     return devices
 
 
-def _add_cable(devices: _Devices, one: End, other: End, rest: str, line: int, name: str) -> None:
-    """Note a cable; HS732 where its other end said something else."""
+def _add_cable(devices: _Devices, one: End, other: End, rest: str) -> None:
+    """Note a cable, at the lower rate where its other end said another."""
     speed = _SPEED.findall(rest)
     rate = Fraction(int(speed[-1][0])) * _LANE[speed[-1][1]] * 10**9 / 8 if speed else None
     ends = min(one, other), max(one, other)
-    if ends in devices.cables and rate and devices.cables[ends] not in (None, rate):
-        raise refused(name, f"line {line}: the ends of a cable state different rates", "run ibnetdiscover again")
-    devices.cables[ends] = rate or devices.cables.get(ends)
+    before = devices.cables.get(ends)
+    if rate and before and before != rate:
+        devices.odd.append(f"{devices.names[one[0]] or one[0]}[{one[1]}] has another rate than its other end")
+    devices.cables[ends] = min(filter(None, (rate, before)), default=None)
     described = _DESCRIPTION.search(rest.partition("#")[2])
     if described and not devices.names.get(other[0]) and one[0].startswith("S"):
         devices.names[other[0]] = described[1]
@@ -121,8 +139,10 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Att
         if "Aggregation" in words:
             passed += 1
             continue
-        unnamed += not words
-        host, nic = (words[0] if words else guid), " ".join(words[1:]) or guid
+        if not words or _OF_FACTORY.fullmatch(" ".join(words)):
+            unnamed += 1
+            words = [devices.images.get(guid) or guid[2:], guid[2:]]
+        host, nic = words[0], " ".join(words[1:]) or guid
         for number, switch, rate in sorted(cables, key=lambda cable: cable[0]):
             label = nic if len(cables) == 1 else f"{nic}/{number}"
             attachments.append(Attachment(host, switches[switch], label, rate))
@@ -131,7 +151,19 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Att
     if passed:
         remarks.append(Remark("found", f"{passed} aggregation nodes of switches are passed over"))
     if unnamed:
-        remarks.append(Remark("suspicious", f"{unnamed} NICs whose host is not named", "warning"))
+        text = "no host's name in their descriptions, so that each card is a host of its own, called by its GUID"
+        way_out = "name hosts by `ibnetdiscover --node-name-map FILE`, or take the others with --hosts"
+        remarks.append(Remark("suspicious", f"{unnamed} NICs: {text}; {way_out}", "warning"))
+    unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]
+    if odd := list(dict.fromkeys([*(f"{name} has no link" for name in unplugged), *devices.odd])):
+        remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}", "warning"))
+    remarks.append(
+        Remark(
+            "assumed",
+            "hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), "
+            "which a dump of NCCL tells, or a pod of the library such as gb200_nvl72",
+        )
+    )
     return tuple(order), remarks
 
 

@@ -26,10 +26,17 @@ from hetesynth.importers.machine import (
     SwitchPort,
 )
 from hetesynth.importers.nccl_devices import Devices, GpuElement, HostTree, NetElement, Slot
-from hetesynth.importers.nccl_models import model_of
-from hetesynth.importers.rates import Calibration, cpu_rate, nvlink_rate, pcie_rate, xgmi_rate
+from hetesynth.importers.nccl_models import model_of, nic_rate_of
+from hetesynth.importers.rates import (
+    Calibration,
+    cpu_rate,
+    nvlink_rate,
+    pcie_rate,
+    pcie_speed_is_known,
+    xgmi_rate,
+)
 from hetesynth.importers.reading import Reading, ReadOptions, Source, lacking, refused
-from hetesynth.importers.wording import parts
+from hetesynth.importers.wording import bandwidth, network_rate, parts
 from hetesynth.importers.xml_source import root_of
 
 MAX_CPUS = 256
@@ -69,10 +76,11 @@ def read(source: Source, options: ReadOptions) -> Reading:
 
 def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -> Machine:
     """A file without GPUs, under the node type that the user names."""
-    from hetesynth.importers.node_types import gpus_of
+    from hetesynth.importers.node_types import gpus_of, nic_rates, with_nics
 
     gpus = sum(host.bare_gpus for host in hosts)
-    seen = f"{gpus} slots of GPUs and {sum(host.bare_nics for host in hosts)} of NICs"
+    nics = [slot for host in hosts for slot in host.bare_nics]
+    seen = f"{gpus} slots of GPUs and {len(nics)} of NICs"
     if not options.node_type:
         raise lacking(
             source,
@@ -85,7 +93,18 @@ def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -
             source, f"it has {seen}, a {options.node_type} has {expected} GPUs", "name another --node-type"
         )
     text = f"{source.name} is a skeleton with {seen}; everything else is the library's {options.node_type}"
-    return Machine("", (), node_type=options.node_type, remarks=(Remark("assumed", text),))
+    of_devices = {nic_rate_of(slot.vendor, slot.device) for slot in nics}
+    rate = source.stated.nic_rate or (of_devices.pop() if len(of_devices) == 1 else None) or options.nic_rate
+    node_type, doubts = with_nics(options.node_type, len(nics), rate)
+    machine = Machine("", (), node_type=node_type)
+    carried = max(nic_rates(machine), default=Fraction(0))
+    slots = [pcie_rate(slot.speed, abs(slot.width), "spec") for slot in nics if pcie_speed_is_known(slot.speed)]
+    if slots and min(slots) < carried:
+        doubts += (
+            f"NICs of {network_rate(carried)} in slots of {bandwidth(min(slots))}: --nic-rate states theirs",
+        )
+    remarks = (Remark("suspicious", f"{source.name}: {doubt}", "warning") for doubt in doubts)
+    return replace(machine, remarks=(Remark("assumed", text), *remarks))
 
 
 def _ranked(host: HostTree) -> list[GpuElement]:
@@ -99,7 +118,7 @@ def _machine(source: Source, host: HostTree, options: ReadOptions) -> Machine:
     links, link_remarks = _links(source, gpus, calibration)
     devices = [Gpu(_model(gpu.slot, source, options), gpu.arch, _place(gpu.slot, calibration)) for gpu in gpus]
     nics = [_nic(net, source, options) for net in host.nets]
-    bridges, bridge_remarks = _bridges(host, calibration)
+    bridges, bridge_remarks = _bridges(host, devices, nics, calibration)
     machine = Machine(
         "",
         tuple(devices),
@@ -137,11 +156,20 @@ def _nic(net: NetElement, source: Source, options: ReadOptions) -> Nic:
     latency = Fraction(0)
     if net.latency.replace(".", "", 1).isascii() and net.latency.replace(".", "", 1).isdigit():
         latency = Fraction(net.latency[:16]) / 10**6
-    return Nic(net.name, rate, latency, _place(net.slot, options.calibration))
+    place = _place(net.slot, options.calibration)
+    if not pcie_speed_is_known(net.slot.speed):
+        place = replace(place, rate=None)
+    return Nic(net.name, rate, latency, place)
 
 
-def _rate(gpu: GpuElement, tag: str, calibration: Calibration) -> Fraction:
-    return xgmi_rate(gpu.arch, calibration) if tag == "xgmi" else nvlink_rate(gpu.sm, calibration)
+def _rates(gpus: Sequence[GpuElement], tag: str, calibration: Calibration) -> list[Fraction]:
+    """What each GPU has of a link. Parts of a GPU (MLOPart) list all of its links and share them, as in NCCL."""
+    parts_in = Counter(gpu.slot.bus for gpu in gpus if gpu.part is not None)
+    return [
+        (xgmi_rate(gpu.arch, calibration) if tag == "xgmi" else nvlink_rate(gpu.sm, calibration))
+        / (parts_in[gpu.slot.bus] or 1)
+        for gpu in gpus
+    ]
 
 
 def _is_switch(target: str, kind: str) -> bool:
@@ -151,12 +179,13 @@ def _is_switch(target: str, kind: str) -> bool:
 def _ports(source: Source, gpus: Sequence[GpuElement], calibration: Calibration) -> tuple[SwitchPort, ...]:
     """Links into NVSwitches, which are one switch to those who use it."""
     ports = []
+    rates = _rates(gpus, "nvlink", calibration)
     for i, gpu in enumerate(gpus):
         lanes = sum(max(0, k.count) for k in gpu.links if _is_switch(k.target, k.kind))
         if lanes > MAX_LANES:
             raise refused(source, f"GPU {gpu.dev} has {lanes} links")
         if lanes:
-            ports.append(SwitchPort(i, lanes, _rate(gpu, "nvlink", calibration)))
+            ports.append(SwitchPort(i, lanes, rates[i]))
     return tuple(ports)
 
 
@@ -164,23 +193,29 @@ def _links(
     source: Source, gpus: Sequence[GpuElement], calibration: Calibration
 ) -> tuple[tuple[GpuLink, ...], list[Remark]]:
     """Direct links, which the file states from both ends."""
-    number = {gpu.slot.bus: i for i, gpu in enumerate(gpus) if gpu.slot.bus}
+    numbers: dict[str, list[int]] = {}  # several where a GPU is split
+    for i, gpu in enumerate(gpus):
+        if gpu.slot.bus:
+            numbers[gpu.slot.bus] = [*(numbers.get(gpu.slot.bus, []) if gpu.part is not None else []), i]
     counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     dropped: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(gpus):
         for link in gpu.links:
             if _is_switch(link.target, link.kind) or link.kind.startswith(_CPU) or link.count < 1:
                 continue
-            peer = number.get(link.target)
-            if peer is None or peer == i:
-                dropped["itself" if peer == i else "a device that the file does not list"].append(i)
+            peers = numbers.get(link.target, [])
+            if not peers or i in peers:
+                dropped["itself" if i in peers else "a device that the file does not list"].append(i)
                 continue
-            counts[i, peer][link.tag] += link.count
+            for peer in peers:
+                counts[i, peer][link.tag] += link.count
     remarks = [
         Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out", "warning")
         for what, those in dropped.items()
     ]
     links = []
+    rates = {tag: _rates(gpus, tag, calibration) for tag in ("nvlink", "xgmi")}
+    parts_of = [len(numbers.get(gpu.slot.bus, [i])) for i, gpu in enumerate(gpus)]
     for a, b in sorted({(min(pair), max(pair)) for pair in counts}):
         there, back = counts.get((a, b), Counter()), counts.get((b, a), Counter())
         tag = "xgmi" if "xgmi" in there or "xgmi" in back else "nvlink"
@@ -192,27 +227,36 @@ def _links(
             remarks.append(Remark("suspicious", text, "warning"))
         if min(told) > MAX_LANES:
             raise refused(source, f"GPUs {gpus[a].dev} and {gpus[b].dev} have {min(told)} links")
-        rate = min(_rate(gpus[a], tag, calibration), _rate(gpus[b], tag, calibration))
+        rate = min(rates[tag][a] / parts_of[b], rates[tag][b] / parts_of[a])
         links.append(GpuLink(a, b, min(told), rate, tag))
     return tuple(links), remarks
 
 
-def _bridges(host: HostTree, calibration: Calibration) -> tuple[tuple[Bridge, ...], list[Remark]]:
-    """Bridges with their rates; one that a hypervisor invented gets that of the fastest device below it."""
+def _bridges(
+    host: HostTree, gpus: Sequence[Gpu], nics: Sequence[Nic], calibration: Calibration
+) -> tuple[tuple[Bridge, ...], list[Remark]]:
+    """Bridges with their rates; one that a hypervisor invented, or whose speed is not told, gets that of the
+    fastest device below it."""
     below: dict[str, Fraction] = defaultdict(Fraction)
-    for slot in (*(gpu.slot for gpu in host.gpus), *(net.slot for net in host.nets)):
-        if not slot.direct:
-            below[slot.parent] = max(below[slot.parent], pcie_rate(slot.speed, abs(slot.width), calibration))
+    for gpu in gpus:
+        below[gpu.place.parent] = max(below[gpu.place.parent], gpu.place.rate or Fraction(0))
+    for nic in nics:
+        below[nic.place.parent] = max(below[nic.place.parent], nic.place.rate or nic.rate or Fraction(0))
     places: dict[str, Place] = {}
-    virtual = []
+    virtual: list[str] = []
+    unstated: list[str] = []
     for name, slot in reversed(host.bridges.items()):
         rate = pcie_rate(slot.speed, abs(slot.width), calibration)
-        if nccl_remarks.is_virtual(slot) and below[name] > rate:
-            virtual.append(slot.bus)
+        kind = virtual if nccl_remarks.is_virtual(slot) else unstated
+        if below[name] > rate and (kind is virtual or not pcie_speed_is_known(slot.speed)):
+            kind.append(slot.bus)
             rate = below[name]
         places[name] = Place(slot.parent, rate, slot.bus)
         below[slot.parent] = max(below[slot.parent], rate)
     remarks = []
+    if unstated:
+        text = f"{len(unstated)} bridges whose speed is not told are as fast as the fastest device below them"
+        remarks.append(Remark("assumed", text))
     if virtual:
         text = f"{len(virtual)} bridges claim 2.5 GT/s x1 above faster devices ({virtual[-1]}): taken for virtual"
         remarks.append(Remark("suspicious", text, "warning"))

@@ -45,7 +45,7 @@ class LinkElement:
 
 @dataclass(frozen=True, slots=True)
 class GpuElement:
-    """A ``<gpu>`` or ``<apu>`` and the slot that it is in."""
+    """A ``<gpu>`` or ``<apu>`` and the slot that it is in. ``part``: which one it is of a split GPU (MLOPart)."""
 
     slot: Slot
     tag: str
@@ -55,6 +55,7 @@ class GpuElement:
     rank: str | None
     links: tuple[LinkElement, ...]
     c2c: bool
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class HostTree:
     gpus: list[GpuElement] = field(default_factory=list)
     nets: list[NetElement] = field(default_factory=list)
     bare_gpus: int = 0
-    bare_nics: int = 0
+    bare_nics: list[Slot] = field(default_factory=list)
     buses: list[str] = field(default_factory=list)
 
 
@@ -160,7 +161,7 @@ class Devices:
         if not tags and slot.kind.startswith(("0x03", "0x12")):
             host.bare_gpus += 1
         elif not tags and slot.kind.startswith("0x02"):
-            host.bare_nics += 1
+            host.bare_nics.append(slot)
         return slot
 
     def _gpu(self, host: HostTree, element: etree._Element, slot: Slot) -> None:
@@ -188,6 +189,7 @@ class Devices:
                 element.get("rank"),
                 links,
                 element.find("c2c") is not None,
+                self._number(element, "mlopart"),
             )
         )
 

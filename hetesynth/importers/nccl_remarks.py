@@ -10,7 +10,7 @@ from fractions import Fraction
 from hetesynth.importers.machine import Machine, Remark, RemarkKind
 from hetesynth.importers.nccl_devices import GpuElement, HostTree, Slot
 from hetesynth.importers.rates import pcie_speed_is_known
-from hetesynth.importers.wording import bandwidth, network_rate, numbers
+from hetesynth.importers.wording import bandwidth, network_rate, numbers, parts
 
 _HOPPER = 90
 
@@ -136,11 +136,14 @@ def _identities(host: HostTree, gpus: Sequence[GpuElement]) -> Iterable[Remark]:
     twice = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
     if twice:
         yield _warning(f"{len(twice)} PCI addresses are there twice ({twice[0]}): edited by hand?")
-    if len({gpu.dev for gpu in gpus}) < len(gpus):
+    if len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus):
         yield _warning("two GPUs have the same number (dev): they are numbered in the order of the file")
     if skipped := sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus):
         yield _warning(f"{skipped} GPUs without a rank are left out, as NCCL does")
     if any(gpu.tag == "apu" for gpu in gpus):
         yield _warning("GPUs are <apu> without links: what joins them directly is not in this file")
+    if halves := [i for i, gpu in enumerate(gpus) if gpu.part is not None]:
+        text = "share the NVLinks of their GPU evenly; the way inside of it is left out"
+        yield Remark("found", f"{parts('gpu', halves)} are parts of GPUs (MLOPart), which {text}")
     if any(gpu.c2c for gpu in gpus):
         yield Remark("found", "GPUs are joined to their CPUs over C2C; between GPUs it is not used here")

@@ -88,3 +88,12 @@ class Network:
             ]  # fmt: skip
             border = list(dict.fromkeys(border))
         return tiers
+
+
+def usual_nics(network: Network) -> tuple[str, ...]:
+    """The names of the NICs of the host that has most: where others have fewer of them, ports are down."""
+    nics: dict[str, list[str]] = defaultdict(list)
+    for one in network.attachments:
+        nics[one.host].append(one.nic)
+    most = max(len(names) for names in nics.values())
+    return next(tuple(names) for names in nics.values() if len(names) == most)

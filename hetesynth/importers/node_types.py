@@ -8,8 +8,9 @@ from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend.language import library_names, library_path
-from hetesynth.importers.machine import Machine
+from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
+from hetesynth.importers.wording import network_rate
 
 _NODE = re.compile(r"^node\s+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
 
@@ -50,6 +51,42 @@ def gpus_of(node_type: str) -> int:
     return parse_topology(text, f"the library's {node_type}").ranks
 
 
+@functools.cache
+def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tuple[str, ...]]:
+    """The type with the NICs that a file states, as far as it has parameters for them, and what contradicts it.
+
+    ``nics``: 0, and ``rate``: None, where the file does not tell.
+    """
+    from hetesynth.frontend.library import library_type
+
+    entry = library_type(node_type)
+    wished = {"nics": str(nics)} if nics and nics != entry.nics else {}
+    if rate is not None and rate * entry.nics != entry.outside:
+        wished["rate"] = network_rate(rate)
+    if not wished:
+        return node_type, ()
+    told = f"{nics} NIC{'s' * (nics != 1)}" if nics else "NICs"
+    told += f" of {network_rate(rate)}" if rate is not None else ""
+    told += f", and the library's {node_type} has {entry.nics} of {network_rate(entry.outside / entry.nics)}"
+    declared = {parameter.partition("=")[0].strip() for parameter in entry.parameters}
+    if wished.keys() <= declared and (not nics or entry.gpus % nics == 0 or nics % entry.gpus == 0):
+        given = ", ".join(f"{name} = {value}" for name, value in wished.items())
+        rest = "" if rate is not None else "; --nic-rate states a rate other than the library's"
+        return f"{node_type}({given})", (f"{told}: {given} taken{rest}",)
+    return node_type, (f"{told}, which are taken: name another --node-type, or correct the text",)
+
+
+def without_nvlink(node_type: str) -> tuple[Remark, ...]:
+    """A warning where servers are parts of a pod of the library, as no file says which of them NVLink joins."""
+    pod = pod_of(node_type) if node_type else ""
+    if not pod:
+        return ()
+    text = (
+        f"NVLink between servers is left out: {node_type} is a part of {pod}, and the file does not tell of which"
+    )
+    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack", "warning"),)
+
+
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
     """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
     if machine.node_type:
@@ -62,7 +99,8 @@ def _rates_of(node_type: str) -> tuple[Fraction, ...]:
     """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
     from hetesynth.frontend import parse_topology
 
-    text = f"import {file_of(node_type)}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
+    file = file_of(node_type.partition("(")[0])
+    text = f"import {file}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
     topology = parse_topology(text + "fabric f { join *.nic* } }", f"the library's {node_type}")
     fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
     return tuple(

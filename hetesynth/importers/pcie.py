@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hetesynth.importers.machine import Machine, Nic, Place
+from hetesynth.importers.machine import Machine, Nic, Place, Remark
+from hetesynth.importers.wording import bandwidth
 
-UNSTATED = Fraction("15.75") * 10**9  # a slot of 16 lanes of PCIe 3, where no file tells
+UNSTATED = Fraction("15.75") * 10**9  # a slot of a GPU of 16 lanes of PCIe 3, where no file tells
 _OVER_A_CPU = 1000  # more than any number of bridges
 _BETWEEN_CPUS = 2000
 _VIRTUAL = ("veth", "docker", "virbr", "br-", "lo")
@@ -73,6 +74,25 @@ class Tree:
 def slot(index: int, nic: Nic) -> str:
     """The name of the edge above a NIC; ports of one card have the same."""
     return f"slot {nic.place.bus}" if nic.place.bus else f"nic{index}"
+
+
+def with_nic_slots(machine: Machine) -> Machine:
+    """The machine with rates for the slots of NICs that the file has without one: what the NICs need, and no less
+    than the slots of the GPUs. What is not told must not limit a NIC."""
+    of_gpus = max((gpu.place.rate or Fraction(0) for gpu in machine.gpus), default=Fraction(0))
+    nics = []
+    assumed: dict[Fraction, list[str]] = defaultdict(list)
+    for nic in machine.nics:
+        if nic.place.parent and nic.place.rate is None and nic.rate is not None and not is_virtual(nic):
+            rate = max(nic.rate, of_gpus)
+            assumed[rate].append(nic.name)
+            nic = replace(nic, place=replace(nic.place, rate=rate))
+        nics.append(nic)
+    remarks = tuple(
+        Remark("assumed", f"{', '.join(names)}: the slot's speed is not told, {bandwidth(rate)} are enough")
+        for rate, names in assumed.items()
+    )
+    return replace(machine, nics=tuple(nics), remarks=(*machine.remarks, *remarks))
 
 
 def narrowest(edges: Sequence[Edge]) -> Fraction | None:

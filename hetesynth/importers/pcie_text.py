@@ -72,7 +72,7 @@ def _hanging(machine: Machine, number: dict[int, int]) -> _Tree:
         hanging.below[card] = [(f"nic{number[n]}", place.rate or UNSTATED) for n in nics]
     for bridge in reversed(machine.bridges):  # children stand behind their parents
         below = hanging.below.get(bridge.name, [])
-        rate = bridge.place.rate or UNSTATED
+        rate = bridge.place.rate or max((rate for _, rate in below), default=UNSTATED)
         if len(below) == 1:
             child, own = below.pop()
             hanging.below[bridge.place.parent].append((child, min(own, rate)))

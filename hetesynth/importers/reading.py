@@ -42,6 +42,7 @@ class ReadOptions:
     leave NICs without a rate, so that the network's files are asked before ``nic_rate`` is taken.
 
     ``uplink`` (bytes per second) and ``oversubscription``: of cables between switches whose rate no file tells.
+    ``hosts``: patterns with commas between; only hosts of a network that one of them fits are taken.
     """
 
     calibration: Calibration = "spec"
@@ -50,6 +51,7 @@ class ReadOptions:
     node_type: str = ""
     uplink: Fraction | None = None
     oversubscription: Fraction = Fraction(1)
+    hosts: str = "*"
 
 
 @dataclass(frozen=True, slots=True)

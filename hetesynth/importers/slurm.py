@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hetesynth.importers.machine import Remark
 from hetesynth.importers.network import Attachment, Network, TooLarge, Trunk
-from hetesynth.importers.node_types import pod_of
+from hetesynth.importers.node_types import without_nvlink
 from hetesynth.importers.reading import Reading, ReadOptions, Source, refused
 from hetesynth.importers.slurm_conf import SlurmTopology, read_conf, read_yaml
 
@@ -27,7 +27,7 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
 
 def _reading(source: Source, topology: SlurmTopology, options: ReadOptions) -> Reading:
     attachments = tuple(Attachment(host, leaf.name) for leaf in topology.leaves for host in leaf.nodes)
-    trunks, remarks = _trunks(topology), (*_remarks(topology), *_without_nvlink(options.node_type))
+    trunks, remarks = _trunks(topology), (*_remarks(topology), *without_nvlink(options.node_type))
     try:
         network = Network(attachments, trunks, remarks, options.uplink, options.oversubscription)
     except TooLarge as error:
@@ -63,14 +63,3 @@ def _remarks(topology: SlurmTopology) -> tuple[Remark, ...]:
     if any(switch.link_speed for switch in topology.switches):
         remarks.append(Remark("found", "LinkSpeed has no unit and is passed over"))
     return tuple(remarks)
-
-
-def _without_nvlink(node_type: str) -> tuple[Remark, ...]:
-    """A warning where servers are parts of a pod of the library, as no file says which of them NVLink joins."""
-    pod = pod_of(node_type) if node_type else ""
-    if not pod:
-        return ()
-    text = (
-        f"NVLink between servers is left out: {node_type} is a part of {pod}, and the file does not tell of which"
-    )
-    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack", "warning"),)

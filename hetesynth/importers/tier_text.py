@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.network import Attachment, Network, Trunk
+from hetesynth.importers.network import Attachment, Network, Trunk, usual_nics
 from hetesynth.importers.network_text import LATENCY, TIER, NamedServer
 from hetesynth.importers.node_types import nic_rates
 from hetesynth.importers.pcie import gpus_of_nics
@@ -28,9 +28,10 @@ def statements(servers: Sequence[NamedServer], network: Network) -> list[str]:
     of_host: dict[str, list[Attachment]] = defaultdict(list)
     for one in network.attachments:
         of_host[one.host].append(one)
+    usual = usual_nics(network)
     for host, attachments in of_host.items():
         if host in by_host:
-            _attach(by_host[host], attachments, joins, carried)
+            _attach(by_host[host], attachments, usual, joins, carried)
     trunks = _used_trunks(network, set(joins))
     names = _names([*joins, *(end for trunk in trunks for end in (trunk.a, trunk.b))], {s.name for s in servers})
     latency = time(TIER if trunks else LATENCY)
@@ -39,9 +40,10 @@ def statements(servers: Sequence[NamedServer], network: Network) -> list[str]:
 
 
 def _attach(
-    server: NamedServer, attachments: Sequence[Attachment], joins: dict[str, list[str]], carried: Carried
+    server: NamedServer, attachments: Sequence[Attachment], usual: Sequence[str], joins: dict[str, list[str]],
+    carried: Carried,
 ) -> None:  # fmt: skip
-    """Note the NICs of a server at their switches, and what they carry."""
+    """Note the NICs of a server at their switches, and what they carry; ``usual``: the NICs of a whole host."""
     rates = nic_rates(server.machine)
     if attachments[0].nic == "":
         joins[attachments[0].switch].append(f"{server.name}.nic*")
@@ -51,7 +53,7 @@ def _attach(
     by_name = {one.nic: one for one in attachments}
     ordered: list[Attachment | None] = [by_name.get(label) for label in labels]
     if not any(ordered):  # the file about the network names NICs otherwise
-        ordered = [*attachments[: len(rates)]]
+        ordered = [*map(by_name.get, usual)] if by_name.keys() <= set(usual) else [*attachments]
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, one in enumerate(ordered):
         if one is not None and number < len(rates):

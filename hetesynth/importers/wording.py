@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 MAX_NAME = 48
+_SHOWN = 8
 _PLACES = 9  # digits behind the point where a figure has no end
 
 
@@ -64,6 +65,11 @@ def listed(names: Sequence[str]) -> str:
         else:
             runs.append((stem, number))
     return ", ".join(parts(stem, numbers_) if numbers_ else stem for stem, numbers_ in runs)
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names and how many more there are."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def identifier(text: str, instead: str = "n") -> str:

@@ -16,8 +16,8 @@ from hetesynth.errors import HetesynthError
 from hetesynth.importers import network_text, node_text, pcie_text, tier_text
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.machine import Machine, Remark
-from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.wording import comment, identifier, listed, parts
+from hetesynth.importers.pcie import UNSTATED, gpus_of_nics
+from hetesynth.importers.wording import bandwidth, comment, identifier, listed, parts
 
 INDENT = "  "
 
@@ -38,7 +38,7 @@ def cluster_text(
     """The text. Raises HetesynthError HS733 where servers have no network between them."""
     servers = name_servers(machines)
     lines = comment(title) if title else []
-    lines += _remark_lines([*remarks, *_assumed(machines)])
+    lines += _remark_lines([*remarks, *(remark for m in machines if m.node_type for remark in m.remarks)])
     lines += [f"import {library}" for library in sorted({_library(m.node_type) for m in machines if m.node_type})]
     written: set[str] = set()
     for server in servers:
@@ -100,7 +100,7 @@ def _library_names() -> frozenset[str]:
 def _library(node_type: str) -> str:
     from hetesynth.importers.node_types import file_of
 
-    return file_of(node_type)
+    return file_of(node_type.partition("(")[0])
 
 
 def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
@@ -112,13 +112,18 @@ def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
     return lines
 
 
-def _assumed(machines: Sequence[Machine]) -> list[Remark]:
-    """The latencies that the text states and no file told."""
+def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
+    """The latencies, and the speeds of slots, that the text states and no file told."""
     texts = []
     if any(m.links or m.ports for m in machines):
         texts.append(node_text.LATENCIES)
-    if any(node_text.needs_tree(m) for m in machines if not m.node_type):
+    trees = [m for m in machines if not m.node_type and node_text.needs_tree(m)]
+    if trees:
         texts.append(pcie_text.LATENCIES)
+    if any(gpu.place.rate is None for m in trees for gpu in m.gpus):
+        texts.append(f"slots of GPUs whose speed is not told carry {bandwidth(UNSTATED)}, 16 lanes of PCIe 3")
+    if any(bridge.place.rate is None for m in trees for bridge in m.bridges):
+        texts.append("bridges whose speed is not told are as fast as the fastest device below them")
     return [Remark("assumed", text) for text in texts]
 
 

@@ -81,6 +81,7 @@ ALLOWED = {
         hetesynth/importers/join_network.py: MAX_SERVERS
         hetesynth/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
         hetesynth/importers/network_text.py: _SHOWN
+        hetesynth/importers/wording.py: _SHOWN
         hetesynth/importers/nvidia_smi_lists.py: MAX_GPUS MAX_LINKS
         hetesynth/importers/nvidia_smi_table.py: MAX_DEVICES
         hetesynth/importers/plain_yaml.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS

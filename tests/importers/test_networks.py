@@ -190,13 +190,6 @@ def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
     assert caught.value.code == "HS742"
 
 
-def test_cables_whose_ends_disagree_are_refused() -> None:
-    with pytest.raises(HetesynthError) as caught:
-        text = IB_FABRIC.replace("lid 5 4xHDR", "lid 5 4xEDR")
-        read_ibnetdiscover(Source("ib", text.encode()), ReadOptions())
-    assert caught.value.code == "HS732" and "different rates" in caught.value.message
-
-
 def test_hwloc_has_the_tree_the_order_and_the_links() -> None:
     (machine,) = read_hwloc(Source("x", HWLOC.encode()), ReadOptions(nic_rate=Fraction(50 * GIGA))).machines
     assert machine.host == "node01" and [gpu.place.bus for gpu in machine.gpus] == ["0000:97:00.0", "0000:17:00.0"]

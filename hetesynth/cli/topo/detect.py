@@ -13,6 +13,9 @@ from hetesynth.cli.topo.import_ import read_options, show_imported
 
 @click.command(name="detect", short_help="Make a topology of this machine.")
 @click.option("--fabric", is_flag=True, help="Also run ibnetdiscover, and take its hosts to be like this one.")
+@click.option(
+    "--hosts", metavar="PATTERN", help="With --fabric: the hosts to take, for example 'gpu*' [default: all]."
+)
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC that tells none, for example 400Gbps.")
 @click.option("--model", metavar="NAME", help="Of the GPUs, where no tool tells.")
 @click.option(

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 @click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
 @click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
 @click.option(
+    "--hosts", metavar="PATTERN", help="The hosts of a network to take, for example 'gpu*' [default: all]."
+)
+@click.option(
     "--model", "models", metavar="[FILE=]NAME", multiple=True,
     help="Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells.",
 )  # fmt: skip
@@ -90,8 +93,7 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
     if output is None:
         show(imported.text.rstrip("\n"))
     for remark in imported.remarks:
-        if remark.severity == "warning":
-            show(f"warning: {remark.text}", err=True)
+        show(f"{'warning' if remark.severity == 'warning' else remark.kind}: {remark.text}", err=True)
     if output is not None:
         gpus, servers = imported.topology.ranks, len(imported.machines)
         show(f"{output}: {counted(gpus, 'GPU')} on {counted(servers, 'server')}", err=True)
@@ -99,7 +101,7 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
 
 def read_options(
     nic_rate: str | None, model: str | None, calibration: Calibration, node_type: str = "",
-    uplink: str | None = None, oversubscription: str | None = None,
+    uplink: str | None = None, oversubscription: str | None = None, hosts: str | None = None,
 ) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
     from hetesynth.commands import import_options as options_of
@@ -110,7 +112,7 @@ def read_options(
     above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
     ratio = options_of.oversubscribed(oversubscription or "1")
     name = "" if model is None else options_of.model(model)
-    return ReadOptions(calibration, rate, name, node_type, above, ratio)
+    return ReadOptions(calibration, rate, name, node_type, above, ratio, "*" if hosts is None else hosts)
 
 
 def _nic_rate(text: str) -> Fraction:
