@@ -44,7 +44,7 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
         f"whole chunks a step make {name} {abs(float(worst.error)):.0%} too "
         f"{'fast' if worst.error > 0 else 'slow'} (chunk {chunking.chunk_bytes} bytes, rounding up)"
     )
-    yield Diagnostic("HS247", cluster.name.span, message, _help(topology, chunking, threshold), "warning")
+    yield Diagnostic("HS247", cluster.name.span, message, _help(topology, chunking, threshold), "note")
 
 
 def _help(topology: Topology, chunking: Chunking, threshold: float) -> str:
