@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.diagnostics import Diagnostic, Span
@@ -18,8 +19,9 @@ from hetesynth.lint.roles import GB
 from hetesynth.lint.symmetry import broken, gb, in_file, listed
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Topology, Wire
 
-_SLACK = Fraction(11, 10)  # figures of two calibrations beside each other: 50 GB/s behind 48
+_SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121
 _LINE_RATES = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)  # of NICs, Gbps
+_ETHERNET = (10, 25)  # Gbps that servers of any kind have, one or two of them
 _BITS = 8
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 _NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
@@ -29,46 +31,75 @@ _Finding = tuple[str, str, str, str]  # code, where, message behind the name, he
 
 
 def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Figures that GPUs of the stated model, or their NICs, do not have."""
+    """Figures that GPUs of the stated model, or the NICs beside them, do not have."""
     topology = inspection.topology
-    models = {v.model for v in topology.vertices[: topology.ranks]}
-    known = {model: limits for model in models if model and (limits := limits_of(model)) is not None}
+    known = {model: limits for model in _models(topology) if (limits := limits_of(model)) is not None}
     damaged = broken(inspection)
-    found: dict[_Finding, list[str]] = defaultdict(list)
-    by_server: dict[str, Limits] = {}
-    domains: dict[str, dict[str, int]] = defaultdict(Counter)
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
+    saved = _saved(topology)
+    found: dict[_Finding, list[str]] = defaultdict(list)
+    servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
         limits = known.get(vertex.model)
-        if limits is None:
+        if limits is not None:
+            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
+            servers[vertex.server].append((vertex.name, limits, reach))
+            for message, help_ in _too_much(limits, reach):
+                found["HS252", vertex.server, message, help_].append(vertex.name)
+    for server, gpus in servers.items():
+        limits, names = gpus[0][1], [name for name, _, _ in gpus]
+        if any(other is not limits for _, other, _ in gpus):
             continue
-        by_server.setdefault(vertex.server, limits)
-        domains[vertex.server][limits.name] += 1
-        for code, message, help_ in _gpu(topology, leaving[rank], limits, whole=vertex.server not in damaged):
-            found[code, vertex.server, message, help_].append(vertex.name)
-    for server, counts in domains.items():
-        limits = by_server[server]
-        gpus = counts[limits.name]
-        if gpus > limits.together:
-            message = f"{gpus} GPUs in a server, where {limits.name} is in servers of at most {limits.together}"
+        if len(gpus) > limits.together:
+            message = (
+                f"{len(gpus)} GPUs in a server, where {limits.name} is in servers of at most {limits.together}"
+            )
             help_ = "say how many GPUs one server has; `instance a[0-1] = ...` makes several"
-            names = [v.name for v in topology.vertices[: topology.ranks] if v.server == server]
             found["HS254", server, message, help_] = names
-    for part in inspection.parts:
-        beside = by_server.get(part.server) if part.kind == "nic" else None
-        if beside is not None and part.bandwidth is not None and not part.disabled:
-            said = _nic(part.bandwidth * part.lanes, beside)
+        if server not in damaged and limits.links:
+            for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
+                found["HS252", server, message, help_] = names
+    nics = [p for p in inspection.parts if p.kind == "nic" and p.bandwidth is not None and not p.disabled]
+    types = dict(inspection.servers)
+    rates: dict[tuple[str, str], set[Fraction]] = defaultdict(set)  # of the NIC of that name in servers of a type
+    beside = Counter(part.server for part in nics)
+    for part in nics:
+        rates[_twins(part, types)].add((part.bandwidth or Fraction(0)) * part.lanes)
+    for part in nics:
+        same = rates[_twins(part, types)]
+        if part.server in servers and len(same) == 1:  # else it is slower than its twins on purpose
+            gpus = servers[part.server]
+            said = _nic(next(iter(same)), gpus[0][1], few=2 * beside[part.server] < len(gpus))
             if said is not None:
                 found["HS252", part.server, *said].append(part.name)
     yield from told(inspection, found)
 
 
-def _gpu(topology: Topology, wires: list[Wire], limits: Limits, *, whole: bool) -> Iterator[tuple[str, str, str]]:
-    """What is wrong about the wires that leave one GPU."""
-    stated, other, switched = Fraction(0), Fraction(0), Fraction(0)
-    name, word = limits.name, limits.word
+def _models(topology: Topology) -> set[str]:
+    return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
+
+
+def _twins(part: Part, types: dict[str, str]) -> tuple[str, str]:
+    return types.get(part.server, ""), part.name.removeprefix(part.server)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What leaves a GPU towards others: over NVLink as stated, over wires of no such kind, of both to switches;
+    the fastest connection with another GPU, and the fastest over PCIe.
+    """
+
+    stated: Fraction
+    other: Fraction
+    switched: Fraction
+    pair: Fraction
+    pcie: Fraction
+
+
+def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) -> _Reach:
+    stated, other, switched, pair, pcie = -saved, Fraction(0), Fraction(0), Fraction(0), Fraction(0)
     for wire in wires:
         far = topology.vertices[wire.dst]
         if wire.bandwidth is None or far.kind in NETWORK_KINDS:
@@ -76,43 +107,61 @@ def _gpu(topology: Topology, wires: list[Wire], limits: Limits, *, whole: bool) 
         rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
         local = far.name.rpartition(".")[2].lower()
         if far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
-            if rate > limits.slot * _SLACK:
-                message = (
-                    f"{gb(rate)} of PCIe in one direction, where sixteen lanes of {name} carry {gb(limits.slot)}"
-                )
-                yield "HS252", message, _both(rate, limits.slot) or "is it PCIe of a later generation?"
+            pcie = max(pcie, rate)
             continue
         if kind in _NVLINK_KINDS:
             stated += rate
-        elif kind not in _FAR_KINDS:
+        elif kind not in _FAR_KINDS and far.server in (server, ""):
             other += rate
         else:
             continue
-        if far.kind == "switch":
-            switched += rate
-        elif far.kind == "gpu" and whole and limits.links and rate * 2 < limits.least:
-            message = f"has a connection of {gb(rate)} to another GPU, where one {word} of {name} carries {gb(limits.spec)}"
-            yield "HS252", message, _slower(rate, limits.spec)
-    if stated and not limits.links:
-        yield "HS252", f"{word} ({gb(stated)}), and {name} has none", "state `kind pcie`, or another model"
-        return
-    most, spec = limits.links * limits.most, limits.links * limits.spec
-    total = stated + other
-    if total > (most + (limits.slot if other else 0)) * Fraction(102, 100):
-        shown = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}" if limits.links else gb(limits.slot)
-        message = f"{gb(total)} to other GPUs in one direction, where {name} has {shown}"
+        switched += rate if far.kind == "switch" else 0
+        pair = max(pair, rate if far.kind == "gpu" else 0)
+    return _Reach(stated, other, switched, pair, pcie)
+
+
+def _saved(topology: Topology) -> dict[int, Fraction]:
+    """By how much stated groups of direct links from one GPU limit it more than their wires do."""
+    saved: dict[int, Fraction] = defaultdict(Fraction)
+    for group in topology.groups:
+        links = [topology.links[number] for number in group.links]
+        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
+            over = sum(link.bandwidth * link.lanes for link in links) - group.bandwidth * group.lanes
+            saved[links[0].src] = max(saved[links[0].src], over)
+    return saved
+
+
+def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
+    name, word, slot = limits.name, limits.word, limits.slot
+    if reach.pcie > slot * _SLACK:
+        message = f"{gb(reach.pcie)} of PCIe in one direction, where sixteen lanes of {name} carry {gb(slot)}"
+        yield message, _both(reach.pcie, slot) or "is it PCIe of a later generation?"
+    total, spec = reach.stated + reach.other, limits.links * limits.spec
+    if reach.stated > 0 and not limits.links:
+        yield f"{word} ({gb(reach.stated)}), and {name} has none", "state `kind pcie`, or another model"
+    elif total > (limits.links * limits.most + (slot if reach.other else 0)) * Fraction(102, 100):
+        shown = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}" if limits.links else gb(slot)
+        like = _other(total, name) if reach.switched == total else ""
+        help_ = f"at most {gb(spec or slot)} are possible: one direction, bytes and not bits?"
         yield (
-            "HS252",
-            message,
-            _both(total, spec)
-            or (_other(total, name) if switched == total else "")
-            or f"at most {gb(spec or limits.slot)} are possible: one direction, bytes and not bits?",
+            f"{gb(total)} to other GPUs in one direction, where {name} has {shown}",
+            (_both(total, spec) or like or help_),
         )
-    elif switched == total and whole and limits.links and switched and total < limits.links * limits.least:
+
+
+def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, str]]:
+    """What is wrong where all GPUs of a server have as little."""
+    name, counted = limits.name, limits.links * limits.least
+    total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
+    if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
         like = _other(total, name)
-        if like or total * 2 < limits.links * limits.least:
+        if like or 2 * total < counted:
             message = f"{gb(total)} to its switch, where {name} has {limits.links} links of {gb(limits.spec)}, {gb(spec)}"
-            yield "HS252", message, like or _slower(total, spec)
+            yield message, like or _slower(total, spec)
+    pair = max(reach.pair for reach in reached)
+    if 0 < 2 * pair < limits.least:
+        message = f"at most {gb(pair)} to another GPU, where one {limits.word} of {name} carries {gb(limits.spec)}"
+        yield message, _slower(pair, limits.spec)
 
 
 def _both(rate: Fraction, spec: Fraction) -> str:
@@ -133,21 +182,18 @@ def _slower(rate: Fraction, spec: Fraction) -> str:
     return f"where it is slow on purpose, state {gb(spec)} and `degrade` it"
 
 
-def _nic(rate: Fraction, limits: Limits) -> tuple[str, str] | None:
-    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``."""
+def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
+    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: fewer than half as many NICs."""
     gbps = rate * _BITS / GB
-    if rate < limits.nic:
-        message = f"{float(gbps):g} Gbps, where NICs of servers with {limits.name} have {float(limits.nic * 8 / GB):g} and more"
-    elif gbps not in _LINE_RATES and gbps * _BITS in _LINE_RATES[4:] and limits.links:
+    if gbps * _BITS == limits.nic:
+        if gbps in _ETHERNET and few:
+            return None
+        message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {float(limits.nic):g}"
+    elif gbps not in _LINE_RATES and gbps * _BITS in (100, 200, 400, 800) and limits.nic:
         message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
     else:
         return None
-    meant = gbps * _BITS in _LINE_RATES
-    return message, (
-        f"did you mean {float(gbps):g} GB/s, {float(gbps * _BITS):g} Gbps? (b is a bit, B a byte)"
-        if meant
-        else "where it is slow on purpose, state the NIC's rate and `degrade` it"
-    )
+    return message, f"did you mean {float(gbps):g} GB/s, {float(gbps * _BITS):g} Gbps? (b is a bit, B a byte)"
 
 
 def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -158,11 +204,11 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
-    slots = {model: known.slot for model in {v.model for v in topology.vertices} if (known := limits_of(model))}
+    slots = {model: known.slot for model in _models(topology) if (known := limits_of(model))}
     found: dict[_Finding, list[str]] = defaultdict(list)
     inward: dict[str, list[tuple[Part, Fraction]]] = defaultdict(list)
     for part in inspection.parts:
-        if part.kind != "nic" or part.disabled or part.bandwidth is None or part.server in damaged:
+        if part.name not in numbers or part.kind != "nic" or part.bandwidth is None or part.server in damaged:
             continue
         rate = max(
             part.bandwidth * part.lanes,
@@ -172,7 +218,8 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         carried = _carried(topology, leaving, slots, numbers[part.name])
         if carried is not None and carried > 0:
             inward[part.server].append((part, carried))
-        if carried is not None and 0 < carried * _SLACK < rate:
+        too_fast = carried is not None and 0 < carried * _SLACK < rate
+        if carried is not None and too_fast:
             message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
             found["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
     for server, nics in inward.items():

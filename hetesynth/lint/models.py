@@ -20,7 +20,7 @@ class Limits:
     """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled.
 
     ``slot``: sixteen lanes of its PCIe; ``together``: GPUs that one server or NVLink domain has at most;
-    ``nic``: the least of a NIC beside it, 0 where any is usual.
+    ``nic``: what a NIC beside it mostly has, Gbps; 0 where anything is usual.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Limits:
     most: Fraction
     slot: Fraction
     together: int
-    nic: Fraction = Fraction(0)
+    nic: int = 0
 
 
 # architecture and links of AMD's models, with the speed of the slot and GPUs in a server
@@ -40,11 +40,11 @@ _AMD: tuple[tuple[str, str, int, str, int], ...] = (
     (r"MI300A", "gfx94", 8, "32 GT/s", 4),
     (r"MI3[02]\dX?", "gfx94", 7, "32 GT/s", 8),
     (r"MI2[15]0X?", "gfx90a", 8, "16 GT/s", 16),
-    (r"MI100", "gfx908", 3, "16 GT/s", 8),
+    (r"MI100", "gfx908", 3, "16 GT/s", 16),
     (r"MI[56]0", "gfx906", 2, "16 GT/s", 8),
 )
 _MI350_LINK = Fraction("76.8") * GB
-_LEAST_NIC = {100: 200, 90: 100, 80: 50, 70: 10}  # Gbps, by compute capability: what servers with NVLink have
+_NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
 _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
 
@@ -73,7 +73,7 @@ def limits_of(model: str) -> Limits | None:
         max(spec, raw),
         pcie_rate(known.pcie, 16, "raw"),
         together,
-        Fraction(_LEAST_NIC.get(known.sm, 0) * GB, 8) if known.switched else Fraction(0),
+        _NIC.get(known.sm, 0) if known.switched else 0,
     )
 
 
