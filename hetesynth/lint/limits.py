@@ -1,13 +1,13 @@
 """What no server with GPUs of the stated model has, and NICs faster than what is behind them (HS252 to HS254).
 
-In: the cluster as built. Out: findings with both figures. What lacks (`disable`, `without`, `down`) or was slowed by
-`degrade` is never told; what is too fast is.
+In: the cluster as built. Out: findings with both figures. What is too little is not told of servers in which
+something is out of order or was slowed by `degrade`; what is too much is.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,28 +61,44 @@ def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
         if server not in damaged and limits.links:
             for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
                 found["HS252", server, message, help_] = names
-    nics = [p for p in inspection.parts if p.kind == "nic" and p.bandwidth is not None and not p.disabled]
-    types = dict(inspection.servers)
-    rates: dict[tuple[str, str], set[Fraction]] = defaultdict(set)  # of the NIC of that name in servers of a type
-    beside = Counter(part.server for part in nics)
-    for part in nics:
-        rates[_twins(part, types)].add((part.bandwidth or Fraction(0)) * part.lanes)
-    for part in nics:
-        same = rates[_twins(part, types)]
-        if part.server in servers and len(same) == 1:  # else it is slower than its twins on purpose
-            gpus = servers[part.server]
-            said = _nic(next(iter(same)), gpus[0][1], few=2 * beside[part.server] < len(gpus))
-            if said is not None:
-                found["HS252", part.server, *said].append(part.name)
+    for part in inspection.parts:
+        gpus = servers.get(part.server, [])
+        if (
+            gpus
+            and part.kind == "bus"
+            and part.bandwidth is not None
+            and "pcie" in (part.link_kind + part.name).lower()
+        ):
+            pipe = _Reach(*[Fraction(0)] * 4, part.bandwidth * part.lanes)
+            for message, help_ in _too_much(gpus[0][1], pipe):
+                found["HS252", part.server, message, help_].append(part.name)
+    for part, message, help_ in _slow_nics(inspection, servers):
+        found["HS252", part.server, message, help_].append(part.name)
     yield from told(inspection, found)
+
+
+def _slow_nics(
+    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
+) -> Iterator[tuple[Part, str, str]]:
+    """NICs with an eighth of what is beside such GPUs; not where their twins in servers of that type differ."""
+    types = dict(inspection.servers)
+    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
+    count: Counter[str] = Counter()
+    for part in inspection.parts:
+        if part.kind == "nic" and part.bandwidth is not None and not part.disabled:
+            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
+            twins[key].append((part, part.bandwidth * part.lanes))
+            count[part.server] += 1
+    for nics in twins.values():
+        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
+            gpus = servers.get(part.server, ())
+            said = _nic(rate, gpus[0][1], few=2 * count[part.server] < len(gpus)) if gpus else None
+            if said is not None:
+                yield part, *said
 
 
 def _models(topology: Topology) -> set[str]:
     return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
-
-
-def _twins(part: Part, types: dict[str, str]) -> tuple[str, str]:
-    return types.get(part.server, ""), part.name.removeprefix(part.server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +131,8 @@ def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) 
             other += rate
         else:
             continue
-        switched += rate if far.kind == "switch" else 0
-        pair = max(pair, rate if far.kind == "gpu" else 0)
+        switched += rate if far.kind == "switch" else Fraction(0)
+        pair = max(pair, rate if far.kind == "gpu" else Fraction(0))
     return _Reach(stated, other, switched, pair, pcie)
 
 
@@ -126,7 +142,7 @@ def _saved(topology: Topology) -> dict[int, Fraction]:
     for group in topology.groups:
         links = [topology.links[number] for number in group.links]
         if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
-            over = sum(link.bandwidth * link.lanes for link in links) - group.bandwidth * group.lanes
+            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
             saved[links[0].src] = max(saved[links[0].src], over)
     return saved
 
@@ -156,7 +172,9 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, st
     if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
         like = _other(total, name)
         if like or 2 * total < counted:
-            message = f"{gb(total)} to its switch, where {name} has {limits.links} links of {gb(limits.spec)}, {gb(spec)}"
+            message = (
+                f"{gb(total)} to its switch, where {name} has {limits.links} of {gb(limits.spec)}, {gb(spec)}"
+            )
             yield message, like or _slower(total, spec)
     pair = max(reach.pair for reach in reached)
     if 0 < 2 * pair < limits.least:
@@ -197,7 +215,7 @@ def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None
 
 
 def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
-    """NICs with more than what leads from them to GPUs carries; and of a server the few with less than the rest."""
+    """NICs with more than what leads from them to GPUs carries; those with less behind them than their twins."""
     topology = inspection.topology
     damaged = broken(inspection)
     numbers = {vertex.name: i for i, vertex in enumerate(topology.vertices)}
@@ -216,10 +234,11 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
             Fraction(0),
         )
         carried = _carried(topology, leaving, slots, numbers[part.name])
-        if carried is not None and carried > 0:
+        if not carried:
+            continue
+        if carried * _SLACK >= rate:
             inward[part.server].append((part, carried))
-        too_fast = carried is not None and 0 < carried * _SLACK < rate
-        if carried is not None and too_fast:
+        else:
             message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
             found["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
     for server, nics in inward.items():
@@ -236,7 +255,7 @@ def _meant_nic(rate: Fraction, carried: Fraction) -> str:
     """The help for a NIC with more than what is behind it."""
     number = rate / GB
     bits = ""
-    if number in _LINE_RATES and rate / _BITS <= carried * _SLACK:
+    if number in _LINE_RATES[6:] and rate / _BITS <= carried * _SLACK:
         bits = f"{float(number):g} Gbps ({gb(rate / _BITS)}), or "
     return f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
 

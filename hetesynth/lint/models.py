@@ -1,4 +1,4 @@
-"""What a GPU's stated model is able to do: NVLink or xGMI, its slot, how many stand in a server, the NICs beside it.
+"""What a GPU of a model is able to do: NVLink or xGMI, its slot, how many stand in a server, the NICs beside it.
 
 Facts of data sheets, per direction and in B/s. Knows nothing of topologies.
 """
@@ -39,7 +39,7 @@ _AMD: tuple[tuple[str, str, int, str, int], ...] = (
     (r"MI3[57]\dX?", "gfx95", 7, "32 GT/s", 8),
     (r"MI300A", "gfx94", 8, "32 GT/s", 4),
     (r"MI3[02]\dX?", "gfx94", 7, "32 GT/s", 8),
-    (r"MI2[15]0X?", "gfx90a", 8, "16 GT/s", 16),
+    (r"MI2[15]0X?", "gfx90a", 7, "16 GT/s", 16),
     (r"MI100", "gfx908", 3, "16 GT/s", 16),
     (r"MI[56]0", "gfx906", 2, "16 GT/s", 8),
 )

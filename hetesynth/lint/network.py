@@ -19,7 +19,9 @@ from hetesynth.lint.limits import told
 from hetesynth.lint.symmetry import broken, gb, listed
 from hetesynth.model.topology import Wire
 
-_USUAL = 4  # what NICs carry together, as a multiple of the network above them: more is hardly built for GPUs
+_NARROW = (
+    8  # what NICs carry together over what the network above them does: bits for bytes, or hardly built for GPUs
+)
 _BITS = 8
 _LONG = ("wan", "lan", "router")
 
@@ -67,12 +69,12 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
         ):
             if rate is None or widest is None or far or len(nics) < 2 or rate >= sum(nics):
                 continue
-            thin = rate * _USUAL < sum(nics) or widest < max(nics)
+            thin = rate * _NARROW <= sum(nics) or widest < max(nics)
             message = f"{what} of {gb(rate)} for {len(nics)} NICs of {gb(Fraction(sum(nics)))} together"
             help_ = (
                 "`bandwidth` of a fabric is what all NICs share: leave it out where the switch does not block"
                 if what == "one pipe"
-                else "state all uplinks, as `bandwidth 200 GB/s x 4`; where they are slow on purpose, `degrade` them"
+                else "state all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` them"
             )
             found["HS255", "warning" if thin else "note", message, help_ if thin else ""].append(part)
     for (code, severity, message, help_), parts in found.items():
@@ -91,7 +93,7 @@ def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
     for (src, dst, kind), several in wires.items():
         if len(several) > 1 and (src < dst or (dst, src, kind) not in wires):
             a, b = topology.vertices[src], topology.vertices[dst]
-            rates = " and ".join(gb((w.bandwidth or 0) * w.lanes) for w in several[:3])
+            rates = " and ".join(gb((w.bandwidth or Fraction(0)) * w.lanes) for w in several[:3])
             message = f"linked with `{_part(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
             help_ = "remove one, or write `x 2` behind the bandwidth where two lanes are meant"
             found["HS256", a.server, message, help_].append(_part(a.name))
@@ -158,9 +160,11 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
     alone = [(a, b) for a, b in ends if (b, a) not in ends and not {servers[a], servers[b]} & damaged]
     found: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     if 2 * len(alone) <= len(ends):
-        for a, b in sorted(alone):
-            message = f"a link to `{b.removeprefix(f'{servers[b]}.')}` and none back, where the others have both"
-            found["HS244", servers[a], message, "write `<->`, or add the link back"].append(a)
+        for left, right in sorted(alone):
+            message = (
+                f"a link to `{right.removeprefix(f'{servers[right]}.')}` and none back, where the others have both"
+            )
+            found["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
     yield from told(inspection, found)
     unlike: dict[tuple[str, str], list[Part]] = defaultdict(list)
     for part in inspection.parts:

@@ -236,9 +236,11 @@ def _local(part: Part) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
+    """The first of ``names``, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
 
 
 def gb(rate: Fraction) -> str:
+    """``450 GB/s``."""
     return f"{float(rate / 10**9):.6g} GB/s"

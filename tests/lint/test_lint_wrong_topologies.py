@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from fractions import Fraction
+from pathlib import Path
+
 import pytest
 
+from hetesynth.commands.import_topology import ImportTopologyRequest, import_topology
 from hetesynth.diagnostics import Diagnostic
+from hetesynth.errors import HetesynthError
 from hetesynth.frontend.source import Source
+from hetesynth.importers.reading import ReadOptions
 from hetesynth.lint import lint
 from hetesynth.policy import DEFAULT
 
@@ -57,7 +64,7 @@ NAMED = {  # the nine of the report
     "a NIC of 800 Gbps behind PCIe 4": server("B200", "900 GB/s", "800 Gbps", "31.5 GB/s") + two(),
     "a NIC of 800 Gbps behind two lanes": server("B200", "900 GB/s", "800 Gbps", "3.94 GB/s") + two(),
     "a fabric with the rate of a NIC": server() + two("; bandwidth 50 GB/s"),
-    "a pair linked twice": RING.replace("MORE", "link gpu0 <-> gpu1 { bandwidth 25 GB/s x 2; kind nvlink }") + two(),
+    "a pair linked twice": RING.replace("MORE", TWO_LANES) + two(),
     "rails swapped on one server": server() + rails(EIGHT_RAILS, SWAPPED),
     "spine ports narrower than leaves": server() + LEAVES + "switch spine { ports leaf*; bandwidth 50 GB/s } }",
 }  # fmt: skip
@@ -112,10 +119,10 @@ MINE = {
         "switch s0 { ports leaf*; bandwidth 400 GB/s } switch s1 { ports leaf0; bandwidth 400 GB/s }\n"
         "link leaf1 -> s1 { bandwidth 400 GB/s } }"
     ),
-    "one direction of a pair": RING.replace("MORE", "link gpu0 -> gpu2 { bandwidth 25 GB/s; kind nvlink }") + two(),
+    "one direction of a pair": RING.replace("MORE", "link gpu0 -> gpu2 { bandwidth 25 GB/s }") + two(),
     "milliseconds": server().replace("0.9 us", "0.9 ms") + two(),
     "sixteen H100 in a server": server(gpus=16) + two(),
-    "eight GB200 on a tray": server("GB200", "900 GB/s").replace("gpus 8", "gpus 80").replace("0-7", "0-79") + two(),
+    "eighty GB200 in a rack": server("GB200", "900 GB/s", gpus=80) + two(),
     "a server's NICs in bits": server() + server(nic="50 Gbps").replace("box", "tin") + (
         "cluster c { instance a[0-2] = box; instance b = tin; fabric ib { join *.nic* } }"
     ),
@@ -140,3 +147,84 @@ def findings(text: str) -> list[Diagnostic]:
 def test_mistakes_are_found(name: str) -> None:
     found = [f for f in findings((NAMED | MINE)[name]) if f.code != "HS247"]
     assert [f for f in found if f.severity == "warning"], found
+
+
+def test_a_good_server_of_each_model_is_clean() -> None:
+    """What the mistakes begin with, in the data sheet's figures and in those that libraries count."""
+    for model, rates, nic in (
+        ("H100", ("450 GB/s", "370.8 GB/s", "478.1 GB/s", "400 GB/s"), "400 Gbps"),
+        ("H200", ("450 GB/s",), "400 Gbps"),
+        ("H800", ("200 GB/s", "164.8 GB/s"), "400 Gbps"),
+        ("A100-SXM4-80GB", ("300 GB/s", "240 GB/s", "25 GB/s x 12"), "200 Gbps"),
+        ("A100", ("300 GB/s",), "100 Gbps"),
+        ("A800", ("200 GB/s",), "200 Gbps"),
+        ("V100", ("150 GB/s", "120 GB/s", "125 GB/s"), "100 Gbps"),
+        ("B200", ("900 GB/s", "721.8 GB/s"), "800 Gbps"),
+        ("an accelerator of next year", ("3600 GB/s",), "1600 Gbps"),
+    ):
+        for rate in rates:
+            text = server(model, rate, nic) + two()
+            assert not [f for f in findings(text) if f.code != "HS247"], (model, rate)
+    for model, link in (
+        ("V100", "25 GB/s x 2; kind nvlink"),
+        ("A100", "25 GB/s x 4"),
+        ("L40S", "24 GB/s; kind pcie"),
+    ):
+        text = mesh(model, link, "100 Gbps" if model == "V100" else "200 Gbps") + two()
+        assert not [f for f in findings(text) if f.code != "HS247"], model
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        "degrade a0.nvswitch to 50 GB/s", "degrade *.gpu* to 10 %", "degrade a0.nic* to 50 Gbps",
+        "set a1.nic* { bandwidth 50 Gbps }", "degrade ib to 5 %", "without a0.gpu7", "without a0.nic[0-6]",
+        "down a0.gpu3 -> a0.nic3", "degrade a0.gpu3 <-> a0.nvswitch to 1 GB/s",
+    ],
+)  # fmt: skip
+def test_slow_on_purpose_is_not_told(slow: str) -> None:
+    fabric = "fabric ib { join *.nic*; bandwidth 800 GB/s }"
+    text = server() + f"cluster c {{ instance a[0-1] = box; {fabric} {slow} }}\n"
+    assert not [f for f in findings(text) if f.severity == "warning"]
+
+
+# what is told of real files: where, and why it is right
+TOLD = {
+    ("rccl__topo_4p3l", "HS253"): "a NIC of 10 Gbps stands in a slot of one lane of the first generation",
+    ("rccl__topo_4p3l", "HS249"): "the same slot: 0.25 GB/s, which its import warns of too",
+    ("rccl__topo_4p4h", "HS253"): "NICs of 200 Gbps stand in slots of PCIe 3, which carry 126",
+    ("nvsmi__a100_h100_compact_spacing", "HS252"): "one of its tables is of A100, while the model given is H100",
+}
+MODELS = {  # of tables that do not name them
+    "nvsmi__2gpu_variants": "RTX 3090", "nvsmi__dgx1_v100_mlx5_cols": "V100", "nvsmi__gb200_4gpu_8nic": "GB200",
+    "nvsmi__k80_legacy_SOC_legend": "K80", "nvsmi__a100_h100_compact_spacing": "H100",
+}  # fmt: skip
+SKELETONS = {
+    "aws__topology_p4d-24xl-topo": "a100x8", "azure__topology_ndv4-topo": "a100x8",
+    "azure__topology_ndv5-topo": "h100x8", "azure__topology_ndv2-topo": "v100x8",
+}  # fmt: skip
+DATA = Path(
+    os.environ.get("HETESYNTH_CONFORMANCE", Path(__file__).resolve().parents[2].parent / "shared" / "data")
+)
+REAL = [
+    path
+    for pattern in ("nccl_topo/*.xml", "topologies/*.json", "smi/*.txt")
+    for path in sorted(DATA.glob(pattern))
+    if path.parent.name != "smi" or path.stem in MODELS
+]
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_of_real_files_only_what_is_explained_is_told(path: Path) -> None:
+    options = ReadOptions(
+        node_type=SKELETONS.get(path.stem, ""),
+        model=MODELS.get(path.stem, ""),
+        nic_rate=Fraction(12_500_000_000) if path.stem in MODELS else None,
+    )
+    try:
+        text = import_topology(ImportTopologyRequest((str(path),), options=options)).text
+    except HetesynthError as error:
+        assert path.stem.endswith("graph_dump") and error.code == "HS732"
+        return
+    warned = {(path.stem, finding.code) for finding in findings(text) if finding.severity == "warning"}
+    assert warned == {told for told in TOLD if told[0] == path.stem}
