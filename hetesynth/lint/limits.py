@@ -15,14 +15,13 @@ from hetesynth.diagnostics import Diagnostic, Span
 from hetesynth.frontend.inspection import Inspection
 from hetesynth.frontend.names import Part
 from hetesynth.lint.models import Limits, limits_of, model_with
-from hetesynth.lint.roles import GB
+from hetesynth.lint.roles import BITS, GB
 from hetesynth.lint.symmetry import broken, gb, in_file, listed
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Topology, Wire
 
 _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121
 _LINE_RATES = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)  # of NICs, Gbps
 _ETHERNET = (10, 25)  # Gbps that servers of any kind have, one or two of them
-_BITS = 8
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 _NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
@@ -32,23 +31,13 @@ _Finding = tuple[str, str, str, str]  # code, where, message behind the name, he
 
 def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
     """Figures that GPUs of the stated model, or the NICs beside them, do not have."""
-    topology = inspection.topology
-    known = {model: limits for model in _models(topology) if (limits := limits_of(model)) is not None}
     damaged = broken(inspection)
-    leaving: dict[int, list[Wire]] = defaultdict(list)
-    for wire in topology.wires:
-        leaving[wire.src].append(wire)
-    saved = _saved(topology)
-    found: dict[_Finding, list[str]] = defaultdict(list)
-    servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
-    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
-        limits = known.get(vertex.model)
-        if limits is not None:
-            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
-            servers[vertex.server].append((vertex.name, limits, reach))
-            for message, help_ in _too_much(limits, reach):
-                found["HS252", vertex.server, message, help_].append(vertex.name)
+    parts_of: dict[_Finding, list[str]] = defaultdict(list)
+    servers = _servers(inspection.topology)
     for server, gpus in servers.items():
+        for name, limits, reach in gpus:
+            for message, help_ in (*_wide_slot(limits, reach.pcie), *_too_much(limits, reach)):
+                parts_of["HS252", server, message, help_].append(name)
         limits, names = gpus[0][1], [name for name, _, _ in gpus]
         if any(other is not limits for _, other, _ in gpus):
             continue
@@ -57,24 +46,43 @@ def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
                 f"{len(gpus)} GPUs in a server, where {limits.name} is in servers of at most {limits.together}"
             )
             help_ = "say how many GPUs one server has; `instance a[0-1] = ...` makes several"
-            found["HS254", server, message, help_] = names
+            parts_of["HS254", server, message, help_] = names
         if server not in damaged and limits.links:
             for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
-                found["HS252", server, message, help_] = names
+                parts_of["HS252", server, message, help_] = names
+    for part, message, help_ in (*_wide_buses(inspection, servers), *_slow_nics(inspection, servers)):
+        parts_of["HS252", part.server, message, help_].append(part.name)
+    yield from told(inspection, parts_of)
+
+
+def _servers(topology: Topology) -> dict[str, list[tuple[str, Limits, _Reach]]]:
+    """The GPUs of models that are known, by server."""
+    limits_by_model = {model: limits for model in _models(topology) if (limits := limits_of(model)) is not None}
+    leaving: dict[int, list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        leaving[wire.src].append(wire)
+    saved = _saved(topology)
+    servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
+    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
+        if vertex.model in limits_by_model:
+            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
+            servers[vertex.server].append((vertex.name, limits_by_model[vertex.model], reach))
+    return servers
+
+
+def _models(topology: Topology) -> set[str]:
+    return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
+
+
+def _wide_buses(
+    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
+) -> Iterator[tuple[Part, str, str]]:
     for part in inspection.parts:
-        gpus = servers.get(part.server, [])
-        if (
-            gpus
-            and part.kind == "bus"
-            and part.bandwidth is not None
-            and "pcie" in (part.link_kind + part.name).lower()
-        ):
-            pipe = _Reach(*[Fraction(0)] * 4, part.bandwidth * part.lanes)
-            for message, help_ in _too_much(gpus[0][1], pipe):
-                found["HS252", part.server, message, help_].append(part.name)
-    for part, message, help_ in _slow_nics(inspection, servers):
-        found["HS252", part.server, message, help_].append(part.name)
-    yield from told(inspection, found)
+        gpus = servers.get(part.server, ())
+        is_pcie = part.kind == "bus" and "pcie" in (part.link_kind + part.name).lower()
+        if gpus and is_pcie and part.bandwidth is not None:
+            for said in _wide_slot(gpus[0][1], part.bandwidth * part.lanes):
+                yield part, *said
 
 
 def _slow_nics(
@@ -95,10 +103,6 @@ def _slow_nics(
             said = _nic(rate, gpus[0][1], few=2 * count[part.server] < len(gpus)) if gpus else None
             if said is not None:
                 yield part, *said
-
-
-def _models(topology: Topology) -> set[str]:
-    return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +151,15 @@ def _saved(topology: Topology) -> dict[int, Fraction]:
     return saved
 
 
+def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:
+    if rate > limits.slot * _SLACK:
+        carried = gb(limits.slot)
+        message = f"{gb(rate)} of PCIe in one direction, where sixteen lanes of {limits.name} carry {carried}"
+        yield message, _both(rate, limits.slot) or "is it PCIe of a later generation?"
+
+
 def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
     name, word, slot = limits.name, limits.word, limits.slot
-    if reach.pcie > slot * _SLACK:
-        message = f"{gb(reach.pcie)} of PCIe in one direction, where sixteen lanes of {name} carry {gb(slot)}"
-        yield message, _both(reach.pcie, slot) or "is it PCIe of a later generation?"
     total, spec = reach.stated + reach.other, limits.links * limits.spec
     if reach.stated > 0 and not limits.links:
         yield f"{word} ({gb(reach.stated)}), and {name} has none", "state `kind pcie`, or another model"
@@ -195,23 +203,23 @@ def _other(rate: Fraction, name: str) -> str:
 
 
 def _slower(rate: Fraction, spec: Fraction) -> str:
-    if rate * _BITS * 2 >= spec >= rate * _BITS / 2:
-        return f"did you mean {gb(rate * _BITS)}? (b is a bit, B a byte)"
+    if rate * BITS * 2 >= spec >= rate * BITS / 2:
+        return f"did you mean {gb(rate * BITS)}? (b is a bit, B a byte)"
     return f"where it is slow on purpose, state {gb(spec)} and `degrade` it"
 
 
 def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
     """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: fewer than half as many NICs."""
-    gbps = rate * _BITS / GB
-    if gbps * _BITS == limits.nic:
+    gbps = rate * BITS / GB
+    if gbps * BITS == limits.nic:
         if gbps in _ETHERNET and few:
             return None
         message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {float(limits.nic):g}"
-    elif gbps not in _LINE_RATES and gbps * _BITS in (100, 200, 400, 800) and limits.nic:
+    elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and limits.nic:
         message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
     else:
         return None
-    return message, f"did you mean {float(gbps):g} GB/s, {float(gbps * _BITS):g} Gbps? (b is a bit, B a byte)"
+    return message, f"did you mean {float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps? (b is a bit, B a byte)"
 
 
 def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -222,8 +230,8 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
-    slots = {model: known.slot for model in _models(topology) if (known := limits_of(model))}
-    found: dict[_Finding, list[str]] = defaultdict(list)
+    slots = {model: limits.slot for model in _models(topology) if (limits := limits_of(model))}
+    parts_of: dict[_Finding, list[str]] = defaultdict(list)
     inward: dict[str, list[tuple[Part, Fraction]]] = defaultdict(list)
     for part in inspection.parts:
         if part.name not in numbers or part.kind != "nic" or part.bandwidth is None or part.server in damaged:
@@ -240,23 +248,23 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
             inward[part.server].append((part, carried))
         else:
             message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
-            found["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
+            parts_of["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
     for server, nics in inward.items():
         usual, alike = Counter(rate for _, rate in nics).most_common(1)[0]
         less = [(part, rate) for part, rate in nics if rate * 2 <= usual]
         if less and alike == len(nics) - len(less) and len(less) <= max(1, len(nics) // 4) and alike > 1:
             for part, rate in less:
                 message = f"joined to GPUs with {gb(rate)}, where {alike} others of its server have {gb(usual)}"
-                found["HS253", server, message, "check the lanes of its slot, x8 or x16"].append(part.name)
-    yield from told(inspection, found)
+                parts_of["HS253", server, message, "check the lanes of its slot, x8 or x16"].append(part.name)
+    yield from told(inspection, parts_of)
 
 
 def _meant_nic(rate: Fraction, carried: Fraction) -> str:
     """The help for a NIC with more than what is behind it."""
     number = rate / GB
     bits = ""
-    if number in _LINE_RATES[6:] and rate / _BITS <= carried * _SLACK:
-        bits = f"{float(number):g} Gbps ({gb(rate / _BITS)}), or "
+    if number in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
+        bits = f"{float(number):g} Gbps ({gb(rate / BITS)}), or "
     return f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
 
 
@@ -291,11 +299,11 @@ def _carried(
     return through(nic)
 
 
-def told(inspection: Inspection, found: dict[_Finding, list[str]]) -> Iterator[Diagnostic]:
-    """A warning for all servers, or parts of one, of which the same is found."""
+def told(inspection: Inspection, parts_of: dict[_Finding, list[str]]) -> Iterator[Diagnostic]:
+    """A warning for all servers, or parts of one, of which the same is parts_of."""
     spans = {part.name: part.span for part in inspection.parts}
     alike: dict[tuple[str, Span, str, str], list[str]] = defaultdict(list)
-    for (code, server, message, help_), names in found.items():
+    for (code, server, message, help_), names in parts_of.items():
         alike[code, in_file(inspection, spans[names[0]], server), message, help_] += names
     for (code, span, message, help_), names in alike.items():
         yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "warning")

@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from hetesynth.importers.gpu_models import gpu_model, short_name
 from hetesynth.importers.rates import nvlink_rate, pcie_rate, xgmi_rate
-
-GB = 10**9
+from hetesynth.lint.roles import GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +49,30 @@ OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
 
 
 def limits_of(model: str) -> Limits | None:
-    """The limits of ``model`` as people or drivers write it; None where it is not known."""
+    """The limits of ``model`` as people or drivers write it; None where it is not gpu."""
     for pattern, arch, links, speed, together in _AMD:
         match = re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", model, re.IGNORECASE)
         if match:
             spec, least = (xgmi_rate(arch, way) for way in ("spec", "nccl"))
             most = max(spec, _MI350_LINK) if arch == "gfx95" else spec
             return Limits(match[1], "xGMI", links, spec, least, most, pcie_rate(speed, 16, "raw"), together)
-    known = gpu_model(model)
-    if known is None:
+    gpu = gpu_model(model)
+    if gpu is None:
         return None
-    spec, least, raw = (nvlink_rate(known.sm, way) for way in ("spec", "nccl", "raw"))
-    together = _WHOLE.get(known.sm, 16) if known.switched else 32
+    spec, least, raw = (nvlink_rate(gpu.sm, way) for way in ("spec", "nccl", "raw"))
+    together = _WHOLE.get(gpu.sm, 16) if gpu.switched else 32
     if grace := re.search(r"G[BH]\d00", model, re.IGNORECASE):
         together = 72 if grace[0][1] in "Bb" else 256
     return Limits(
         short_name(model),
         "NVLink",
-        known.links,
+        gpu.links,
         spec,
         least,
         max(spec, raw),
-        pcie_rate(known.pcie, 16, "raw"),
+        pcie_rate(gpu.pcie, 16, "raw"),
         together,
-        _NIC.get(known.sm, 0) if known.switched else 0,
+        _NIC.get(gpu.sm, 0) if gpu.switched else 0,
     )
 
 

@@ -16,13 +16,13 @@ from hetesynth.frontend.inspection import Inspection
 from hetesynth.frontend.names import Part
 from hetesynth.frontend.syntax import Network
 from hetesynth.lint.limits import told
+from hetesynth.lint.roles import BITS
 from hetesynth.lint.symmetry import broken, gb, listed
 from hetesynth.model.topology import Wire
 
 _NARROW = (
     8  # what NICs carry together over what the network above them does: bits for bytes, or hardly built for GPUs
 )
-_BITS = 8
 _LONG = ("wan", "lan", "router")
 
 _Mapping = tuple[tuple[str, str], ...]  # NIC within its server, fabric
@@ -50,7 +50,7 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         arriving[topology.vertices[wire.dst].name].append(wire)
         leaving[topology.vertices[wire.src].name].append(wire)
-    found: dict[tuple[str, str, str, str], list[Part]] = defaultdict(list)
+    parts_of: dict[tuple[str, str, str, str], list[Part]] = defaultdict(list)
     for part in inspection.parts:
         if part.kind != "fabric" or part.disabled or part.link_kind.lower() in _LONG:
             continue
@@ -76,8 +76,8 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
                 if what == "one pipe"
                 else "state all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` them"
             )
-            found["HS255", "warning" if thin else "note", message, help_ if thin else ""].append(part)
-    for (code, severity, message, help_), parts in found.items():
+            parts_of["HS255", "warning" if thin else "note", message, help_ if thin else ""].append(part)
+    for (code, severity, message, help_), parts in parts_of.items():
         text = f"{listed([part.name for part in parts])}: {message}"
         yield Diagnostic(code, parts[0].span, text, help_, "warning" if severity == "warning" else "note")
 
@@ -89,15 +89,15 @@ def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         if wire.bandwidth is not None:
             wires[wire.src, wire.dst, wire.kind].append(wire)
-    found: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     for (src, dst, kind), several in wires.items():
         if len(several) > 1 and (src < dst or (dst, src, kind) not in wires):
             a, b = topology.vertices[src], topology.vertices[dst]
             rates = " and ".join(gb((w.bandwidth or Fraction(0)) * w.lanes) for w in several[:3])
             message = f"linked with `{_part(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
             help_ = "remove one, or write `x 2` behind the bandwidth where two lanes are meant"
-            found["HS256", a.server, message, help_].append(_part(a.name))
-    yield from told(inspection, found)
+            parts_of["HS256", a.server, message, help_].append(_part(a.name))
+    yield from told(inspection, parts_of)
 
 
 def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -117,7 +117,7 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
     for server, pairs in rails.items():
         if len({fabric for _, fabric in pairs}) > 1:
             alike[tuple(nic for nic, _ in pairs)][tuple(pairs)].append(server)
-    found: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     for mappings in alike.values():
         for mine, servers in mappings.items():
             for usual, others in mappings.items():
@@ -127,11 +127,11 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
                 shown = ", ".join(f"{nic} to `{a}`, not `{b}`" for nic, a, b in differ[:4])
                 message = f"plugged in unlike {listed(others[:2])}: {shown}"
                 for server in servers:
-                    found["HS257", server, message, "join NIC i of every server with the same fabric"].append(
+                    parts_of["HS257", server, message, "join NIC i of every server with the same fabric"].append(
                         f"{server}.{differ[0][0]}"
                     )
                 break
-    yield from told(inspection, found)
+    yield from told(inspection, parts_of)
 
 
 def _is_odd(mine: _Mapping, usual: _Mapping, few: int, many: int, order: Mapping[str, int]) -> bool:
@@ -158,20 +158,20 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
             ends.add(names)
             servers |= {names[0]: a.server, names[1]: b.server}
     alone = [(a, b) for a, b in ends if (b, a) not in ends and not {servers[a], servers[b]} & damaged]
-    found: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     if 2 * len(alone) <= len(ends):
         for left, right in sorted(alone):
             message = (
                 f"a link to `{right.removeprefix(f'{servers[right]}.')}` and none back, where the others have both"
             )
-            found["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
-    yield from told(inspection, found)
+            parts_of["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
+    yield from told(inspection, parts_of)
     unlike: dict[tuple[str, str], list[Part]] = defaultdict(list)
     for part in inspection.parts:
         if part.kind == "nic" and part.bandwidth is not None and part.receive is not None and not part.disabled:
             send, receive = part.bandwidth * part.lanes, part.receive[0] * part.receive[1]
             if send != receive:
-                off = max(send, receive) >= _BITS * min(send, receive)
+                off = max(send, receive) >= BITS * min(send, receive)
                 message = f"sends {gb(send)} and receives {gb(receive)}"
                 unlike[message, "a NIC has the same both ways: bits for bytes?" if off else ""].append(part)
     for (message, help_), parts in unlike.items():
@@ -191,7 +191,7 @@ def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
             beside[b.server][wire.dst].add(wire.src)
         elif b.kind == "nic" and a.server == b.server:
             others.add(b.server)
-    found: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     gpus: dict[str, list[int]] = defaultdict(list)
     for rank, server in enumerate(topology.servers):
         gpus[server].append(rank)
@@ -209,8 +209,8 @@ def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
                 has = f"{share[rank]} of a NIC" if share[rank] else "no NIC"
                 message = f"{has}, where {alike} others of its server have {usual}"
                 help_ = "attach it to a NIC, or `disable` the NIC that is out of order"
-                found["HS240", server, message, help_].append(topology.vertices[rank].name)
-    yield from told(inspection, found)
+                parts_of["HS240", server, message, help_].append(topology.vertices[rank].name)
+    yield from told(inspection, parts_of)
 
 
 def _part(vertex: str) -> str:
