@@ -49,7 +49,7 @@ OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
 
 
 def limits_of(model: str) -> Limits | None:
-    """The limits of ``model`` as people or drivers write it; None where it is not gpu."""
+    """The limits of ``model`` as people or drivers write it; None where it is not known."""
     for pattern, arch, links, speed, together in _AMD:
         match = re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", model, re.IGNORECASE)
         if match:

@@ -37,6 +37,7 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
                 if (
                     prop.name == "oversubscription"
                     and prop.amount is not None
+                    and prop.amount.number
                     and Fraction(prop.amount.number) < 1
                 ):
                     message = (
@@ -139,7 +140,8 @@ def _is_odd(mine: _Mapping, usual: _Mapping, few: int, many: int, order: Mapping
     left, right = [fabric for _, fabric in mine], [fabric for _, fabric in usual]
     if sorted(left) != sorted(right):
         differ = sum(a != b for a, b in zip(left, right, strict=True))
-        return set(left) <= set(right) and 2 * differ <= len(left) and 2 * few <= many
+        doubled = len(set(left)) < len(left) == len(set(right)) and few <= many
+        return set(left) <= set(right) and 2 * differ <= len(left) and (doubled or 2 * few <= many)
     places = [order.get(fabric, 0) for fabric in left]
     return few < many or (few == many and places != sorted(places))
 

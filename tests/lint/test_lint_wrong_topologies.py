@@ -99,6 +99,24 @@ MINE = {
         "fabric rail0 { join a*.nic0, a3.nic1 } fabric rail1 { join a[0-2].nic1 }\n"
         "fabric rail[2-7] { join a*.nic[2-7] }",
     ),
+    "one NIC of two servers on another's rail": server(gpus=4) + (
+        "cluster c { instance a[0-1] = box; fabric rail[0-1] { join a*.nic[0-1] }\n"
+        "fabric rail2 { join a*.nic2, a1.nic3 } fabric rail3 { join a0.nic3 }\n"
+        "switch s { ports rail*; bandwidth 200 GB/s } }"
+    ),
+    "NICs of two ports in one slot": server(nic="400 Gbps x 2") + two(),
+    "NVLink of one pair for all": mesh("H100", "25 GB/s x 18; kind nvlink", "400 Gbps", 8) + two(),
+    "a library type with both directions":
+        "import h100\ncluster c { instance a[0-1] = h100x8(nvlink = 900 GB/s); fabric ib { join *.nic* } }",
+    "a library type with a later NIC":
+        "import a100\ncluster c { instance a[0-1] = a100x8(rate = 400 Gbps); fabric ib { join *.nic* } }",
+    "a PCIe switch of a later generation":
+        "import v100\ncluster c { instance a[0-1] = v100x8; set *.pcie* { bandwidth 64 GB/s }\n"
+        "fabric ib { join *.nic* } }",
+    "loops that name each pair twice":
+        'node box { model "V100"; gpus 2; for i in 0-1 { link gpu[i] <-> gpu[(1 - i)] { bandwidth 25 GB/s } } }\n'
+        "cluster c { instance a = box }",
+    "a fabric as a pipe of 400 Gbps": server() + two("; bandwidth 400 Gbps"),
     "rails reversed on one of two servers": server(gpus=4) + rails(
         "instance a[0-1] = box\n", "for i in 0-3 { fabric rail[i] { join a0.nic[i], a1.nic[(3 - i)] } }"
     ),
