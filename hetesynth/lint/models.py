@@ -60,7 +60,7 @@ def limits_of(model: str) -> Limits | None:
     if gpu is None:
         return None
     spec, least, raw = (nvlink_rate(gpu.sm, way) for way in ("spec", "nccl", "raw"))
-    together = _WHOLE.get(gpu.sm, 16) if gpu.switched else 32
+    together = _WHOLE.get(gpu.sm // 10 * 10, 16) if gpu.switched else 32
     if grace := re.search(r"G[BH]\d00", model, re.IGNORECASE):
         together = 72 if grace[0][1] in "Bb" else 256
     return Limits(
@@ -72,7 +72,7 @@ def limits_of(model: str) -> Limits | None:
         max(spec, raw),
         pcie_rate(gpu.pcie, 16, "raw"),
         together,
-        _NIC.get(gpu.sm, 0) if gpu.switched else 0,
+        _NIC.get(gpu.sm // 10 * 10, 0) if gpu.switched else 0,
     )
 
 
