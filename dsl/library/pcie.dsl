@@ -4,13 +4,13 @@
 #   data sheet; RTX 5090: NVIDIA's specification as reviews quote it). NCCL counts 24 and 48. Two PCIe switches a CPU,
 #   two GPUs each, an x16 uplink each: assumed, as boxes differ.
 # CPUs: two, 22 GB/s between them (NCCL's figure of Intel's fourth generation; no data sheet states what is reached).
-# NICs: one of 400 Gbps on each PCIe switch; assumed.
+# NICs: one on each PCIe switch, of 200 Gbps behind generation 4 and of 400 Gbps behind 5; assumed.
 # Latency: 1 us a switch of PCIe (NCCL's figure of a PCIe hop); between CPUs 1.5 us is an estimate.
 # Reduce: 90 % of a third of 864 GB/s GDDR6 (L40S data sheet), of 1597 GB/s GDDR7 (RTX PRO 6000 Server data sheet) and
 #   of 1792 GB/s GDDR7 (RTX 5090, the same): two reads and a write for each byte.
 # Parameters: rate of a NIC, pcie of an x16 slot, socket between the CPUs, each direction.
 
-node l40sx8(rate = 400 Gbps, pcie = 31.5 GB/s, socket = 22 GB/s) {
+node l40sx8(rate = 200 Gbps, pcie = 31.5 GB/s, socket = 22 GB/s) {
   model "L40S"
   gpus 8
   reduce 259 GB/s

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hetesynth.diagnostics import Diagnostic
 from hetesynth.frontend.inspection import Inspection, inspected
 from hetesynth.frontend.source import Source
-from hetesynth.lint import definitions, rates, rounding, symmetry
+from hetesynth.lint import definitions, limits, network, rates, rounding, symmetry
 from hetesynth.lint.rules import RULES, Rule
 from hetesynth.policy.compile import CompilePolicy
 
@@ -26,6 +26,13 @@ _CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
     symmetry.unlike_nics,
     symmetry.idle,
     symmetry.unlike_servers,
+    limits.beyond_models,
+    limits.behind_nics,
+    network.narrow,
+    network.linked_twice,
+    network.swapped_rails,
+    network.one_way_between,
+    network.without_a_nic,
 )
 
 

@@ -29,6 +29,7 @@ from hetesynth.frontend.syntax import (
 from hetesynth.frontend.units import MAX_DIGITS, UNITS
 from hetesynth.lint.arguments import Origins
 from hetesynth.lint.roles import (
+    BITS,
     GB,
     INSIDE,
     LEAST_PCIE,
@@ -47,7 +48,6 @@ _LONGER = {"ns": "us", "us": "ms", "µs": "ms", "μs": "ms"}
 _PREFIXES = ("", "K", "M", "G", "T")
 _RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "degrade")
 _LEAST_LEFT = Fraction(GB, 8)  # what may be left of degraded hardware
-_BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +199,14 @@ def _eighths(usual: list[_Stated]) -> Iterator[Diagnostic]:
             groups[stated.alike][value].append(stated.at)
     for rates in groups.values():
         for less, amounts in list(rates.items()):
-            more = rates.get(less * _BITS)
+            more = rates.get(less * BITS)
             if more is None:
                 continue
             same = {Fraction(amount.number) for amount in more} & {Fraction(amount.number) for amount in amounts}
             if same or len(more) >= 2 * len(amounts):
-                yield from _odd(amounts, less, less * _BITS, "an eighth of")
+                yield from _odd(amounts, less, less * BITS, "an eighth of")
             elif len(amounts) >= 2 * len(more):
-                yield from _odd(more, less * _BITS, less, "eight times")
+                yield from _odd(more, less * BITS, less, "eight times")
 
 
 def _odd(amounts: list[Amount], value: Fraction, others: Fraction, times: str) -> Iterator[Diagnostic]:

@@ -16,6 +16,7 @@ from hetesynth.frontend.findings import Findings
 from hetesynth.frontend.names import Part, expand
 from hetesynth.frontend.syntax import Change, Element, Instance, Join, Network, Property, Word
 
+BITS = 8  # of a byte
 GB = 10**9
 US = Fraction(1, 10**6)
 LEAST_PCIE = Fraction(GB)  # below it: one lane of the first generation, as virtual bridges say

@@ -44,14 +44,15 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
         f"whole chunks a step make {name} {abs(float(worst.error)):.0%} too "
         f"{'fast' if worst.error > 0 else 'slow'} (chunk {chunking.chunk_bytes} bytes, rounding up)"
     )
-    yield Diagnostic("HS247", cluster.name.span, message, _help(topology, chunking, threshold), "warning")
+    yield Diagnostic("HS247", cluster.name.span, message, _help(topology, chunking, threshold), "note")
 
 
 def _help(topology: Topology, chunking: Chunking, threshold: float) -> str:
     mend = mended(topology, chunking, threshold)
     if mend is None:
         return "steps of whole chunks do not suit these rates: use a strategy that plans in seconds"
-    return f"use {mend.text}: at most {math.ceil(abs(mend.error) * 100)} % off then"
+    percent = math.ceil(abs(mend.error) * 100)
+    return f"where the fewest steps are asked for, use {mend.text}: at most {percent} % off then"
 
 
 def mended(topology: Topology, chunking: Chunking, threshold: float) -> Mend | None:

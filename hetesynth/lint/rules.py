@@ -26,4 +26,10 @@ RULES = (
     Rule("HS248", "unlike-servers", "servers of one type with unlike rates"),
     Rule("HS249", "odd-pcie", "a PCIe rate as virtual machines state it"),
     Rule("HS251", "one-of-a-range", "one instance with a number where several may have been meant"),
+    Rule("HS252", "unlike-model", "a rate that GPUs of the stated model, or NICs beside them, do not have"),
+    Rule("HS253", "narrow-slot", "a NIC faster than what joins it to GPUs, or a slot narrower than its twins"),
+    Rule("HS254", "many-gpus", "more GPUs in a server than the stated model is built with"),
+    Rule("HS255", "narrow-network", "a fabric or its uplinks with less than the NICs below"),
+    Rule("HS256", "linked-twice", "two links of one kind between the same two parts"),
+    Rule("HS257", "swapped-rails", "NICs of a server in other fabrics than those of its peers"),
 )

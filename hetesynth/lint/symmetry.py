@@ -37,15 +37,15 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
         usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
         lesser = [rank for rank in ranks if sums[rank] < usual]
         if 2 * twins >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
-            each = ", ".join(f"{_local_name(topology, rank)} {_gb(sums[rank])}" for rank in lesser)
-            told = f"{each}, where {twins} others have {_gb(usual)}"
+            each = ", ".join(f"{_local_name(topology, rank)} {gb(sums[rank])}" for rank in lesser)
+            told = f"{each}, where {twins} others have {gb(usual)}"
             if len({sums[rank] for rank in lesser}) == 1 < len(lesser):
                 told += _missing(topology, lesser, usual - sums[lesser[0]], between.get(server, {}))
             alike[_span_of(inspection, topology, ranks[0]), told].append(server)
     for (span, told), servers in alike.items():
-        message = f"unlike its twins inside {_listed(servers)}: {told}"
+        message = f"unlike its twins inside {listed(servers)}: {told}"
         help_ = "add the missing link, or `disable` the GPU if it is out of order"
-        yield Diagnostic("HS240", _in_file(inspection, span, servers[0]), message, help_, "warning")
+        yield Diagnostic("HS240", in_file(inspection, span, servers[0]), message, help_, "warning")
 
 
 def _missing(topology: Topology, lesser: Sequence[int], less: Fraction, between: Mapping[_Ends, Fraction]) -> str:
@@ -56,7 +56,7 @@ def _missing(topology: Topology, lesser: Sequence[int], less: Fraction, between:
     if rate + less not in others:
         return ""
     pair = f"{_local_name(topology, a)} <-> {_local_name(topology, b)}"
-    return f"; {pair} has {_gb(rate)} and others {_gb(rate + less)}" if rate else f"; no link {pair}"
+    return f"; {pair} has {gb(rate)} and others {gb(rate + less)}" if rate else f"; no link {pair}"
 
 
 def _sums_inside(topology: Topology) -> list[Fraction]:
@@ -72,15 +72,15 @@ def _sums_inside(topology: Topology) -> list[Fraction]:
 
 def _whole_servers(inspection: Inspection, topology: Topology) -> dict[str, list[int]]:
     """The ranks of each server in which nothing is out of order."""
-    broken = _broken(inspection)
+    damaged = broken(inspection)
     servers: dict[str, list[int]] = defaultdict(list)
     for rank, server in enumerate(topology.servers):
-        if server not in broken:
+        if server not in damaged:
             servers[server].append(rank)
     return servers
 
 
-def _broken(inspection: Inspection) -> set[str]:
+def broken(inspection: Inspection) -> set[str]:
     """The servers with something that is stated to be out of order or slower than it was."""
     servers = {part.server for part in inspection.parts if part.disabled}
     pods = [node for node in inspection.expanded.values() if isinstance(node, PodType)]
@@ -106,9 +106,9 @@ def _between_gpus(topology: Topology) -> dict[str, dict[_Ends, Fraction]]:
 def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
     """Wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
     topology = inspection.topology
-    broken = _broken(inspection)
+    damaged = broken(inspection)
     for server, ends in _between_gpus(topology).items():
-        if server in broken:
+        if server in damaged:
             continue
         alone = [(a, b) for a, b in ends if (b, a) not in ends]
         if alone and 2 * len(alone) <= len(ends):
@@ -119,7 +119,7 @@ def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
         unequal = [(a, b) for a, b in ends if a < b and (b, a) in ends and ends[a, b] != ends[b, a]]
         if unequal:
             a, b = unequal[0]
-            there, back = _gb(ends[a, b]), _gb(ends[b, a])
+            there, back = gb(ends[a, b]), gb(ends[b, a])
             message = f"{_name(topology, a)} sends {there} to {_name(topology, b)} and receives {back}"
             yield Diagnostic("HS244", _span_of(inspection, topology, a), message, "", "note")
 
@@ -136,10 +136,10 @@ def unlike_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         for part in parts:
             by_rate[(part.bandwidth or Fraction(0)) * part.lanes].append(part)
         if len(by_rate) > 1:
-            rates = [f"{_local(group[0])} {_gb(rate)}" for rate, group in sorted(by_rate.items())]
+            rates = [f"{_local(group[0])} {gb(rate)}" for rate, group in sorted(by_rate.items())]
             alike[parts[0].span, ", ".join(rates[:_SHOWN])].append(server)
     for (span, shown), servers in alike.items():
-        message = f"the NICs of {_listed(servers)} have unlike rates: {shown}"
+        message = f"the NICs of {listed(servers)} have unlike rates: {shown}"
         yield Diagnostic("HS244", span, message, "check the width of their slots, x8 or x16", "note")
 
 
@@ -149,19 +149,19 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
     if inspection.cluster is None:
         return
     crossed = {topology.wires[w].src for link in topology.links for w in link.wires}
-    broken = _broken(inspection)
+    damaged = broken(inspection)
     spans = {part.name: part.span for part in inspection.parts}
     several = len(set(topology.servers)) > 1
     by_span: dict[tuple[Span, str], list[str]] = defaultdict(list)
     to_nics = set() if several else _only_to_nics(topology, crossed)
     for number in range(topology.ranks, len(topology.vertices)):
         vertex = topology.vertices[number]
-        needless = number in crossed or vertex.server in broken or number in to_nics
+        needless = number in crossed or vertex.server in damaged or number in to_nics
         if not needless and vertex.name in spans:
             by_span[spans[vertex.name], vertex.kind].append(vertex.name)
     for (span, kind), names in by_span.items():
         what = {"nic": "NIC"}.get(kind, kind)
-        message = f"no link between GPUs uses {what} {_listed(names)}"
+        message = f"no link between GPUs uses {what} {listed(names)}"
         help_ = "join it with a fabric, or remove it" if kind == "nic" else "join GPUs through it, or remove it"
         yield Diagnostic("HS245", span, message, help_, "warning")
     pairs = unreachable_pairs(topology)
@@ -200,12 +200,12 @@ def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
         shapes[type_][tuple(rates[server])].append(server)
     for node, alike in shapes.items():
         if len(alike) > 1:
-            shown = "; ".join(_listed(names) for names in list(alike.values())[:_SHOWN])
+            shown = "; ".join(listed(names) for names in list(alike.values())[:_SHOWN])
             message = f"servers of type `{node}` differ: {shown}"
             yield Diagnostic("HS248", inspection.cluster.name.span, message, "", "note")
 
 
-def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
+def in_file(inspection: Inspection, span: Span, server: str) -> Span:
     """``span``, or where the library is not the user's to change the instance that ``server`` is."""
     if inspection.cluster is None or library_path(Path(span.file).stem) != Path(span.file):
         return span
@@ -235,10 +235,12 @@ def _local(part: Part) -> str:
     return part.name.removeprefix(f"{part.server}.")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first of ``names``, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
 
 
-def _gb(rate: Fraction) -> str:
+def gb(rate: Fraction) -> str:
+    """``450 GB/s``."""
     return f"{float(rate / 10**9):.6g} GB/s"

@@ -89,6 +89,7 @@ ALLOWED = {
         hetesynth/importers/tool_text.py: MAX_LINE MAX_LINES MAX_TEXT
         hetesynth/lifting/buffers.py: MAX_CHUNKS
         hetesynth/lint/definitions.py: MAX_COMPARED MAX_LISTED
+        hetesynth/lint/limits.py: _DEEP
         hetesynth/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
@@ -140,8 +141,8 @@ ALLOWED = {
         hetesynth/fitting/readers/nccl_tests.py: _GROUP
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
-        hetesynth/lint/rates.py: _BITS
-        hetesynth/lint/roles.py: GB
+        hetesynth/lint/limits.py: _ETHERNET _LINE_RATES
+        hetesynth/lint/roles.py: BITS GB
         hetesynth/importers/formats.py: HEAD
         hetesynth/importers/nccl.py: _BELIEVABLE _UNSTATED
         hetesynth/importers/nccl_remarks.py: _HOPPER
@@ -203,6 +204,7 @@ ALLOWED = {
         hetesynth/cli/render/build.py: SHOWN_OF_A_STATUS
         hetesynth/frontend/layout.py: WIDTH
         hetesynth/lint/rounding.py: _DIGITS
+        hetesynth/lint/network.py: _NARROW
         hetesynth/lint/symmetry.py: FEW _SHOWN
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
