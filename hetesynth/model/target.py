@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Op, Protocol
 
@@ -279,6 +279,8 @@ def target(name: str) -> Target:
     """The target called ``name``; HetesynthError HS500 when there is none."""
     if name not in TARGETS:
         raise HetesynthError(
-            f"there is no target {name!r}", code="HS500", help=f"use one of {', '.join(sorted(TARGETS))}"
+            f"there is no target {name!r}",
+            code="HS500",
+            help=did_you_mean(name.lower().replace("++", "pp"), TARGETS),
         )
     return TARGETS[name]

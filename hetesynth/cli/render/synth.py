@@ -265,6 +265,8 @@ def written_lines(synthesis: Synthesis) -> Iterable[str]:
     """Which candidate the program is of, and why none is quicker."""
     optimality, choice = synthesis.time_optimality, synthesis.choice
     size = size_text(optimality.size, EXACT)
+    if (synthesis.request.size or 0) % 1000:  # 64M is 67.1089 MB
+        yield f"size         {synthesis.request.size:,} bytes"
     if choice is not None:
         short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
         yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"
