@@ -38,6 +38,8 @@ def atlas_report(index: dict[str, Any], folder: str, files: int, place: str = ""
     lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
     for warned in index["warnings"]:
         lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
+    if index["runtime_advice"] is not None:
+        lines.append(f"  next         {index['runtime_advice']['message']}")
     return "\n".join(lines)
 
 

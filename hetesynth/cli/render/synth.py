@@ -19,6 +19,7 @@ from hetesynth.report.words import clock_line, counted, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
+    from hetesynth.compile.gpu_vendors import RuntimeAdvice
     from hetesynth.compile.roots import Warned
     from hetesynth.synthesis.search import Ending
     from hetesynth.verify.bounds.judge import Recheck
@@ -79,6 +80,7 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         },
         "cegis": cegis_values(synthesis.cegis),
         "warnings": [warned.plain() for warned in synthesis.warnings],
+        "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
         **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
     }
 
@@ -166,6 +168,7 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         *(f"  {line}" for line in _install(synthesis)),
         *warning_lines(synthesis.warnings),
         *(decision_lines(synthesis.decisions) if explain else ()),
+        *advice_lines(synthesis.advice),
     ]
     return "\n".join(lines)
 
@@ -207,6 +210,7 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     lines += warning_lines(first.warnings)
     for synthesis in syntheses if explain else ():
         lines += [f"root {synthesis.problem.collective.root}", *decision_lines(synthesis.decisions)]
+    lines += advice_lines(first.advice)
     return "\n".join(lines)
 
 
@@ -215,6 +219,11 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
     for warned in warnings:
         yield f"  WARNING      {warned.message}"
         yield f"               {warned.help}"
+
+
+def advice_lines(advice: RuntimeAdvice | None) -> list[str]:
+    """The last line of a report of programs that are for no runtime."""
+    return [] if advice is None else [f"  next         {advice.message}"]
 
 
 def _recheck(synthesis: Synthesis) -> str:
