@@ -401,6 +401,7 @@ log_option = click.option(
 )  # fmt: skip
 explain_option = click.option(
     "--explain", is_flag=True,
-    help="Also print each rule and candidate: tried with what result, or skipped and why.",
+    help="Also say what was chosen, what it beat and what more effort would try; then each rule and candidate: "
+    "tried with what result, or skipped and why.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -55,7 +55,7 @@ class Choice:
     """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
     target: its label, its seconds, and why. ``pipelined``: its seconds are of its trees in steady state, what they
     need of the fullest resource and the latency of the longest, not of the schedule step by step. ``trees``: how
-    many these are, in all or of each root."""
+    many these are, in all or of each root. ``runner_up``: the next best program's label and seconds."""
 
     label: str
     tried: int
@@ -64,6 +64,7 @@ class Choice:
     ending: Ending = "tried"
     pipelined: bool = False
     trees: int | None = None
+    runner_up: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.cli.render.cegis import cegis_lines, cegis_values
-from hetesynth.cli.render.decisions import decision_lines, decision_values
+from hetesynth.cli.render.decisions import decision_lines, decision_values, explanation
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
@@ -81,7 +81,11 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "cegis": cegis_values(synthesis.cegis),
         "warnings": [warned.plain() for warned in synthesis.warnings],
         "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
-        **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
+        **(
+            {"explanation": explanation(synthesis), "decisions": decision_values(synthesis.decisions)}
+            if explain
+            else {}
+        ),
     }
 
 
@@ -167,7 +171,7 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(synthesis)),
         *warning_lines(synthesis.warnings),
-        *(decision_lines(synthesis.decisions) if explain else ()),
+        *((explanation(synthesis), *decision_lines(synthesis.decisions)) if explain else ()),
         *advice_lines(synthesis.advice),
     ]
     return "\n".join(lines)
@@ -209,7 +213,8 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     lines += [f"  {line}" for line in _install(first)]
     lines += warning_lines(first.warnings)
     for synthesis in syntheses if explain else ():
-        lines += [f"root {synthesis.problem.collective.root}", *decision_lines(synthesis.decisions)]
+        root = synthesis.problem.collective.root
+        lines += [f"root {root}: {explanation(synthesis)}", *decision_lines(synthesis.decisions)]
     lines += advice_lines(first.advice)
     return "\n".join(lines)
 
