@@ -12,8 +12,6 @@ from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
 
-MAX_TOPOLOGIES = 8
-
 _HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
 
 With FILE the values are those for that file, and there are warnings where calls that are not meant run it, or none
@@ -55,7 +53,7 @@ def _nothing_named() -> HetesynthError:
     from hetesynth.cli.render.install import target_lines
 
     lines = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`", *target_lines()]
-    files = sorted(Path().glob("*.dsl"))[:MAX_TOPOLOGIES]
+    files = sorted(Path().glob("*.dsl"))[:8]  # they are read, which is to stay quick
     lines += [f"{file}: {fitting}" for file in files if file.is_file() and (fitting := _fitting(file))]
     return HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(lines))
 
