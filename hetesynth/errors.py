@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class HetesynthError(Exception):
     """The user can fix it: a message, a stable code such as ``HS301``, and a way out.
@@ -24,3 +26,17 @@ class HetesynthError(Exception):
 
 class InternalError(Exception):
     """Our bug: an invariant that the code itself must keep was broken. Exit code 70."""
+
+
+def did_you_mean(wrong: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """``did you mean `x`?`` for the nearest of ``candidates``, else the list of them, else ``otherwise``."""
+    import difflib
+
+    names = sorted(set(candidates))
+    if len(wrong) <= 80:
+        near = difflib.get_close_matches(wrong, names[:500], n=1, cutoff=0.6)
+        if near:
+            return f"did you mean `{near[0]}`?"
+    if names and len(names) <= 12:
+        return "known here: " + ", ".join(names)
+    return otherwise

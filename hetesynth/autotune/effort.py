@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hetesynth.model.decisions import OVER_EFFORT
 from hetesynth.model.problem import Budget
 from hetesynth.policy.effort import EffortPolicy
 from hetesynth.synthesis import registry
@@ -26,7 +27,7 @@ class Effort:
         """Why ``work`` is not begun, or None. The first is begun whatever it is."""
         if not self.spent or self.spent + work <= self.allotted:
             return None
-        return f"{work:.2g} work units are more than the {max(0.0, self.allotted - self.spent):.2g} that are left"
+        return f"{work:.2g} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):.2g} that are left"
 
     @property
     def exhausted(self) -> bool:

@@ -110,7 +110,7 @@ def _ranges(
     buffers = buffer_sizes(sizes, "--sizes", factor=2)
     from hetesynth.building.atlas_destination import destination_of
     from hetesynth.cli.render.atlas import atlas_report
-    from hetesynth.cli.render.decisions import decision_lines, decision_values
+    from hetesynth.cli.render.decisions import atlas_explanation, decision_lines, decision_values
     from hetesynth.commands.atlas import atlas, files, index
 
     stated = request(topology, **options)
@@ -121,12 +121,18 @@ def _ranges(
     summary = index(result)
     decisions = result.compilation.decisions.entries if explain else None
     if as_json:
-        explained = {} if decisions is None else {"decisions": decision_values(decisions)}
+        explained: dict[str, Any] = {}
+        if decisions is not None:
+            explained = {
+                "explanation": atlas_explanation(summary, decisions),
+                "decisions": decision_values(decisions),
+            }
         show(json.dumps({**summary, **destination.told(contents), **explained}, indent=2))
     else:
-        show(atlas_report(summary, str(destination.folder), len(contents), destination.words))
-        if decisions is not None:
-            show("\n".join(decision_lines(decisions)))
+        explained_lines = (
+            () if decisions is None else (atlas_explanation(summary, decisions), *decision_lines(decisions))
+        )
+        show(atlas_report(summary, str(destination.folder), len(contents), destination.words, explained_lines))
 
 
 def _single_losses(

@@ -9,6 +9,7 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
+from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
 
 _HELP = f"""Say where a program for TARGET goes and which environment variables make its runtime use it.
@@ -20,13 +21,15 @@ TARGET is one of: {", ".join(TARGETS)}.
 
 
 @click.command(name="install-hint", help=_HELP, short_help="Say how a runtime is made to use a file or a folder.")
-@click.argument("name", metavar="[TARGET]")
+@click.argument("name", metavar="[TARGET]", required=False)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @json_option
-def command(name: str, file: Path | None, as_json: bool) -> None:
+def command(name: str | None, file: Path | None, as_json: bool) -> None:
     """What ``_HELP`` says."""
     from hetesynth.cli.render.install import HintWarning, hint_text, install_hint
 
+    if name is None:
+        raise _nothing_named()
     if file is None and name not in TARGETS and Path(name).is_dir():
         _show_folder(Path(name), None, as_json)
         return
@@ -43,6 +46,29 @@ def command(name: str, file: Path | None, as_json: bool) -> None:
             warnings.append({"rule": v.rule or v.kind, "message": v.message, "help": finding.help})
     hint = install_hint(runtime, None if file is None else file.resolve(), warnings)
     show(json.dumps(hint, indent=2) if as_json else hint_text(hint))
+
+
+def _nothing_named() -> HetesynthError:
+    """What there is to name, and what fits the clusters that are described in this folder."""
+    from hetesynth.cli.render.install import target_lines
+
+    lines = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`", *target_lines()]
+    files = sorted(Path().glob("*.dsl"))[:8]  # they are read, which is to stay quick
+    lines += [f"{file}: {fitting}" for file in files if file.is_file() and (fitting := _fitting(file))]
+    return HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(lines))
+
+
+def _fitting(file: Path) -> str:
+    """The targets for the GPUs that ``file`` describes, "" where it describes none."""
+    from hetesynth.compile.gpu_vendors import fitting_targets
+    from hetesynth.frontend import load_topology
+
+    try:
+        models = load_topology(file).models
+    except HetesynthError:
+        return ""
+    shown = ", ".join(dict.fromkeys(model or "GPUs without a model" for model in models))
+    return f"{shown}: {' or '.join(fitting_targets(models)) or 'no target is for all of them'}"
 
 
 def _show_folder(folder: Path, stated: Target | None, as_json: bool) -> None:

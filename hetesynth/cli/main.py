@@ -14,12 +14,12 @@ import os
 import sys
 import warnings
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, TextIO
 
 import click
 
 from hetesynth import __version__
+from hetesynth.cli.groups import CommandTable
 from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.cli.terminal import show
 from hetesynth.diagnostics import SourceError, SourceWarning
@@ -46,17 +46,11 @@ ISSUES = "this is a bug in hetesynth: please report it with the command and the 
 USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"
 
 
-class _Commands(click.Group):
-    """Imports a subcommand when it is asked for, so that ``--help`` stays quick."""
+class _Commands(CommandTable):
+    """All of them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"hetesynth.cli.{COMMANDS[cmd_name]}").command
-        return command
+    table = COMMANDS
+    package = "hetesynth.cli"
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -14,9 +14,9 @@ import click
 
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
 from hetesynth.compile.request import Exclusion, FirstCandidate, Request
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.frontend.quantity import parse_quantity
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName, collective_name
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
@@ -89,7 +89,7 @@ def strategy_help() -> str:
 
 def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
     """``--sizes`` or ``--size``: one, a list or a range of them."""
-    text = f"{what}: 64MB, a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
+    text = f"{what}: 64MB, 64M (MiB), a list (1MB,64MB), or a range in steps of {factor} (1KB..4GB)."
     return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", show_default=True, help=text)
 
 
@@ -178,6 +178,18 @@ def root_of_problem(*, every: bool = False) -> Callable[[F], F]:
     return click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
 
 
+class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """A collective, as people write it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Its own name; click.BadParameter for what is none."""
+        name = collective_name(str(value))
+        if name is None:
+            near = did_you_mean(str(value).lower(), COLLECTIVE_NAMES)
+            self.fail(f"{str(value)[:80]!r} is no collective: {near}", param, ctx)
+        return name
+
+
 _REPORTS = [
     click.option(
         "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
@@ -191,7 +203,13 @@ _REPORTS = [
 ]  # fmt: skip
 
 _PROBLEM = [
-    click.option("--coll", "name", type=click.Choice(COLLECTIVE_NAMES), required=True, help="The collective."),
+    click.option(
+        "--coll",
+        "name",
+        type=_Collective(COLLECTIVE_NAMES),
+        required=True,
+        help="The collective; all_gather and AllGather are read too.",
+    ),
     click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
     click.option(
         "--tau-ref",
@@ -353,7 +371,8 @@ class Output(NewPath):
 
 size_option = click.option(
     "--size", metavar="SIZE",
-    help="Size of the collective's buffer, such as 64MB: chunks, capacities and strategy by predicted time.",
+    help="Size of the collective's buffer, such as 64MB: chunks, capacities and strategy by predicted time. "
+    "M alone is MiB, as in nccl-tests.",
 )  # fmt: skip
 rings_option = click.option(
     "--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml",
@@ -382,6 +401,7 @@ log_option = click.option(
 )  # fmt: skip
 explain_option = click.option(
     "--explain", is_flag=True,
-    help="Also print each rule and candidate: tried with what result, or skipped and why.",
+    help="Also say what was chosen, what it beat and what more effort would try; then each rule and candidate: "
+    "tried with what result, or skipped and why.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

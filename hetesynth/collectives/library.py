@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
 from hetesynth.model.topology import Rank
 
@@ -128,7 +128,7 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
 def _check(name: str, ranks: int, parts: int, root: Rank | None) -> None:
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(
-            f"there is no collective {name!r}", code="HS301", help=f"use one of {', '.join(COLLECTIVE_NAMES)}"
+            f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
         )
     if parts < 1:
         raise HetesynthError(f"{parts} chunks per rank", code="HS302", help="use at least 1")

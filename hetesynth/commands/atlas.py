@@ -319,6 +319,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
         "warnings": [warned.plain() for warned in _warnings(result)],
+        "runtime_advice": _advice(result),
         "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
         "frontier": frontier(result),
@@ -331,6 +332,11 @@ def _warnings(result: Atlas) -> list[Warned]:
     targets = result.request.targets
     slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
     return [*slower, *result.ranges[0].synthesis.warnings]
+
+
+def _advice(result: Atlas) -> dict[str, str | list[str]] | None:
+    advice = result.ranges[0].synthesis.advice
+    return None if advice is None else advice.plain()
 
 
 def _range(result: Atlas, k: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from hetesynth.compile.formats import (
     kind_of,
     variants,
 )
+from hetesynth.compile.gpu_vendors import vendor_warnings
 from hetesynth.compile.over_nics import network_warnings
 from hetesynth.compile.problem import recheck_bound
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
@@ -93,7 +94,9 @@ class Imported:
         if not self.programs:
             return ()
         hangs = network_warnings(self.programs.values())
-        return call_warnings(self.request.targets, collective.name, collective.root) + hangs
+        models = () if self.chunking is None else self.chunking.topology.models
+        strange = vendor_warnings(self.request.targets, models, collective.name)
+        return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
 
 
 def import_file(request: ImportRequest) -> Imported:

@@ -264,7 +264,9 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         candidate = entry.candidate
         short = interrupted or bool(run.budget.clock_decisions)
         ending = "interrupt" if interrupted else "time" if short and not tuning.cut_short else tuning.ending
-        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending)
+        others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
+        runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
+        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
         record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is chosen.ranked[0]))
         try:
             solved = _solved(run, tuning, entry, choice)

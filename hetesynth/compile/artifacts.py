@@ -19,6 +19,7 @@ from hetesynth import __version__
 from hetesynth.chunking import Chunking
 from hetesynth.compile.compilation import Compilation
 from hetesynth.compile.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.compile.gpu_vendors import RuntimeAdvice, runtime_advice, vendor_warnings
 from hetesynth.compile.over_nics import network_warnings
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import recheck_bound
@@ -54,7 +55,7 @@ class Choice:
     """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
     target: its label, its seconds, and why. ``pipelined``: its seconds are of its trees in steady state, what they
     need of the fullest resource and the latency of the longest, not of the schedule step by step. ``trees``: how
-    many these are, in all or of each root."""
+    many these are, in all or of each root. ``runner_up``: the next best program's label and seconds."""
 
     label: str
     tried: int
@@ -63,6 +64,7 @@ class Choice:
     ending: Ending = "tried"
     pipelined: bool = False
     trees: int | None = None
+    runner_up: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ class Synthesis:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which calls run the programs that should not, where they hang, and where a library is quicker."""
+        """Which GPUs do not run the programs, which calls run them that should not, where they hang, and where a
+        library is quicker."""
         if self.abandoned:
             return (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
@@ -164,7 +167,15 @@ class Synthesis:
             return slower
         request, root = self.request, self.problem.collective.root
         hangs = network_warnings(self.programs.values())
-        return call_warnings(self.targets, request.collective, root, every=self.every_root) + hangs + slower
+        strange = vendor_warnings(self.targets, self.topology.models, request.collective)
+        calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
+        return strange + calls + hangs + slower
+
+    @property
+    def advice(self) -> RuntimeAdvice | None:
+        """Which runtime to write for, where the programs are for none."""
+        models = self.topology.models
+        return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
 
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:

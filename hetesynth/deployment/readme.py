@@ -174,6 +174,12 @@ values would do.
 _PLANS = """
 ## Loading
 
+The plans are for MSCCL++ 0.9.0 and later (read in commit 1f5f065d of 2026-08-20, which is later than tag v0.10.0).
+No package index has it; `load_plans.py` says so where it is missing. Built from source, for CUDA 12:
+
+    git clone https://github.com/microsoft/mscclpp && cd mscclpp && git checkout 1f5f065d
+    python3 -m pip install ".[cuda12]"     # AMD GPUs: CXX=/opt/rocm/bin/hipcc python3 -m pip install ".[rocm7]"
+
 MSCCL++ loads no folder: a process registers its plans. On every rank, before the first communicator:
 
     import load_plans            # with this folder on PYTHONPATH

@@ -5,10 +5,10 @@ In: spans and messages. Out: a ``SourceError``. Knows nothing of grammars or top
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from hetesynth.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.errors import did_you_mean as did_you_mean
 
 MAX_FINDINGS = 20
 MAX_WORK = 8_000_000
@@ -55,15 +55,3 @@ class Findings:
         """Raise ``SourceError`` with everything found so far, if anything was."""
         if self._found:
             raise SourceError(list(self._found.values()), self.sources)
-
-
-def did_you_mean(wrong: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean `x`?`` for the nearest of ``candidates``, else the list of them, else ``otherwise``."""
-    names = sorted(set(candidates))
-    if len(wrong) <= 80:
-        near = difflib.get_close_matches(wrong, names[:500], n=1, cutoff=0.6)
-        if near:
-            return f"did you mean `{near[0]}`?"
-    if names and len(names) <= 12:
-        return "known here: " + ", ".join(names)
-    return otherwise

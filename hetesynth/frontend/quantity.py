@@ -1,4 +1,7 @@
-"""A quantity on the command line, such as ``4MB`` or ``20us``, with the units of the topology language."""
+"""A quantity on the command line, such as ``4MB`` or ``20us``, with the units of the topology language.
+
+Of sizes also what other tools write: ``64M`` is 64 MiB as in nccl-tests, ``64mb`` is 64 MB.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from hetesynth.frontend.units import MAX_DIGITS, UNITS, Dimension
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9.]+)")
 _LOOSE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(?:[eE]\+?([0-9]{1,2}))?\s*([A-Za-zµ]{0,9})")
+_SIZE = re.compile(r"[KMGT](?:i?B?|IB)|[kmgt](?:i?[bB]|i)?")
 _EXAMPLES: dict[str, str] = {"size": "16MB", "time": "20us", "bandwidth": "400Gbps"}
 
 
 def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
     """``text`` in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
     match = _QUANTITY.fullmatch(text.strip()[: 4 * MAX_DIGITS])
-    unit = UNITS.get(match[2]) if match else None
+    unit = UNITS.get(_size_unit(match[2]) if dimension == "size" else match[2]) if match else None
     if match is None or unit is None or unit[0] != dimension or len(match[1]) > MAX_DIGITS:
         raise HetesynthError(
             f"{option}: {text!r} is not a {dimension} with a unit",
@@ -33,8 +37,16 @@ def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
     return value
 
 
+def _size_unit(word: str) -> str:
+    """The unit meant by ``word``: ``M``, ``m`` and ``mib`` are MiB, ``mb`` is MB. ``Mb``, of bits, stays."""
+    if _SIZE.fullmatch(word) is None:
+        return word
+    decimal = word[1:].lower() == "b"
+    return word[0].upper() + ("B" if decimal else "iB")
+
+
 def _meant(text: str, dimension: Dimension) -> str:
-    """A question that names what ``text`` comes close to (``64mb``, ``1e3``), empty where that is nothing."""
+    """A question that names what ``text`` comes close to (``64Mb``, ``1e3``), empty where that is nothing."""
     match = _LOOSE.fullmatch(text.strip()[: 4 * MAX_DIGITS])
     if match is None or dimension == "bandwidth":  # whose b and B differ
         return ""

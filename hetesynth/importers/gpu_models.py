@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hetesynth.model.target import Vendor
+
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
@@ -47,6 +49,7 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
     (r"P100", GpuModel(60, 4, "8 GT/s")),
     (r"P40|P4|GTX 10\d\d|TITAN Xp?|M40|M60|K80|K40", GpuModel(61, 0, "8 GT/s")),
 )
+_AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 # raw GB/s of one link, as `nvidia-smi nvlink -s` prints it, of the generations that differ in it
 _BY_RAW_RATE = {"53.125": 100, "26.562": 90, "25.781": 70, "14.062": 86}
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
@@ -58,6 +61,13 @@ def gpu_model(name: str) -> GpuModel | None:
         if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![0-9])", name, re.IGNORECASE):
             return model
     return None
+
+
+def gpu_vendor(name: str) -> Vendor | None:
+    """Who makes the GPU that ``name`` names, of those whose runtimes are known; None where it does not tell."""
+    if _AMD.search(name):
+        return "AMD"
+    return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None
 
 
 def model_by_raw_rate(rate: str) -> GpuModel | None:

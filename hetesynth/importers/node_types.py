@@ -6,7 +6,7 @@ import functools
 import re
 from fractions import Fraction
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.frontend.language import library_names, library_path
 from hetesynth.importers.machine import Machine, Remark
 from hetesynth.importers.pcie import gpus_of_nics
@@ -29,7 +29,7 @@ def file_of(node_type: str) -> str:
         raise HetesynthError(
             f"--node-type: the node library has no type {node_type[:40]!r}",
             code="HS734",
-            help=f"one of: {', '.join(sorted(types))}",
+            help=did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}"),
         )
     return types[node_type]
 

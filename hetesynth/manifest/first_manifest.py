@@ -21,14 +21,12 @@ from hetesynth.manifest.keys import MAX_TEXT, NAME
 from hetesynth.manifest.layout import ASIDE
 from hetesynth.manifest.reader import FILE_NAME
 from hetesynth.manifest.schema import schema_text
+from hetesynth.model.target import PORTABLE
 
 SCHEMA_NAME = "hetesynth.schema.json"
 MAX_DEPTH = 4
 MAX_FILES = 200
 MAX_FOLDERS = 5000
-
-_AMD = re.compile(r"\bMI ?\d{2,3}", re.IGNORECASE)
-_FOR_AMD, _FOR_NVIDIA, _FOR_ANY = ("rccl-6",), ("mscclpp", "msccl-executor"), ("portable",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +126,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | None:
     """What ``file`` describes; None for one of node types. ``names``: of other clusters, as they are compared."""
+    from hetesynth.compile.gpu_vendors import fitting_targets
     from hetesynth.frontend import load_topology
 
     if HIDDEN.search(stated) or "\n" in stated or len(stated) > MAX_TEXT:
@@ -145,9 +144,8 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
     counts = [f"{count} {model}".rstrip() for model, count in models.items()]
     gpus = " and ".join(", ".join(counts).rsplit(", ", 1))
     stated_name = None if name == usual and not of_checkout else name
-    return DescribedCluster(
-        stated, name, stated_name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", _targets(models)
-    )
+    targets = fitting_targets(models) or (PORTABLE.name,)
+    return DescribedCluster(stated, name, stated_name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", targets)
 
 
 _NO_CLUSTER = "there is no cluster in this file"
@@ -159,15 +157,6 @@ def _free_name(file: Path, usual: str, names: set[str]) -> str:
     parent = re.sub(r"[^A-Za-z0-9._-]+", "-", file.absolute().parent.name).strip(".-_")[:20]
     candidates = [usual, stem, f"{parent}-{stem}", *(f"{stem or 'cluster'}-{i}" for i in range(2, MAX_FILES + 3))]
     return next(name for name in candidates if re.fullmatch(NAME, name) and name.casefold() not in {*names, ASIDE})
-
-
-def _targets(models: Counter[str]) -> tuple[str, ...]:
-    """The runtimes of such GPUs."""
-    from hetesynth.importers.gpu_models import gpu_model
-
-    if all(_AMD.search(model) for model in models):
-        return _FOR_AMD
-    return _FOR_NVIDIA if all(gpu_model(model) for model in models) else _FOR_ANY
 
 
 # --- the text

@@ -28,7 +28,7 @@ MAX_EFFORT = 1_000_000
 MAX_FACTOR = 1000
 MAX_STEPS = 1_000_000
 
-SIZE = r"[0-9]+(\.[0-9]+)?\s*([KkMGT]|[KMGT]i)?B"
+SIZE = r"[0-9]+(\.[0-9]+)?\s*(B|[KMGT](i?B?|IB)|[kmgt](i?[bB]|i)?)"
 RANGE = rf"^\s*({SIZE}|{SIZE}\s*\.\.\s*({SIZE})?|\.\.\s*{SIZE})\s*$"
 NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 PART = r"([A-Za-z0-9._-]|\{cluster\}|\{target\})+"

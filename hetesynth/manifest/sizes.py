@@ -25,7 +25,7 @@ _UNITS = {
     for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "K"))
     for name, base in ((f"{letter}B", 1000), (f"{letter}iB", 1024))
 }
-_OTHER_DOTS = re.compile(r"\.{3,}|…|\s-\s|(?<=[Bb])-(?=[0-9])|\bto\b|:|–")
+_OTHER_DOTS = re.compile(r"\.{3,}|…|\s-\s|(?<=[A-Za-z])-(?=[0-9])|\bto\b|:|–")
 
 
 class NoRange(Exception):
@@ -78,7 +78,9 @@ def _size(text: str, start: int) -> int:
     try:
         bytes_ = parse_quantity(word, "size", "sizes")
     except HetesynthError as error:
-        help_ = error.help.replace("for example 16MB", "a number with B, KB, MB, GB, KiB, MiB or GiB")
+        help_ = error.help.replace(
+            "for example 16MB", "a number with B, KB, MB, GB, KiB, MiB or GiB (M alone is MiB)"
+        )
         help_ = f"did you mean {word}MB?" if re.fullmatch("[0-9.]{1,18}", word) else help_
         raise NoRange(start, len(word), f"`{word[:60]}` is no size with a unit", help_) from None
     if bytes_.denominator != 1 or not 1 <= bytes_ <= MAX_SIZE:

@@ -15,11 +15,18 @@ CollectiveName = Literal[
     "allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall"
 ]
 COLLECTIVE_NAMES: tuple[CollectiveName, ...] = get_args(CollectiveName)
+
 REDUCING: frozenset[CollectiveName] = frozenset({"reducescatter", "allreduce", "reduce"})
 PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")  # every chunk is for one rank
 ROOTED: frozenset[CollectiveName] = frozenset({"broadcast", "reduce", "gather", "scatter"})
 MAX_GUESSED_ROOTS = 64
 """Roots that are tried for a file of a rooted collective where neither it nor the user states one."""
+
+
+def collective_name(text: str) -> CollectiveName | None:
+    """The collective that people write as ``text`` (``AllReduce``, ``all_gather``, ``Reduce-Scatter``)."""
+    letters = text.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
+    return next((name for name in COLLECTIVE_NAMES if name == letters), None)
 
 
 @dataclass(frozen=True, slots=True)

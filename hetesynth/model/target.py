@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Op, Protocol
 
 Format = Literal["msccl-xml", "mscclpp-json"]
+Vendor = Literal["NVIDIA", "AMD"]
 PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
 _ALL: frozenset[CollectiveName] = frozenset(COLLECTIVE_NAMES)
@@ -112,6 +113,7 @@ class Target:
     ``required_attributes``: of the root element, without which the file is refused.
 
     ``multiprocessors``: (compute units) of the smallest usual GPU, on which all thread blocks must run at once.
+    ``vendors``: on whose GPUs the runtime runs; all GPUs of a job are of one.
 
     ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
     with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
@@ -140,6 +142,7 @@ class Target:
     max_bytes_inclusive: bool = True
     required_attributes: tuple[str, ...] = _SIZED_ATTRIBUTES
     multiprocessors: int = 104
+    vendors: tuple[Vendor, ...] = ("NVIDIA", "AMD")
     install: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -203,6 +206,7 @@ TARGETS: dict[str, Target] = {
             "rccl-6",
             "RCCL of ROCm 6.1 to 7.12",
             max_channel=127,
+            vendors=("AMD",),
             install=(*_RCCL_INSTALL, "ROCm 7.11 needs RCCL built with --enable-msccl-kernel; 7.13 removed MSCCL."),
             environment=_RCCL_ENVIRONMENT,
         ),
@@ -210,6 +214,7 @@ TARGETS: dict[str, Target] = {
             "rccl-5",
             "RCCL of ROCm 5.5 to 6.0",
             ops=ALL_OPS,
+            vendors=("AMD",),
             install=_RCCL_INSTALL,
             environment=_RCCL_ENVIRONMENT,
         ),
@@ -221,6 +226,7 @@ TARGETS: dict[str, Target] = {
             collectives=_NO_GATHER,
             max_thread_blocks=1024,
             multiprocessors=108,
+            vendors=("NVIDIA",),
             install=(_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK, "One process per GPU only."),
             environment=(("MSCCL_ALGO_DIR", "DIRECTORY"), ("NCCL_MSCCL_ENABLE", "1")),
         ),
@@ -238,6 +244,7 @@ TARGETS: dict[str, Target] = {
             max_bytes_inclusive=False,
             required_attributes=("name", *_ROOT_ATTRIBUTES),
             multiprocessors=108,
+            vendors=("NVIDIA",),
             install=(
                 "At most four files, separated by colons; of several the first that fits runs.",
                 _MATCH,
@@ -274,11 +281,16 @@ TARGETS: dict[str, Target] = {
     )
 }
 
+USUAL_TARGETS: dict[Vendor, tuple[str, ...]] = {"NVIDIA": ("mscclpp", "msccl-executor"), "AMD": ("rccl-6",)}
+"""What GPUs of a vendor usually load, the first choice first."""
+
 
 def target(name: str) -> Target:
     """The target called ``name``; HetesynthError HS500 when there is none."""
     if name not in TARGETS:
         raise HetesynthError(
-            f"there is no target {name!r}", code="HS500", help=f"use one of {', '.join(sorted(TARGETS))}"
+            f"there is no target {name!r}",
+            code="HS500",
+            help=did_you_mean(name.lower().replace("++", "pp"), TARGETS),
         )
     return TARGETS[name]

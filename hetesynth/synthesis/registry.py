@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError, InternalError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
 from hetesynth.policy.autotune import AutotunePolicy
 
@@ -187,7 +187,9 @@ def row_of(name: str) -> StrategyRow:
         if row.name == name:
             return row
     raise HetesynthError(
-        f"there is no strategy {name!r}", code="HS305", help=f"use one of {', '.join(names('steps'))}"
+        f"there is no strategy {name!r}",
+        code="HS305",
+        help=did_you_mean(name, [row.name for row in ROWS], f"use one of {', '.join(names('steps'))}"),
     )
 
 

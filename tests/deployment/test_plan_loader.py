@@ -314,3 +314,35 @@ def test_its_list_needs_no_runtime(tmp_path: Path) -> None:
         done.stdout.decode().splitlines()[0]
         == "ring8-allgather-64000-999999: allgather, out of place, 64000 to 999999 bytes"
     )
+
+
+def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder", "mscclpp")
+    loader = [sys.executable, str(folder / "load_plans.py"), "--check"]
+    done = subprocess.run(loader, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    said = ("No module named 'mscclpp'", "MSCCL++ 0.9.0", "1f5f065d", "git clone", 'pip install ".[cuda12]"')
+    assert all(words in done.stderr for words in said)
+
+
+def test_register_says_the_same_in_a_job(loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = loader()
+    monkeypatch.setitem(sys.modules, "mscclpp", None)
+    with pytest.raises(ImportError, match="built from source"):
+        module.register(2)
+
+
+def test_a_runtime_without_what_is_called_is_named_with_its_version(
+    loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = loader()
+    monkeypatch.setattr(sys.modules["mscclpp"], "__version__", "0.8.0", raising=False)
+    monkeypatch.delattr(sys.modules["mscclpp"], "Algorithm")
+    with pytest.raises(ImportError, match=r"\(0\.8\.0\) has no mscclpp\.Algorithm\.Constraint: .*0\.9\.0"):
+        module.register(2)
+
+
+def test_the_readme_names_version_commit_and_build(tmp_path: Path) -> None:
+    page = (written(tmp_path / "folder", "mscclpp") / "README.md").read_text()
+    for words in ("MSCCL++ 0.9.0", "1f5f065d", "git clone https://github.com/microsoft/mscclpp", '".[cuda12]"'):
+        assert words in page

@@ -13,7 +13,18 @@ from hetesynth.frontend.units import Dimension
 
 @pytest.mark.parametrize(
     ("text", "dimension", "value"),
-    [("64MB", "size", 64 * 10**6), ("1.5 KiB", "size", 1536), ("20us", "time", Fraction(1, 50_000))],
+    [
+        ("64MB", "size", 64 * 10**6),
+        ("1.5 KiB", "size", 1536),
+        ("20us", "time", Fraction(1, 50_000)),
+        *((text, "size", 2**26) for text in ("64M", "64m", "64Mi", "64mi", "64MIB", "64mib", "64 MiB")),
+        *((text, "size", 64 * 10**6) for text in ("64mb", "64mB", "64 MB")),
+        ("1GiB", "size", 2**30),
+        ("1.5g", "size", 3 * 2**29),
+        ("8K", "size", 2**13),
+        ("2T", "size", 2**41),
+        ("2tb", "size", 2 * 10**12),
+    ],
 )
 def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
     assert parse_quantity(text, dimension, "--x") == value
@@ -22,10 +33,8 @@ def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
 @pytest.mark.parametrize(
     ("text", "dimension", "help_"),
     [
-        ("64mb", "size", "did you mean 64MB?"),
-        ("64M", "size", "did you mean 64MB?"),
-        ("64 kib", "size", "did you mean 64KiB?"),
-        ("1.5g", "size", "did you mean 1.5GB?"),
+        ("64Mb", "size", "did you mean 64MB?"),
+        ("64Kib", "size", "did you mean 64KiB?"),
         ("64", "size", "did you mean 64B?"),
         ("1e3", "size", "did you mean 1000B?"),
         ("1.5e6B", "size", "did you mean 1500000B?"),

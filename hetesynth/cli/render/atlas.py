@@ -5,13 +5,17 @@ In: the index of an atlas. Out: text. Decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hetesynth.report.words import clock_line, counted, microseconds, size_text
 
 
-def atlas_report(index: dict[str, Any], folder: str, files: int, place: str = "") -> str:
-    """The verdict, then features, ranges and the frontier, a line each. ``place``: what else is in the folder."""
+def atlas_report(
+    index: dict[str, Any], folder: str, files: int, place: str = "", decisions: Iterable[str] = ()
+) -> str:
+    """The verdict, then features, ranges and the frontier, a line each. ``place``: what else is in the folder;
+    ``decisions``: how they were made."""
     features = index["topology"]
     bisection = features["inverse_bisection_us_per_MB"]
     lines = [
@@ -38,6 +42,9 @@ def atlas_report(index: dict[str, Any], folder: str, files: int, place: str = ""
     lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
     for warned in index["warnings"]:
         lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
+    lines += decisions
+    if index["runtime_advice"] is not None:
+        lines.append(f"  next         {index['runtime_advice']['message']}")
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from hetesynth.model.target import Target
+from hetesynth.model.target import TARGETS, Target
 
 if TYPE_CHECKING:
     from hetesynth.deployment.installation import Installation
@@ -48,6 +48,15 @@ def install_hint(target: Target, file: Path | None = None, warnings: Sequence[Hi
         "steps": [_filled(sentence, file) for sentence in target.install],
         "warnings": list(warnings),
     }
+
+
+def target_lines() -> list[str]:
+    """A line for each target: its runtime, whose GPUs it is for, the variables that make it load a program."""
+    return [
+        f"  {t.name:<15} {t.runtime}; {' or '.join(t.vendors)} GPUs; "
+        + (", ".join(name for name, _ in t.environment) or "no runtime's own")
+        for t in TARGETS.values()
+    ]
 
 
 def hint_text(hint: Hint) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.cli.render.cegis import cegis_lines, cegis_values
-from hetesynth.cli.render.decisions import decision_lines, decision_values
+from hetesynth.cli.render.decisions import decision_lines, decision_values, explanation
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
@@ -19,6 +19,7 @@ from hetesynth.report.words import clock_line, counted, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.compile.artifacts import Synthesis
+    from hetesynth.compile.gpu_vendors import RuntimeAdvice
     from hetesynth.compile.roots import Warned
     from hetesynth.synthesis.search import Ending
     from hetesynth.verify.bounds.judge import Recheck
@@ -79,7 +80,12 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         },
         "cegis": cegis_values(synthesis.cegis),
         "warnings": [warned.plain() for warned in synthesis.warnings],
-        **({"decisions": decision_values(synthesis.decisions)} if explain else {}),
+        "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
+        **(
+            {"explanation": explanation(synthesis), "decisions": decision_values(synthesis.decisions)}
+            if explain
+            else {}
+        ),
     }
 
 
@@ -165,7 +171,8 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(synthesis)),
         *warning_lines(synthesis.warnings),
-        *(decision_lines(synthesis.decisions) if explain else ()),
+        *((explanation(synthesis), *decision_lines(synthesis.decisions)) if explain else ()),
+        *advice_lines(synthesis.advice),
     ]
     return "\n".join(lines)
 
@@ -206,7 +213,9 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     lines += [f"  {line}" for line in _install(first)]
     lines += warning_lines(first.warnings)
     for synthesis in syntheses if explain else ():
-        lines += [f"root {synthesis.problem.collective.root}", *decision_lines(synthesis.decisions)]
+        root = synthesis.problem.collective.root
+        lines += [f"root {root}: {explanation(synthesis)}", *decision_lines(synthesis.decisions)]
+    lines += advice_lines(first.advice)
     return "\n".join(lines)
 
 
@@ -215,6 +224,11 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
     for warned in warnings:
         yield f"  WARNING      {warned.message}"
         yield f"               {warned.help}"
+
+
+def advice_lines(advice: RuntimeAdvice | None) -> list[str]:
+    """The last line of a report of programs that are for no runtime."""
+    return [] if advice is None else [f"  next         {advice.message}"]
 
 
 def _recheck(synthesis: Synthesis) -> str:
@@ -265,6 +279,8 @@ def written_lines(synthesis: Synthesis) -> Iterable[str]:
     """Which candidate the program is of, and why none is quicker."""
     optimality, choice = synthesis.time_optimality, synthesis.choice
     size = size_text(optimality.size, EXACT)
+    if (synthesis.request.size or 0) % 1000:  # 64M is 67.1089 MB
+        yield f"size         {synthesis.request.size:,} bytes"
     if choice is not None:
         short = "; cut short, more time may find a quicker one" if choice.cut_short else ""
         yield f"chosen       {choice.label}: the quickest of {choice.tried} for {size}{short}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from hetesynth.cli.groups import CommandTable
 
 SUBCOMMANDS = {
     "show": "show",
@@ -21,17 +21,11 @@ SUBCOMMANDS = {
 }
 
 
-class _Subcommands(click.Group):
-    """Imports a subcommand when it is asked for; ``SUBCOMMANDS`` names the file of each."""
+class _Subcommands(CommandTable):
+    """``SUBCOMMANDS`` names the file of each."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(SUBCOMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in SUBCOMMANDS:
-            return None
-        command: click.Command = import_module(f"hetesynth.cli.topo.{SUBCOMMANDS[cmd_name]}").command
-        return command
+    table = SUBCOMMANDS
+    package = "hetesynth.cli.topo"
 
 
 @click.group(name="topo", cls=_Subcommands, short_help="Look at a topology, compare two.")

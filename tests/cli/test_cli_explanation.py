@@ -1,0 +1,51 @@
+"""The sentence of ``--explain``: what was chosen, what it beat, what more effort would try, before the table."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def explained(capsys: pytest.CaptureFixture[str], folder: Path, cluster: str, *arguments: str) -> str:
+    command = ["synth", str(EXAMPLES / cluster / "topo.dsl"), *arguments, "--explain", "-o", str(folder / "x")]
+    assert run(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return lines[lines.index("decisions") - 1]
+
+
+def test_a_choice_by_time_names_its_runner_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = explained(capsys, tmp_path, "fig10", "--coll", "allgather", "--size", "6MB")
+    us = r"at [0-9.,]+ us"
+    beat = rf"chosen was steady-state, c=1, {us}, which beat NCCL's rings, c=1, {us}"
+    assert re.fullmatch(f"{beat}; more effort would try nothing else", said)
+
+
+def test_a_search_by_steps_says_that_the_bound_is_met(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = explained(capsys, tmp_path, "fig10", "--coll", "allgather", "--objective", "steps")
+    beat = "chosen was greedy, of 5 steps, which had nothing to beat"
+    assert said == f"{beat}; more effort would find no fewer: the bound is met"
+
+
+def test_what_more_effort_would_try_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["synth", str(EXAMPLES / "fig10" / "topo.dsl"), "--coll", "allreduce", "--size", "1MB", "--explain"]
+    assert run([*command, "--effort", "0.01", "--json", "-o", str(tmp_path / "x")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    left = [d["what"] for d in document["decisions"] if "work units are more than" in d["why"]]
+    assert re.search(rf"; more effort would try {re.escape(left[0])} and [0-9]+ more$", document["explanation"])
+
+
+def test_an_atlas_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = str(EXAMPLES / "fig10" / "topo.dsl")
+    arguments = ["atlas", topology, "--coll", "allgather", "--sizes", "1MB,4MB", "-o", str(tmp_path)]
+    assert run([*arguments, "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = lines[lines.index("decisions") - 1]
+    assert re.fullmatch(r"chosen was .+, which beat [0-9]+ more; more effort would .+", said)
+    assert lines[-1].startswith("  next         portable is no runtime's own format")

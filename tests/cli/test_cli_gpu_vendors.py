@@ -1,0 +1,117 @@
+"""A program for a runtime that its GPUs do not have is warned of; one for no runtime says which would load one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.compile.gpu_vendors import fitting_targets, runtime_advice, vendor_warnings
+from hetesynth.model.target import PORTABLE, TARGETS
+
+CLUSTERS = {"H100": "import h100\ncluster c {\n  instance a = h100x8\n}\n",
+            "MI300X": "import mi300x\ncluster c {\n  instance a = mi300x8\n}\n"}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for model, text in CLUSTERS.items():
+        (tmp_path / f"{model}.dsl").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def synth(model: str, target: str, *more: str) -> list[str]:
+    return [
+        "synth",
+        f"{model}.dsl",
+        "--coll",
+        "allgather",
+        "--strategy",
+        "ring",
+        "--target",
+        target,
+        "-o",
+        "x",
+        *more,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "warning", "way_out"),
+    [
+        ("H100", "rccl-6", "rccl-6 runs on AMD GPUs only, not on H100 (NVIDIA)", "mscclpp,msccl-executor"),
+        ("H100", "rccl-5", "rccl-5 runs on AMD GPUs only, not on H100 (NVIDIA)", "mscclpp,msccl-executor"),
+        ("MI300X", "msccl", "msccl runs on NVIDIA GPUs only, not on MI300X (AMD)", "rccl-6"),
+        ("MI300X", "msccl-executor", "msccl-executor runs on NVIDIA GPUs only, not on MI300X (AMD)", "rccl-6"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_target_of_another_vendor_is_warned_of(
+    model: str, target: str, warning: str, way_out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(synth(model, target, "--json")) == 0
+    summary = json.loads(capsys.readouterr().out)
+    found = {"targets": [target], "message": warning, "help": f"--target {way_out} writes what loads there"}
+    assert found in summary["warnings"]
+    assert summary["runtime_advice"] is None
+    [cluster] = [other for other in CLUSTERS if other != model]
+    assert run(synth(cluster, target, "--json")) == 0
+    assert warning.split()[0] not in {
+        w["message"].split()[0] for w in json.loads(capsys.readouterr().out)["warnings"]
+    }
+
+
+@pytest.mark.parametrize(("model", "targets"), [("H100", ["mscclpp", "msccl-executor"]), ("MI300X", ["rccl-6"])])
+def test_the_default_target_says_last_what_its_gpus_load(
+    model: str, targets: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = f"for these GPUs ({model}) name its own: --target {' or '.join(targets)}"
+    said = f"portable is no runtime's own format; {named}"
+    assert run(synth(model, "portable", "--explain", "--report", "x.html")) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"  next         {said}"
+    assert (
+        said.replace("'", "&#x27;") in (folder / "x.html").read_text() or said in (folder / "x.html").read_text()
+    )
+    assert run(synth(model, "portable", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["runtime_advice"] == {"targets": targets, "message": said}
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        (["H100", "MI300X"], "none joins GPUs of two vendors (H100, MI300X)"),
+        ([""], "name one by the GPUs, here unknown: --target mscclpp, msccl-executor for NVIDIA; rccl-6 for AMD"),
+        (["Gaudi3"], "name one by the GPUs, here Gaudi3"),
+    ],
+)
+def test_where_no_single_target_fits_it_says_why(models: list[str], message: str) -> None:
+    advice = runtime_advice([PORTABLE], models, "allreduce")
+    assert advice is not None and message in advice.message and advice.targets == ()
+    assert runtime_advice([PORTABLE, TARGETS["msccl"]], models, "allreduce") is None
+
+
+def test_what_a_runtime_has_no_call_for_is_not_advised() -> None:
+    assert fitting_targets(["V100"], "gather") == ("mscclpp",)
+
+
+def test_on_a_mixed_cluster_every_runtime_of_one_vendor_is_warned_of() -> None:
+    warned = vendor_warnings(list(TARGETS.values()), ["A100", "MI250", "A100", "H20"], "allreduce")
+    told = {w.targets[0]: w.message.partition(" not on ")[2] for w in warned}
+    assert told == {"rccl-6": "A100 (NVIDIA), H20 (NVIDIA)", "rccl-5": "A100 (NVIDIA), H20 (NVIDIA)",
+                    "msccl-executor": "MI250 (AMD)", "msccl": "MI250 (AMD)"}  # fmt: skip
+    assert "no runtime joins GPUs of both vendors" in warned[0].help
+
+
+@pytest.mark.usefixtures("folder")
+def test_install_hint_alone_says_what_there_is_and_what_fits_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["install-hint", "--json"]) == 2
+    error: dict[str, Any] = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "HS004"
+    lines = [line.strip() for line in error["help"].splitlines()]
+    assert "H100.dsl: H100: mscclpp or msccl-executor" in lines and "MI300X.dsl: MI300X: rccl-6" in lines
+    assert [line.split()[0] for line in lines[1:7]] == list(TARGETS)
+    assert "rccl-6          RCCL of ROCm" in error["help"] and "AMD GPUs; MSCCL_ALGO_DIR" in error["help"]

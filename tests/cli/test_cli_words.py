@@ -1,0 +1,87 @@
+"""What people write for a collective, a size, a command or a name is taken, or the nearest one is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.manifest.sizes import size_range
+from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
+
+FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
+SPELLINGS = {
+    "allgather": ("AllGather", "all_gather", "all-gather", "ALLGATHER"),
+    "reducescatter": ("ReduceScatter", "reduce_scatter", "reduce-scatter", "Reduce-Scatter"),
+    "allreduce": ("AllReduce", "all_reduce", "all-reduce", "ALL_REDUCE"),
+    "broadcast": ("Broadcast", "BROADCAST"),
+    "reduce": ("Reduce",),
+    "gather": ("Gather",),
+    "scatter": ("Scatter",),
+    "alltoall": ("AllToAll", "all_to_all", "all-to-all"),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
+def test_collectives_as_people_write_them(name: str) -> None:
+    assert {collective_name(text) for text in (name, *SPELLINGS[name])} == {name}
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("synth", ["--strategy", "ring", "-o"]), ("bounds", []), ("compare", ["--sizes", "64K..64M"])],
+)
+def test_commands_take_them(
+    command: str, more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = [str(tmp_path)] if more[-1:] == ["-o"] else []
+    assert run([command, FIG10, "--coll", "All_Gather", *more, *output, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["collective"] == "allgather"
+
+
+def test_a_letter_alone_is_binary_and_its_bytes_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["synth", FIG10, "--coll", "allgather", "--strategy", "ring", "--size", "1M", "-o", str(tmp_path)]
+    assert run(asked) == 0
+    assert "  size         1,048,576 bytes\n" in capsys.readouterr().out
+    assert run(["synth", "--help"]) == 0
+    assert "M alone is MiB" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("64K..64M", "64KiB..64MiB"), ("1g", "1GiB"), ("..1M", "..1MiB"), ("64mb..", "64MB..")]
+)
+def test_a_manifest_reads_the_same_sizes_and_spells_them_out(text: str, meant: str) -> None:
+    assert size_range(text).text == meant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["sinth"], "did you mean `synth`?"),
+        (["topo", "shwo"], "did you mean `show`?"),
+        (["topo", "xyzzy"], "known here: calibrate, convert, "),
+        (["xyzzy"], "hetesynth --help lists the commands"),
+        (["synth", FIG10, "--cool", "allgather"], "--coll"),
+        (["synth", FIG10, "--coll", "Bcast"], "did you mean `broadcast`?"),
+        (["synth", FIG10, "--coll", "allgather", "--strategy", "rign"], "did you mean `ring`?"),
+        (["synth", FIG10, "--coll", "allgather", "--target", "rcl6"], "did you mean `rccl-6`?"),
+        (["install-hint", "MSCCL++"], "did you mean `mscclpp`?"),
+        (["topo", "library", "h100x9"], "did you mean `h100x8`?"),
+    ],
+)
+def test_the_nearest_name_is_offered(arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    assert near in capsys.readouterr().err
+
+
+def test_the_nearest_node_type_is_offered() -> None:
+    from hetesynth.importers.node_types import file_of
+
+    with pytest.raises(HetesynthError, match="h100x9") as caught:
+        file_of("h100x9")
+    assert caught.value.help == "did you mean `h100x8`?"
