@@ -97,8 +97,8 @@ def _mutable(function: Function) -> Iterator[tuple[ast.stmt, ast.AST]]:
     yield function, ast.Module(body, [])  # the docstring is a constant, which stays
     while waiting:
         statement, node = waiting.pop()
-        if isinstance(node, ast.JoinedStr):
-            continue
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+            continue  # what it says; zip(strict=...), where lengths are equal
         yield statement, node
         if isinstance(node, ast.Raise):  # what it says
             continue

@@ -171,3 +171,11 @@ def test_a_query_counts_once_it_is_unsatisfiable(answer: bool | None, complete: 
     found = recheck(wanted, LowerBound(2, "unsat", "", UnsatWitness(1, query)), unsat=lambda _: answer)
     assert (found.complete, bool(found.violations)) == (complete, wrong)
     assert (found.open is not None) == (answer is None)
+    assert recheck(wanted, LowerBound(2, "unsat", "", UnsatWitness(1, query))).open
+
+
+@pytest.mark.parametrize("method", ["trivial", "cut", "prayer"])
+def test_the_witness_is_of_the_kind_of_the_bound(method: str) -> None:
+    wanted = problem(line(4), "broadcast")
+    false = LowerBound(3, method, "", DistanceWitness(0, 3, 3))  # type: ignore[arg-type]
+    assert "its witness is a DistanceWitness" in certificate_violations(wanted, false)[0].message
