@@ -139,7 +139,7 @@ class _Facts:
         if self.hops(chunk)[rank] > step or (chunk, rank, step + 1) in yes["has"]:
             return True
         before = step - 1
-        if step == 0 or rank in self.problem.collective.pre[chunk]:
+        if step == 0:
             return False
         if self.hops(chunk)[rank] <= before and (chunk, rank, before) not in yes["has"]:
             return False

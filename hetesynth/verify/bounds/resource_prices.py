@@ -43,6 +43,8 @@ def proved_by_prices(topology: Topology, name: CollectiveName, root: Rank | None
     cost = _cost(_matrix(topology, by_link), name, root, claim)
     if isinstance(cost, str):
         return cost
+    if not cost:
+        return "nothing that must move has a price"
     latency = min(link.latency for link, price in zip(topology.links, by_link, strict=True) if price)
     return latency, cost / _supply(topology, claim.prices)
 

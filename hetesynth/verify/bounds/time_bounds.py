@@ -123,10 +123,12 @@ class _Judge:
     def cut(self, witness: VertexCut) -> Proved:
         """What must leave a side against what can."""
         share = self._must_cross(witness.side)
+        if witness.share <= 0:
+            return "nothing is said to cross"
         if share < witness.share:
             return f"{share} of the buffer must cross, not {witness.share}"
         bandwidth = self._carries(witness.side, witness.groups)
-        if bandwidth is None or bandwidth > witness.bandwidth:
+        if not bandwidth or bandwidth > witness.bandwidth:
             return f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}"
         return self._first_latency(witness.side), witness.share / witness.bandwidth
 
@@ -140,13 +142,15 @@ class _Judge:
         need = Fraction(len(witness.parts) - 1) * (2 if self.name == "allreduce" else 1)
         if self.name == "alltoall":
             need = Fraction(sum(len(p) * (n - len(p)) for p in witness.parts), n)
+        if witness.share <= 0:
+            return "nothing is said to cross"
         if need < witness.share:
             return f"only {need} of the buffer enters the parts"
         total = Fraction(0)
         for part, side in zip(witness.parts, witness.sides, strict=True):
             carried = self._enters(part, side)
-            if carried is None:
-                return "a side does not separate its part from the other ranks"
+            if not carried:
+                return "a side does not separate its part from the other ranks by wires with a limit"
             total += carried
         return min(link.latency for link in self.topology.links), witness.share / total
 
@@ -166,8 +170,8 @@ class _Judge:
         if witness.share > (Fraction(1) if whole else Fraction(1, n)):
             return "more than one rank has to say"
         carried = self._enters((witness.dst,), witness.side) if witness.share else Fraction(1)
-        if carried is None:
-            return "the side does not separate the last rank"
+        if not carried:
+            return "the side does not separate the last rank by wires with a limit"
         latencies = self._distances(witness.src, [link.latency for link in self.topology.links])
         return latencies.get(witness.dst, Fraction(0)), witness.share / carried
 
