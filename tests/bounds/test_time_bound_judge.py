@@ -19,7 +19,8 @@ KIND = {VertexCut: "cut", PartCrossings: "volume", ResourcePrices: "prices", Slo
 
 def cluster(*, cut_off: bool = False) -> Topology:
     """0 -> 1 twice (2 and 1 bytes/s), 1 -> 2 (3), 2 -> 0 (5), and 0 -> 2 over a switch (2 lanes of 1, then no
-    limit); a group of 1/2 on the first link and the switched one. One wire carries no link. ``cut_off``: without
+    limit); a group of 2 lanes of 1/4 on the first link and the
+    switched one, a group of 1 on 1 -> 2. One wire carries no link. ``cut_off``: without
     the links into rank 0."""
     wires = (
         Wire(0, 1, "wire", F(2), 1, F(1)), Wire(1, 2, "wire", F(3), 1, F(2)), Wire(2, 0, "wire", F(5), 1, F(3)),
@@ -30,7 +31,8 @@ def cluster(*, cut_off: bool = False) -> Topology:
     links = tuple(Link.over(u, v, over, wires) for u, v, over in paths if not (cut_off and v == 0))
     vertices = (*(Vertex(f"g{i}", "gpu", "s") for i in range(3)), Vertex("x", "switch", "s"))
     switched = next(i for i, x in enumerate(links) if len(x.wires) == 2)
-    return Topology("small", vertices, 3, wires, links, (SharedGroup("g", "shared", F(1, 2), (0, switched)),))
+    groups = (SharedGroup("g", "shared", F(1, 4), (0, switched), 2), SharedGroup("h", "shared", F(1), (1,)))
+    return Topology("small", vertices, 3, wires, links, groups)
 
 
 def bound(witness: Witness, latency: Fraction, per_byte: Fraction, **more: object) -> TimeBound:
@@ -67,6 +69,9 @@ CUTS: list[tuple[CollectiveName, int | None, VertexCut, bool, tuple[Fraction, Fr
     ("allgather", None, cut((0,), F(1, 2), 5), False, "1/3 of the buffer must cross, not 1/2"),
     ("allgather", None, cut((0,), F(1, 4), 5), False, (F(1, 2), F(1, 20))),
     ("allgather", None, cut((0,), THIRD, F(3, 2), 0), False, (F(1, 2), F(2, 9))),
+    ("allgather", None, cut((0,), THIRD, F(149, 100), 0), False, "lets out 3/2 bytes per second, not 149/100"),
+    ("allgather", None, cut((1,), THIRD, 1, 1), False, (F(2), THIRD)),
+    ("allreduce", None, cut((0, 1), F(2), 5), False, "1 of the buffer must cross, not 2"),
     ("allgather", None, cut((0, 3), THIRD, 5), False, "lets out None bytes per second"),
     ("allgather", None, cut((0, 3), THIRD, F(3, 2), 0), False, (F(1, 2), F(2, 9))),
     ("allgather", None, cut((0, 1), 2 * THIRD, 5), False, (F(2), F(2, 15))),
@@ -169,7 +174,9 @@ def test_slowest_paths(case: int) -> None:
 def test_where_nothing_enters(name: CollectiveName, witness: Witness, message: str) -> None:
     """No division by nothing."""
     assert message in judged(name, None, bound(witness, F(0), F(1)), cluster(cut_off=True))
-    assert judged(name, None, bound(SlowestPath(1, 0, F(0), ()), F(0), F(0)), cluster(cut_off=True)) == ""
+    for latency, message in ((F(0), ""), (F(1, 9), "claims 1/9 s of latency; the witness shows 0")):
+        stated = bound(SlowestPath(1, 0, F(0), ()), latency, F(0))
+        assert judged(name, None, stated, cluster(cut_off=True)) == message
 
 
 @pytest.mark.parametrize("kind", ["cut", "volume", "latency"])
@@ -182,7 +189,7 @@ def test_kinds_and_scopes(kind: str) -> None:
         assert f"none of a bound by {kind}" in judged("allgather", None, replace(good, kind=kind))  # type: ignore[arg-type]
 
 
-TOLLS = ResourcePrices((4, 2, 3, 5, 0, 0, 6), (1,))
+TOLLS = ResourcePrices((4, 2, 3, 5, 0, 0, 6), (1, 0))
 """By link: 0->1 5 or 6, 1->2 2, 2->0 3, 0->2 6. In a second 4*2 + 2*3 + 3*5 + 5*2 + 6*1 + 1/2 are earned."""
 EARNED = F(91, 2)
 COSTS: list[tuple[CollectiveName, int | None, Fraction]] = [
@@ -219,12 +226,12 @@ def test_prices_of_an_allreduce() -> None:
     [
         (replace(TOLLS, wires=TOLLS.wires[1:]), "not those of this topology's wires and groups"),
         (replace(TOLLS, groups=()), "not those of this topology's wires and groups"),
-        (replace(TOLLS, groups=(-1,)), "a price is no whole number, or negative"),
+        (replace(TOLLS, groups=(-1, 0)), "a price is no whole number, or negative"),
         (replace(TOLLS, wires=(0.5, *TOLLS.wires[1:])), "a price is no whole number, or negative"),  # type: ignore[arg-type]
         (replace(TOLLS, wires=(0, 0, 0, 0, 1, 0, 0)), "a wire without a limit has a price"),
-        (ResourcePrices((0, 0, 0, 0, 0, 9, 0), (0,)), "nothing that a link uses has a price"),
-        (ResourcePrices((0,) * 7, (0,)), "nothing that a link uses has a price"),
-        (ResourcePrices((0, 1 + 2**60 // 12, 0, 0, 0, 0, 0), (0,)), "too large to be added up"),
+        (ResourcePrices((0, 0, 0, 0, 0, 9, 0), (0, 0)), "nothing that a link uses has a price"),
+        (ResourcePrices((0,) * 7, (0, 0)), "nothing that a link uses has a price"),
+        (ResourcePrices((0, 1 + 2**60 // 12, 0, 0, 0, 0, 0), (0, 0)), "too large to be added up"),
     ],
 )  # fmt: skip
 def test_what_are_no_prices(prices: ResourcePrices, message: str) -> None:
@@ -234,17 +241,28 @@ def test_what_are_no_prices(prices: ResourcePrices, message: str) -> None:
 def test_prices_at_their_limits() -> None:
     """The largest, and such as are paid by one link or group alone. Broadcasts from 1 need not use 0 -> 1."""
     large = 2**60 // 12
-    exactly("broadcast", 1, ResourcePrices((0, large, 0, 0, 0, 0, 0), (0,)), (F(2), F(1, 3)))
-    exactly("alltoall", None, ResourcePrices((0,) * 7, (1,)), "nothing that must move has a price")
-    exactly("broadcast", 1, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0,)), "nothing that must move has a price")
-    exactly("allgather", None, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0,)), (HALF, F(2, 3) / 3))
+    exactly("broadcast", 1, ResourcePrices((0, large, 0, 0, 0, 0, 0), (0, 0)), (F(2), F(1, 3)))
+    exactly("allreduce", None, ResourcePrices((0, 0, 0, 5, 0, 0, 0), (0, 0), EACH), "nothing that must move has a price")
+    exactly("alltoall", None, ResourcePrices((0,) * 7, (1, 0)), "nothing that must move has a price")
+    exactly("broadcast", 1, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0, 0)), "nothing that must move has a price")
+    exactly("allgather", None, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0, 0)), (HALF, F(2, 3) / 3))
 
 
 @pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce"])
 def test_prices_where_some_rank_is_cut_off(name: CollectiveName) -> None:
     far = cluster(cut_off=True)
-    priced = ResourcePrices((4, 2, 3, 5, 0, 0, 6), (1,), EACH if name == "allreduce" else ())
+    priced = ResourcePrices((4, 2, 3, 5, 0, 0, 6), (1, 0), EACH if name == "allreduce" else ())
     assert judged(name, None, bound(priced, F(0), F(0)), far) == "some rank cannot be reached"
     if name == "allreduce":
+        middle_first = bound(replace(priced, parts=((1,), (2,), (0,))), F(0), F(0))
+        assert judged(name, None, middle_first, far) == "some rank cannot be reached"
         by_trees = bound(replace(priced, parts=()), F(0), F(0), scope="tree-based")
         assert judged(name, None, by_trees, far) == "some rank cannot be reached"
+
+
+def test_the_largest_price_of_two_ranks() -> None:
+    wires = (Wire(0, 1, "wire", F(1)), Wire(1, 0, "wire", F(1)))
+    links = tuple(Link.over(w.src, w.dst, [i], wires) for i, w in enumerate(wires))
+    two = Topology("two", tuple(Vertex(f"g{i}", "gpu", "s") for i in (0, 1)), 2, wires, links)
+    for price, message in ((2**57 - 1, ""), (2**57, "the prices are too large to be added up")):
+        assert judged("allgather", None, bound(ResourcePrices((price, 1), ()), F(0), F(0)), two) == message

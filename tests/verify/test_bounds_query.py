@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
 from support.graphs import Graph, full, line, problem, star
-from test_bounds_cuts import check
+from test_bounds_cuts import check, judged
 from test_bounds_laws import moving
 
 from hetesynth.model.bound import UnsatWitness
@@ -16,6 +17,7 @@ from hetesynth.model.problem import Problem, Resource
 from hetesynth.verify.bounds import query
 from hetesynth.verify.bounds.laws import Refuted
 from hetesynth.verify.bounds.smtlib import MAX_DEPTH, AtMost, Clause, assertions
+from hetesynth.verify.bounds.symmetry import LONGEST, Symmetries
 
 XYZ = "(declare-fun x () Bool)(declare-const y Bool)(declare-fun z () Bool)"
 
@@ -42,6 +44,7 @@ READ: list[tuple[str, Any]] = [
     ("(assert (let ((x y) (y x)) (or x z)))", [clause("y", "z")]),  # at once, not one after the other
     ("(assert (let ((a x)) ((_ at-most 1) a y)))", [AtMost(("x", "y"), 1)]),
     ("(assert (let ((x (not y))) (let ((y x)) (not y))))", [clause("y")]),
+    ("(assert (let ((true x)) true))", [clause("x")]), ("(assert (let (xy) x))", "a let that is not rechecked"),
     ("(assert x", "ends in the middle of a command"), ("(assert x))", "closes a parenthesis too many"),
     ("x", "has 'x' outside of a command"), ("()", "a command that is not rechecked: None"),
     ("((assert x))", "a command that is not rechecked"), ("(assert x y)", "not rechecked: assert"),
@@ -91,7 +94,7 @@ FAR = moving(line(4), ({0}, {3}))
 FOLLOWS = [
     "has_0_0_0", "has_0_0_3", "has_0_3_4", "has_0_3_5", "(or (not send_0_2_2) has_0_1_2)",
     "(or (not send_0_2_2) (not has_0_2_2))", "(or (not send_0_2_2) has_0_2_3)", "(or (not send_0_2_2) met_1_2_1)",
-    "(or (not send_0_2_2) met_2_1_0)", "(not send_0_2_0)", "(not send_0_0_4)", "(not send_0_1_2)", "(not has_0_1_0)",
+    "(or (not send_0_2_2) met_2_1_0)", "(or (not send_0_2_3) met_1_2_1)", "(not send_0_2_0)", "(not send_0_0_4)", "(not send_0_1_2)", "(not has_0_1_0)",
     "(not has_0_3_2)", "(or (not has_0_1_2) has_0_1_3)", "(or (not has_0_1_2) has_0_1_1 send_0_0_1)",
     "(or (not has_0_1_1) send_0_0_0)", "(or (not has_0_1_3) has_0_1_2 send_0_0_2 send_0_3_2)",
     "(or (not has_0_2_2) send_0_2_1)", "(or has_0_2_2 has_0_0_0)", "(or send_0_2_2 (not send_0_2_0))",
@@ -123,6 +126,8 @@ def test_what_does_not_follow(formula: str) -> None:
 def test_of_what_cannot_be_reached_in_time_anything_follows() -> None:
     check(query.query_steps, FAR, asserted(FAR, 2, "false"), 3)
     check(query.query_steps, FAR, asserted(FAR, 3, "false"), "problem: false")
+    one_of_two = moving(line(4), ({0}, {0}), ({0}, {3}))
+    check(query.query_steps, one_of_two, asserted(one_of_two, 2, "false"), 3)
     check(query.query_steps, FAR, asserted(FAR, 2, "send_0_0_0"), "problem: send_0_0_0")
 
 
@@ -178,6 +183,7 @@ COUNTS: list[tuple[Problem, str, str]] = [
     (shared(), most(4, *BUS, "send_0_2_1"), ""), (shared(), most(3, *BUS, "send_0_2_1"), "limits to 3 what no law"),
     (shared(), most(6, *BUS, "send_0_5_1"), "limits to 6 what no law"), (shared(), most(7, *BUS, "send_0_5_1"), ""),
     (shared(), most(1, "send_0_5_0", "send_1_5_0"), ""), (shared(), most(0, "send_0_5_0", "send_1_5_0"), "no law"),
+    (shared(), most(0, "send_0_5_0"), "no law"),
     (shared(), most(3, *BUS[:-1], "send_2_1_0"), "sends of different steps together"),
     (shared(), most(1, *TO_2), ""), (shared(), most(0, *TO_2), "limits to 0 what no law"),
     (shared(), most(1, "send_0_1_0", "send_1_3_0"), "limits to 1 what no law"),
@@ -197,8 +203,78 @@ def test_counts(case: int) -> None:
     check(query.query_steps, wanted, asserted(wanted, 3, formula), message or 4)
 
 
+def test_refusals_name_the_first_few() -> None:
+    clause = "(or send_0_2_1 (not has_0_1_1) send_0_2_2 send_0_2_3 send_0_4_3)"
+    message = "the problem: send_0_2_1 or not has_0_1_1 or send_0_2_2 or send_0_2_3"
+    found = judged(query.query_steps, FAR, asserted(FAR, 4, clause))
+    assert isinstance(found, str) and found.endswith(message)
+    found = judged(query.query_steps, shared(), asserted(shared(), 4, most(0, *BUS)))
+    assert isinstance(found, str) and found.endswith(": send_0_0_1, send_0_1_1, send_1_0_1")
+
+
 def test_stars_are_read_as_wires() -> None:
     wanted = problem(star(3), "scatter", 2)
     sends = [f"send_{k}_{a}_0" for k in range(4) for a, x in enumerate(wanted.arcs) if x.src == 0]
     check(query.query_steps, wanted, asserted(wanted, 3, most(1, *sends)), 4)
     check(query.query_steps, wanted, asserted(wanted, 3, most(0, *sends)), "limits to 0 what no law")
+
+
+SYMMETRIC = problem(full(3), "broadcast")  # links 0: 0->1, 1: 0->2, 2: 1->0, 3: 1->2, 4: 2->0, 5: 2->1
+PIECES = moving(full(3), ({0}, {1}), ({0}, {1}), ({0}, {2}))
+OWN = moving(full(4), *[({r}, {0, 1, 2, 3}) for r in range(4)])  # link 8: 2->3
+PAIRED = moving(full(4), ({0, 1}, {3}), ({0, 2}, {3}))
+
+
+def unequal(**changed: Any) -> Problem:
+    """``SYMMETRIC`` but for its first link."""
+    return replace(SYMMETRIC, arcs=(replace(SYMMETRIC.arcs[0], segments=(), **changed), *SYMMETRIC.arcs[1:]))
+
+
+Sends = list[tuple[int, int, int]]
+FIRST: list[tuple[Problem, Sends, Sends, Sends, bool]] = [
+    # what can be sent (empty: all that the laws of motion allow in two steps), one of these or not all of those
+    (SYMMETRIC, [], [(0, 0, 0)], [(0, 1, 0)], True), (SYMMETRIC, [], [(0, 1, 0)], [(0, 0, 0)], False),
+    (SYMMETRIC, [], [(0, 0, 0), (0, 0, 1), (0, 3, 1)], [(0, 5, 1)], True),
+    (SYMMETRIC, [], [(0, 0, 0), (0, 3, 1)], [(0, 5, 1)], False),
+    (SYMMETRIC, [], [(0, 3, 1)], [(0, 5, 1), (0, 1, 0), (0, 1, 1)], True),
+    (SYMMETRIC, [], [(0, 0, 1), (0, 3, 1)], [(0, 1, 0)], False),  # all agree, and there is no difference
+    (SYMMETRIC, [], [(0, 0, 0)], [(0, 0, 0)], False), (unequal(capacity=2), [], [(0, 0, 0)], [(0, 1, 0)], False),
+    (unequal(src=1, dst=2), [(0, 5, 0), (0, 3, 0)], [(0, 3, 0)], [(0, 5, 0)], False),
+    # chunks that start and end alike
+    (PIECES, [], [(0, 0, 0)], [(1, 0, 0)], True), (PIECES, [], [(0, 1, 0)], [(2, 1, 0)], False),
+    (PIECES, [(0, 1, 0), (2, 1, 0)], [(0, 1, 0)], [(2, 1, 0)], False),
+    # what comes from ranks that can be exchanged, over one link
+    (OWN, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], True),
+    (OWN, [(0, 8, 1), (1, 8, 1)], [(1, 8, 1)], [(0, 8, 1)], False),
+    (PAIRED, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(FIRST)))
+def test_one_of_equivalent_schedules(case: int) -> None:
+    wanted, sends, yes, no, holds = FIRST[case]
+    facts = query._Facts(wanted, 2)
+    possible = (lambda k, a, t: (k, a, t) in sends) if sends else facts.symmetries.possible
+    assert Symmetries(wanted, 2, possible).allow(set(yes), set(no)) == holds
+
+
+def test_so_many_transfers_are_compared() -> None:
+    wanted = problem(full(3), "broadcast", 5)
+    first = [(k, 0, t) for t in (0, 1) for k in range(5)]
+    symmetries = Symmetries(wanted, 2, lambda k, a, t: a in (0, 1))
+    for n in range(1, 10):
+        assert symmetries.allow(set(first[:n]), {(first[n - 1][0], 1, first[n - 1][2])}) == (n <= LONGEST)
+
+
+@pytest.mark.parametrize("wanted", [SYMMETRIC, PIECES, moving(full(3), ({0}, {1, 2}), ({1}, {0, 2}))])
+def test_all_that_is_allowed_leaves_a_schedule(wanted: Problem) -> None:
+    """Of all plans, sets of transfers, one at least keeps every clause that is allowed; of each plan an image does."""
+    facts = query._Facts(wanted, 2)
+    sends = [(k, a, t) for t in (0, 1) for k in range(len(wanted.collective.chunks)) for a in range(6)
+             if facts.symmetries.possible(k, a, t)][:10]  # fmt: skip
+    plans = [{s for i, s in enumerate(sends) if mask >> i & 1} for mask in range(1 << len(sends))]
+    some = [set(c) for size in (1, 2) for c in combinations(sends, size)]
+    symmetries = Symmetries(wanted, 2, lambda k, a, t: (k, a, t) in sends)
+    clauses = [(yes, no) for yes in some for no in some if symmetries.allow(yes, no)]
+    kept = [plan for plan in plans if all(yes & plan or not no <= plan for yes, no in clauses)]
+    assert {len(plan) for plan in kept} == set(range(len(sends) + 1)) and len(kept) < len(plans)

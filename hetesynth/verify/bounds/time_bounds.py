@@ -98,7 +98,7 @@ class _Judge:
 
     def _first_latency(self, side: Collection[int]) -> Fraction:
         links = {i for users in self._crossing(side).values() for i in users}
-        return min((self.topology.links[i].latency for i in links), default=Fraction(0))
+        return min((self.topology.links[i].latency for i in links))
 
     def _must_cross(self, side: Collection[int]) -> Fraction:
         """The share of the buffer that ranks inside ``side`` must get out of it (seen backwards: into it)."""
@@ -169,11 +169,14 @@ class _Judge:
         whole = self.name in ("allreduce", "broadcast", "reduce")
         if witness.share > (Fraction(1) if whole else Fraction(1, n)):
             return "more than one rank has to say"
-        carried = self._enters((witness.dst,), witness.side) if witness.share else Fraction(1)
-        if not carried:
-            return "the side does not separate the last rank by wires with a limit"
+        per_byte = Fraction(0)
+        if witness.share:
+            carried = self._enters((witness.dst,), witness.side)
+            if not carried:
+                return "the side does not separate the last rank by wires with a limit"
+            per_byte = witness.share / carried
         latencies = self._distances(witness.src, [link.latency for link in self.topology.links])
-        return latencies.get(witness.dst, Fraction(0)), witness.share / carried
+        return latencies.get(witness.dst, Fraction(0)), per_byte
 
     def _speak(self, src: Rank, dst: Rank) -> bool:
         if src == dst:
@@ -195,7 +198,5 @@ class _Judge:
                 continue
             done[at] = d
             for i in leaving.get(at, ()):
-                to = self.topology.links[i].dst
-                if to not in done:
-                    heapq.heappush(queue, (d + weights[i], to))
+                heapq.heappush(queue, (d + weights[i], self.topology.links[i].dst))
         return done
