@@ -30,6 +30,7 @@ from mutation.operators import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).parent / "equivalent.txt"
 SURVIVED, KILLED, NOT_TRIED = 0, 1, 2
+WORDS = ("survived", "killed", "not run")
 Where = tuple[str, str, int]  # file, function, first line
 
 
@@ -201,6 +202,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
+    parser.add_argument("--listed", action="store_true", help="try those that equivalent.txt lists: none is killed")
     parser.add_argument("--only", default="", help="mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -220,15 +222,13 @@ def main() -> int:
             (str(path), mutant)
             for path in paths
             for mutant in mutants(path.read_text(encoding="utf-8"), str(path))
-            if options.only in full_name(str(path), mutant) and full_name(str(path), mutant) not in excused
+            if options.only in (name := full_name(str(path), mutant)) and (name in excused) == options.listed
         )
         for file, mutant, fate in trial.verdicts(waiting):
             fates[fate] += 1
-            if fate != KILLED:
+            if (fate == KILLED) == options.listed:
                 left.append(full_name(file, mutant))
-                print(
-                    f"{'survived' if fate == SURVIVED else 'not run'} {left[-1]}", file=sys.__stderr__, flush=True
-                )
+                print(f"{WORDS[fate]} {left[-1]}", file=sys.__stderr__, flush=True)
 
     os.chdir(ROOT)
     arguments = ["-p", "no:cacheprovider", *options.tests]
@@ -240,8 +240,8 @@ def main() -> int:
     print(
         f"{fates[KILLED]} killed, {fates[SURVIVED]} survived, {fates[NOT_TRIED]} in functions that no test calls"
     )
-    print(f"{len(left) + len(stale)} failed, {fates[KILLED]} passed")
-    return 1 if left or stale or not fates[KILLED] else 0
+    print(f"{len(left) + len(stale)} failed, {sum(fates.values()) - len(left)} passed")
+    return 1 if left or stale or not fates else 0
 
 
 def _all_names(paths: Sequence[Path]) -> set[str]:

@@ -146,13 +146,13 @@ def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, Growth
     graph = full(len(home))
     across = [a for a, x in enumerate(graph.arcs) if home[x.src] != home[x.dst]]
 
-    def law(name: str, arcs: list[int]) -> tuple[str, ...]:
-        graph.groups.append(Resource(name, tuple(arcs), rng.randint(1, most)))
+    def law(name: str, arcs: list[int], widest: int = most) -> tuple[str, ...]:
+        graph.groups.append(Resource(name, tuple(arcs), rng.randint(1, widest)))
         return (name,)
 
     out = tuple(law(f"out {p}", [a for a in across if home[graph.arcs[a].src] == p]) for p in range(len(parts)))
     into = tuple(law(f"in {p}", [a for a in across if home[graph.arcs[a].dst] == p]) for p in range(len(parts)))
-    ranks = tuple(law(f"rank {r}", [a for a in across if graph.arcs[a].src == r]) for r in sorted(home))
+    ranks = tuple(law(f"rank {r}", [a for a in across if graph.arcs[a].src == r], 5 - most) for r in sorted(home))
     return problem(graph, "broadcast"), GrowthWitness(0, tuple(parts), out, into, ranks)
 
 

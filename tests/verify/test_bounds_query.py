@@ -238,6 +238,7 @@ FIRST: list[tuple[Problem, Sends, Sends, Sends, bool]] = [
     (SYMMETRIC, [], [(0, 0, 0), (0, 3, 1)], [(0, 5, 1)], False),
     (SYMMETRIC, [], [(0, 3, 1)], [(0, 5, 1), (0, 1, 0), (0, 1, 1)], True),
     (SYMMETRIC, [], [(0, 0, 1), (0, 3, 1)], [(0, 1, 0)], False),  # all agree, and there is no difference
+    (SYMMETRIC, [(0, 3, 0), (0, 5, 0)], [(0, 3, 0)], [(0, 5, 0)], True),
     (SYMMETRIC, [], [(0, 0, 0)], [(0, 0, 0)], False), (unequal(capacity=2), [], [(0, 0, 0)], [(0, 1, 0)], False),
     (unequal(src=1, dst=2), [(0, 5, 0), (0, 3, 0)], [(0, 3, 0)], [(0, 5, 0)], False),
     # chunks that start and end alike
@@ -256,6 +257,11 @@ def test_one_of_equivalent_schedules(case: int) -> None:
     facts = query._Facts(wanted, 2)
     possible = (lambda k, a, t: (k, a, t) in sends) if sends else facts.symmetries.possible
     assert Symmetries(wanted, 2, possible).allow(set(yes), set(no)) == holds
+
+
+def test_a_query_may_look_at_the_first_one_only() -> None:
+    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_0_0 (not send_0_1_0))"), 3)
+    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_1_0 (not send_0_0_0))"), "not follow")
 
 
 def test_so_many_transfers_are_compared() -> None:
