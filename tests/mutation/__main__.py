@@ -185,10 +185,10 @@ class Trial:
             yield file, mutant, SURVIVED if ended and status == 0 else KILLED
 
 
-def listed() -> dict[str, str]:
-    """Mutants that change nothing, each with the reason, as ``equivalent.txt`` states them."""
+def listed(path: Path) -> dict[str, str]:
+    """Mutants that change nothing, each with the reason, as ``path`` states them."""
     entries, name = {}, ""
-    for line in LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []:
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             entries[name] = f"{entries[name]} {line.strip()}".strip()
         elif line and not line.startswith("#"):
@@ -202,6 +202,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
+    parser.add_argument("--equivalent", type=Path, default=LIST, help="the list of those that change nothing")
     parser.add_argument("--listed", action="store_true", help="try those that equivalent.txt lists: none is killed")
     parser.add_argument("--only", default="", help="mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
@@ -214,7 +215,7 @@ def main() -> int:
     ]
     left: list[str] = []
     fates: dict[int, int] = defaultdict(int)
-    excused = listed()
+    excused = listed(options.equivalent)
 
     def work(session: pytest.Session) -> None:
         trial = Trial(session, [str(path) for path in paths], options.jobs, options.seconds)
@@ -254,7 +255,7 @@ def full_name(file: str, mutant: Mutant) -> str:
 
 
 def _relative(file: str) -> str:
-    return Path(file).relative_to(ROOT).as_posix()
+    return Path(os.path.relpath(file, ROOT)).as_posix()
 
 
 if __name__ == "__main__":
