@@ -44,7 +44,11 @@ def judged(name: CollectiveName, root: int | None, stated: TimeBound, topology: 
 
 
 def exactly(
-    name: CollectiveName, root: int | None, witness: Witness, proved: tuple[Fraction, Fraction] | str, **more: object
+    name: CollectiveName,
+    root: int | None,
+    witness: Witness,
+    proved: tuple[Fraction, Fraction] | str,
+    **more: object,
 ) -> None:
     """``proved``: seconds and seconds per byte, or a part of the refusal."""
     if isinstance(proved, str):
@@ -53,7 +57,9 @@ def exactly(
     latency, per_byte = proved
     tiny = F(1, 10**9)
     assert judged(name, root, bound(witness, latency, per_byte, **more)) == ""
-    assert "s of latency; the witness shows" in judged(name, root, bound(witness, latency + tiny, per_byte, **more))
+    assert "s of latency; the witness shows" in judged(
+        name, root, bound(witness, latency + tiny, per_byte, **more)
+    )
     assert "s per byte; the witness shows" in judged(name, root, bound(witness, latency, per_byte + tiny, **more))
 
 
@@ -210,12 +216,14 @@ def test_prices(name: CollectiveName, root: int | None, cost: Fraction) -> None:
 
 def test_prices_of_an_allreduce() -> None:
     exactly("allreduce", None, TOLLS, (HALF, 12 / EARNED), scope="tree-based")
-    exactly("allreduce", None, replace(TOLLS, parts=EACH), "are of a bound for every algorithm", scope="tree-based")
+    exactly(
+        "allreduce", None, replace(TOLLS, parts=EACH), "are of a bound for every algorithm", scope="tree-based"
+    )
     exactly("allreduce", None, TOLLS, "bound for every algorithm", scope="tree-based", backwards=True)
     for parts, cost in ((EACH, 12), (((0, 1), (2,)), 8), (((2,), (0, 1)), 8), (((0, 2), (1,)), 9)):
         exactly("allreduce", None, replace(TOLLS, parts=parts), (HALF, cost / EARNED))
     exactly("allreduce", None, replace(TOLLS, parts=EACH), (HALF, 12 / EARNED), backwards=True)
-    # seen from the end: 2 leads to {0, 1} for 2, and from there, or from 0, to 1 for 2; then something enters 2 for 3
+    # seen from the end: 2 leads to {0, 1} for 2, 1 is reached from 0 or 2 for 2, and something enters 2 for 3
     exactly("allreduce", None, replace(TOLLS, parts=((0, 1), (2,))), (HALF, 7 / EARNED), backwards=True)
     for none in ((), ((0, 1, 2),), ((0, 1), (2,), ()), ((0, 1), (1, 2)), ((0,), (1,))):
         exactly("allreduce", None, replace(TOLLS, parts=none), "the parts are no partition of the ranks")
@@ -242,7 +250,12 @@ def test_prices_at_their_limits() -> None:
     """The largest, and such as are paid by one link or group alone. Broadcasts from 1 need not use 0 -> 1."""
     large = 2**60 // 12
     exactly("broadcast", 1, ResourcePrices((0, large, 0, 0, 0, 0, 0), (0, 0)), (F(2), F(1, 3)))
-    exactly("allreduce", None, ResourcePrices((0, 0, 0, 5, 0, 0, 0), (0, 0), EACH), "nothing that must move has a price")
+    exactly(
+        "allreduce",
+        None,
+        ResourcePrices((0, 0, 0, 5, 0, 0, 0), (0, 0), EACH),
+        "nothing that must move has a price",
+    )
     exactly("alltoall", None, ResourcePrices((0,) * 7, (1, 0)), "nothing that must move has a price")
     exactly("broadcast", 1, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0, 0)), "nothing that must move has a price")
     exactly("allgather", None, ResourcePrices((1, 0, 0, 0, 0, 0, 1), (0, 0)), (HALF, F(2, 3) / 3))

@@ -26,7 +26,8 @@ def bus() -> Graph:
 
 GRAPHS = {
     "line3": lambda: line(3), "line4": lambda: line(4), "oneway3": lambda: ring(3, both=False), "bus": bus,
-    "star3": lambda: star(3), "1+2": lambda: servers([1, 2]), "2+2": lambda: servers([2, 2]), "two": lambda: full(2),
+    "star3": lambda: star(3), "1+2": lambda: servers([1, 2]), "2+2": lambda: servers([2, 2]),
+    "two": lambda: full(2),
     "2+2+2": lambda: servers([2, 2, 2]), "wide": lambda: ring(3, 2),
 }  # fmt: skip
 CASES: list[tuple[str, CollectiveName, int, bool]] = [

@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests python -m mutation hetesynth/verify/bounds --tests tests/verify tests/bounds
 
-A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is imported
-anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a mutant
-survives that ``equivalent.txt`` does not list, or where that list names one that is killed or is no more.
+A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is
+imported anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a
+mutant survives that ``equivalent.txt`` does not list, or where that list names one that is killed or is no more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
+
 from mutation.operators import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
@@ -203,7 +204,9 @@ def main() -> int:
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
     parser.add_argument("--equivalent", type=Path, default=LIST, help="the list of those that change nothing")
-    parser.add_argument("--listed", action="store_true", help="try those that equivalent.txt lists: none is killed")
+    parser.add_argument(
+        "--listed", action="store_true", help="try those that equivalent.txt lists: none is killed"
+    )
     parser.add_argument("--only", default="", help="mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))

@@ -2,8 +2,8 @@
 
 ``forgeries(problem, bound)`` changes every field of the witness: numbers up and down, names and ranks left out,
 repeated, replaced by others and by such as do not exist; then two numbers at once. What follows from the changed
-witness by the arithmetic of its kind (``claimed_steps``) becomes the claim. Whether a forgery happens to hold is for
-an independent judge, or for a search of all schedules, to say.
+witness by the arithmetic of its kind (``claimed_steps``) becomes the claim. Whether a forgery happens to hold is
+for an independent judge, or for a search of all schedules, to say.
 """
 
 from __future__ import annotations

@@ -210,7 +210,9 @@ def test_wires_limit_as_their_links_do() -> None:
     free_too = replace(wanted, arcs=(*wanted.arcs, Arc(0, 1, 1, (free,))))
     check(cuts.flow_steps, free_too, claim, "the cut carries 7")
     free_twice = replace(free_too, arcs=(*free_too.arcs, Arc(0, 1, 1, (free,))))
-    check(cuts.flow_steps, free_twice, claim, f"step 0: {graph.segments[free].name} crosses the cut and has no limit")
+    check(
+        cuts.flow_steps, free_twice, claim, f"step 0: {graph.segments[free].name} crosses the cut and has no limit"
+    )
     for wires, message in (((own,), "the wires of link 4 are no path"), ((own, shared), "are no path"),
                            ((shared,), "the wires of link 4 do not end at rank 1")):  # fmt: skip
         check(cuts.flow_steps, replace(wanted, arcs=(*wanted.arcs, Arc(0, 1, 1, wires))), claim, message)

@@ -94,7 +94,7 @@ def test_what_has_a_reverse(
 ) -> None:
     wanted = moving(ring(3, both=False), *moves, name=name)
     if turned is None:
-        with pytest.raises(Refuted, match="only chunks that start at one rank|is no reduction to one rank"):
+        with pytest.raises(Refuted, match=r"only chunks that start at one rank|is no reduction to one rank"):
             turned_around(wanted)
         return
     back = turned_around(wanted)

@@ -59,7 +59,8 @@ def test_each_chunk_pays_for_its_dearest_target_from_its_nearest_holder() -> Non
     for moves, name, paid in (
         ([({0, 2}, {3})], "allgather", 1), ([({0, 2}, {3})], "reducescatter", 3), ([({0}, {1, 3})], "gather", 3),
         ([({0}, {1})] * 2, "allgather", 2), ([({0}, {0, 1, 2, 3})], "allgather", 3),
-        ([({0}, {1, 2, 3})], "allgather", 3), ([({0, 1}, {2, 3})], "allgather", 2), ([({1}, {0, 3})], "allgather", 2),
+        ([({0}, {1, 2, 3})], "allgather", 3), ([({0, 1}, {2, 3})], "allgather", 2), ([({1}, {0, 3})],
+        "allgather", 2),
         ([({1}, {0, 1, 2, 3})], "allgather", 3), ([({1}, {0, 2, 3})], "reducescatter", 2),
     ):  # fmt: skip
         wanted = moving(graph, *moves, name=name if name != "gather" else "allgather")  # type: ignore[arg-type]
@@ -91,7 +92,10 @@ def all_distances(costs: list[list[int]]) -> list[list[int]]:
     n = len(costs)
     best = [[0 if u == v else costs[u][v] for v in range(n)] for u in range(n)]
     for _ in range(n):
-        best = [[min(best[u][w] + (0 if w == v else costs[w][v]) for w in range(n)) for v in range(n)] for u in range(n)]
+        best = [
+            [min(best[u][w] + (0 if w == v else costs[w][v]) for w in range(n)) for v in range(n)]
+            for u in range(n)
+        ]
     return best
 
 
@@ -188,8 +192,10 @@ GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
     (SPREAD, replace(SPREADING, out_of_ranks=SPREADING.out_of_ranks[1:]), "does not name resources for everyone"),
     (SPREAD, replace(SPREADING, into_parts=(*SPREADING.into_parts, ())), "does not name resources for everyone"),
     (SPREAD, replace(SPREADING, out_of_parts=SPREADING.out_of_parts[1:]), "does not name resources for everyone"),
-    (moving(full(3), ({0}, {0, 1})), GrowthWitness(0, APART[:3], ((),) * 3, ((),) * 3, ((),) * 3), "not every rank"),
-    (moving(full(2), ({0}, {0, 1}), name="allreduce"), GrowthWitness(0, APART[:2], ((),) * 2, ((),) * 2, ((),) * 2),
+    (moving(full(3), ({0}, {0, 1})), GrowthWitness(0, APART[:3], ((),) * 3, ((),) * 3, ((),) * 3),
+    "not every rank"),
+    (moving(full(2),
+    ({0}, {0, 1}), name="allreduce"), GrowthWitness(0, APART[:2], ((),) * 2, ((),) * 2, ((),) * 2),
      "growth is about copies"),
     # what nothing leaves or enters needs no resource; parts that one step cannot fill have the chunk before it
     (FROM_0, GrowthWitness(0, APART, ONLY, ((), ONLY[0], (), ()), ONLY), 2),

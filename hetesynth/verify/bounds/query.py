@@ -84,7 +84,7 @@ class _Facts:
         return self._places[name]
 
     def check_clause(self, clause: Clause) -> None:
-        """Refuted unless one of the laws of motion implies ``clause``, or it picks the first of equivalent schedules."""
+        """Refuted unless a law of motion implies ``clause``, or it picks the first of equivalent schedules."""
         yes: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         no: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         for name, positive in clause.literals:

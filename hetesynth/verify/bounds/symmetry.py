@@ -49,7 +49,8 @@ class Symmetries:
                     ("chunks", send[0], image[0]),
                 }
                 if len(pre[send[0]]) == len(pre[image[0]]) == 1:
-                    pairs.add(("ranks", *pre[send[0]], *pre[image[0]]))
+                    (first,), (second,) = pre[send[0]], pre[image[0]]
+                    pairs.add(("ranks", first, second))
         for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs):
             key = kind, first, second
             if key not in self._maps:

@@ -98,7 +98,7 @@ class _Judge:
 
     def _first_latency(self, side: Collection[int]) -> Fraction:
         links = {i for users in self._crossing(side).values() for i in users}
-        return min((self.topology.links[i].latency for i in links))
+        return min(self.topology.links[i].latency for i in links)
 
     def _must_cross(self, side: Collection[int]) -> Fraction:
         """The share of the buffer that ranks inside ``side`` must get out of it (seen backwards: into it)."""
