@@ -168,7 +168,8 @@ def test_a_copy_and_an_addition_landing_together_have_no_defined_result() -> Non
     [
         ("broadcast", [T(0, 1, 0, 0), T(1, 2, 0, 1)], []),
         ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], [(1, "step 1: rank 0 sends chunk 0 to 2 peers at once")]),
-        ("reduce", [T(1, 2, 0, 2, True), T(1, 2, 0, 4, True)], [(1, "step 1: rank 0 adds 2 values to chunk 0 at once")]),
+        ("reduce", [T(1, 2, 0, 2, True), T(1, 2, 0, 4, True)],
+         [(1, "step 1: rank 0 adds 2 values to chunk 0 at once")]),
         ("reduce", [T(0, 1, 0, 5, True), T(1, 2, 0, 2, True), T(1, 2, 0, 5)],
          [(1, "step 1: rank 1 receives chunk 0, which it already holds")]),
         ("reduce", [T(0, 1, 0, 2, True)], [(1, "after step 1: rank 0 lacks 1 of 3 contributions to chunk 0")]),
