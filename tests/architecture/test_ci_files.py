@@ -62,9 +62,16 @@ def test_contributing_names_the_checks_the_tiers_and_the_pythons() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+def test_contributing_names_what_runs_weekly() -> None:
+    (job,) = parsed(".github/workflows/slow.yml")["jobs"].values()
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    commands = [one["run"].partition(" --")[0] for one in job["strategy"]["matrix"]["include"]]
+    assert [command for command in commands if command not in page] == []
+
+
 def test_the_workflow_runs_the_script_on_every_supported_python() -> None:
     workflow = parsed(".github/workflows/ci.yml")
-    job = workflow["jobs"]["checks"]
+    (job,) = workflow["jobs"].values()
     versions = job["strategy"]["matrix"]["python"]
     assert versions == TESTED and f">={versions[0]}" == PROJECT["requires-python"]
     minors = [int(version.partition(".")[2]) for version in versions]
@@ -72,15 +79,18 @@ def test_the_workflow_runs_the_script_on_every_supported_python() -> None:
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
 
 
-def test_the_workflow_is_bounded_and_may_only_read() -> None:
-    workflow = parsed(".github/workflows/ci.yml")
-    assert workflow["permissions"] == {"contents": "read"}
-    assert set(workflow["on"]) == {"push", "pull_request", "schedule"}
+@pytest.mark.parametrize(
+    ("file", "events"),
+    [("ci.yml", {"push", "pull_request"}), ("slow.yml", {"schedule", "workflow_dispatch"})],
+)
+def test_the_workflows_are_bounded_and_may_only_read(file: str, events: set[str]) -> None:
+    workflow = parsed(f".github/workflows/{file}")
+    (job,) = workflow["jobs"].values()
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in job
+    assert set(workflow["on"]) == events
     assert workflow["concurrency"]["cancel-in-progress"] is True
-    for job in workflow["jobs"].values():
-        assert "permissions" not in job
-        assert job["runs-on"] == "ubuntu-latest" and 0 < job["timeout-minutes"] <= 120
-        assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step)
+    assert job["runs-on"] == "ubuntu-latest" and 0 < job["timeout-minutes"] <= 120
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step)
 
 
 @pytest.mark.parametrize("version", TESTED)
