@@ -5,16 +5,14 @@ In: the cells of one cluster and target that are not deployed. Out: their folder
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from hetesynth.building.result import CellResult
 from hetesynth.commands.folder_index import ASIDE
-from hetesynth.deployment.folder import MAX_INDEX_BYTES, place
+from hetesynth.deployment.folder import FORMAT, cells_of, place
 from hetesynth.files.folders import INDEX, write_folder
 from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
 
@@ -35,40 +33,14 @@ def keep_aside(folder: Path, results: Sequence[CellResult]) -> bool:
 
 def _contents(results: Iterable[CellResult]) -> dict[str, bytes]:
     files = {place(name): data for result in results for name, data in result.files.items()}
-    rows = [{"name": r.record.get("cell"), "key": r.key, "record": r.record} for r in results]
-    index = {"kind": KIND, "cells": rows}
+    rows = [{"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results]
+    index = {"kind": KIND, "format": FORMAT, "cells": rows}
     return {**files, INDEX: (json.dumps(index, indent=1) + "\n").encode()}
 
 
 def read_aside(folder: Path) -> dict[str, CellResult]:
     """The results in ``folder`` by key, those whose files are whole."""
-    from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
-
-    try:
-        path = folder / INDEX
-        if path.stat().st_size > MAX_INDEX_BYTES:
-            return {}
-        values = read_json(path.read_bytes(), JsonLimits(32))
-    except (OSError, JsonRefused):
-        return {}
-    if not isinstance(values, dict) or values.get("kind") != KIND or not isinstance(values.get("cells"), list):
-        return {}
-    results = {}
-    for row in values["cells"]:
-        with suppress(KeyError, TypeError, AttributeError, OSError, ValueError):
-            results[str(row["key"])] = _result(folder, row)
-    return results
-
-
-def _result(folder: Path, row: dict[str, Any]) -> CellResult:
-    files = {}
-    for name, digest in row["record"]["files"].items():
-        if Path(name).name != name:
-            raise ValueError("not a name in the folder")
-        files[name] = (folder / place(name)).read_bytes()
-        if hashlib.sha256(files[name]).hexdigest() != digest:
-            raise ValueError("changed")
-    return CellResult(row["key"], files, row["record"])
+    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, KIND)}
 
 
 def _removed(folder: Path) -> bool:

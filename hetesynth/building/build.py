@@ -7,15 +7,16 @@ that were made are in the cache, and the next build goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hetesynth.building.aside import keep_aside, read_aside
 from hetesynth.building.cache import Cache
 from hetesynth.building.carried import Carried, carried
-from hetesynth.building.cell_check import CheckedCell, judged
+from hetesynth.building.cell_check import CheckedCell, each, judged, objections
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
 from hetesynth.building.library import beaten_by_library
@@ -90,20 +91,22 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
 
 
 def build(
-    manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL
+    manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL, jobs: int = 1
 ) -> BuildReport:
     """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
-    and the rest is ``unfinished``.
+    and the rest is ``unfinished``. ``jobs``: processes that judge what the cache has.
 
-    Raises HetesynthError for topologies that are wrong, and HS880 where a folder cannot be written.
+    Raises HetesynthError for topologies that are wrong, HS880 where a folder cannot be written, and HS881 where
+    anybody may write into the cache.
     """
     began = now()
+    cache.check()
     plans = folder_plans(manifest, load_clusters(manifest))
     for plan in plans:
         tidy_folder(plan.path)
         tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
-    report = _Build(manifest, plans, cache, watcher, rules).run(scheduler)
+    report = _Build(manifest, plans, cache, watcher, rules, jobs).run(scheduler)
     return replace(report, seconds=now() - began)
 
 
@@ -114,6 +117,7 @@ class _Build:
     cache: Cache
     watcher: Watcher
     rules: Rules
+    judging: int
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
@@ -141,11 +145,12 @@ class _Build:
     def _all(self, scheduler: Scheduler) -> None:
         before = {plan.path: self._standing(plan) for plan in self.plans}
         jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
-        stale = [
-            entry
+        unsettled = [
+            (entry, plan)
             for entry, plan in jobs.values()
-            if not self._is_there(plan.at(entry), entry.key, before[plan.path].get(entry.cell.name))
+            if not self._is_settled(plan.at(entry), entry.key, before[plan.path].get(entry.cell.name))
         ]
+        stale = self._not_kept(unsettled, before)
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
             if self._is_decided(plan):
@@ -167,21 +172,45 @@ class _Build:
             if old is None or kept is None or _is_result(old, kept):
                 continue
             checked = judged(CheckedCell(entry, plan.path, old), self.rules)
-            if checked.status == "invalid":
-                self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
-                cells[old.name] = replace(old, key=old.made_for, record=kept.record, files=kept.files)
+            if checked.status != "invalid":
+                continue
+            again = replace(old, key=old.made_for, record=kept.record, files=kept.files)
+            if judged(CheckedCell(entry, plan.path, again), self.rules).status == "invalid":
+                del cells[old.name]
+                continue
+            self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
+            cells[old.name] = again
         return cells
 
-    def _is_there(self, at: Place, key: str, old: DeployedCell | None) -> bool:
-        """Whether the cell needs no work: it is decided then, from the folder or the cache."""
+    def _is_settled(self, at: Place, key: str, old: DeployedCell | None) -> bool:
+        """True where the folder says what was decided, which is decided again then."""
         decision = settled(at, key, old, self.rules)
-        if decision is None:
-            result = self.cache.get(key)
-            if result is None:
-                return False
-            decision = decided(at, result, old, self.rules, cached=True)
-        self._decide(decision)
-        return True
+        if decision is not None:
+            self._decide(decision)
+        return decision is not None
+
+    def _not_kept(
+        self, unsettled: Sequence[tuple[Job, FolderPlan]], before: Mapping[Path, Mapping[str, DeployedCell]]
+    ) -> list[Job]:
+        """The jobs for which the cache has nothing that the judges accept; the others are decided."""
+        kept = {entry.key: result for entry, _ in unsettled if (result := self.cache.get(entry.key)) is not None}
+        given = [CheckedCell.given(entry, kept[entry.key]) for entry, _ in unsettled if entry.key in kept]
+        judge = partial(objections, rules=self.rules)
+        wrong = {one.job.key: reasons for one, reasons in each(judge, given, self.judging)}
+        for key in [key for key, reasons in wrong.items() if reasons]:
+            del kept[key]
+            self.cache.drop(key)
+        stale = []
+        for entry, plan in unsettled:
+            if entry.key in kept:
+                old = before[plan.path].get(entry.cell.name)
+                self._decide(decided(plan.at(entry), kept[entry.key], old, self.rules, cached=True))
+                continue
+            if entry.key in wrong:
+                why = wrong[entry.key][0]
+                self._warn(f"the cache has a wrong result for {entry.cell.name}, which is made anew: {why}")
+            stale.append(entry)
+        return stale
 
     def _leave_unfinished(self) -> None:
         for plan in self.plans:

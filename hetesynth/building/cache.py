@@ -7,6 +7,7 @@ its own digest: a killed writer leaves a temporary file, a damaged entry counts 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from hetesynth.building.result import MAX_BYTES, CellResult, unpacked
 from hetesynth.errors import HetesynthError
 from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, temporary
+from hetesynth.regular_files import open_regular
 
 ENVIRONMENT = "HETESYNTH_CACHE"
 LOCK = "lock"
@@ -42,22 +44,51 @@ class Cache:
     def get(self, key: str) -> CellResult | None:
         """The result for ``key``; None where there is none that is whole."""
         try:
-            path = self.path(key)
-            if path.stat().st_size > MAX_BYTES:
-                return None
-            data = path.read_bytes()
+            with open_regular(self.path(key)) as stream:
+                data = stream.read(MAX_BYTES + 1)
         except OSError:
             return None
-        return unpacked(data, key)
+        return unpacked(data, key) if len(data) <= MAX_BYTES else None
+
+    def drop(self, key: str) -> None:
+        """The entry for ``key`` goes away."""
+        with suppress(OSError):
+            self.path(key).unlink()
+
+    def check(self) -> None:
+        """Raise HetesynthError HS881 where anybody may write into the folder."""
+        try:
+            mode = self.folder.stat().st_mode
+        except OSError:
+            return
+        if mode & stat.S_IWOTH:
+            raise HetesynthError(
+                f"anybody on this machine may write into the cache {self.folder}",
+                code="HS881",
+                help=f"chmod o-w {self.folder}, or name another folder with --cache",
+            )
+
+    def _make(self) -> None:
+        """The folder, for this user alone; one that is there keeps its permissions."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def _shared(self) -> int:
+        """What the group may do with the folder, it may do with entries."""
+        return self.folder.stat().st_mode & 0o070
 
     def put(self, result: CellResult) -> None:
         """Keep ``result``. Raises HetesynthError HS850 where that cannot be done; nothing else is changed then."""
         path = self.path(result.key)
         part = temporary(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make()
+            path.parent.mkdir(mode=0o700 | self._shared, exist_ok=True)
             try:
-                with part.open("xb") as stream:
+                with open(
+                    os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 | self._shared & 0o060), "wb"
+                ) as stream:
                     stream.write(result.packed())
                     stream.flush()
                     os.fsync(stream.fileno())
@@ -88,8 +119,8 @@ class Cache:
         try:
             import fcntl
 
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            self._make()
+            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600 | self._shared & 0o060)
         except (ImportError, OSError):
             yield
             return

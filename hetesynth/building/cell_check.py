@@ -7,24 +7,31 @@ is simulated anew and its times compared with the record. Never writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hetesynth.building.figures import Figures, figures
 from hetesynth.building.gates import gate_verdict
 from hetesynth.building.job import Job, unpickled
 from hetesynth.building.keeping import Rules, settled
 from hetesynth.building.outcome import CellReport
+from hetesynth.building.provenance import provenance
+from hetesynth.building.result import CellResult
 from hetesynth.building.standing import Place, measured_here, refusals, size_rows
 from hetesynth.commands.standing import named
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.deployment.folder import DeployedCell
 from hetesynth.deployment.programs import program_file
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.target import target
+from hetesynth.processes import side_by_side
 
+T = TypeVar("T")
+SHARE = 4
+"""Cells that a process gets at once."""
 NEAR = 1e-6
 """Of a figure: machines may differ in the last digits of a simulation."""
 
@@ -36,6 +43,11 @@ class CheckedCell:
     job: Job
     folder: Path
     old: DeployedCell
+
+    @classmethod
+    def given(cls, job: Job, result: CellResult) -> CheckedCell:
+        """``result``, which a cache or another machine gave for ``job``."""
+        return cls(job, Path(), DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
 
     @property
     def at(self) -> Place:
@@ -70,6 +82,52 @@ def judged(checked: CheckedCell, rules: Rules) -> CellReport:
         return replace(report, messages=(*report.messages, stands))
     reasons = reasons or tuple(_wrong_record(checked))
     return replace(report, status="invalid", messages=reasons) if reasons else report
+
+
+def objections(given: CheckedCell, rules: Rules) -> tuple[str, ...]:
+    """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
+    simulated again; that so many steps are the least, its record alone says."""
+    try:
+        wrong = tuple(_other_inputs(given)) or refusals(given.at, given.old, rules.policy)
+        return wrong or tuple(_wrong_record(given))
+    except (HetesynthError, InternalError, ValueError) as error:
+        return (str(error),)
+
+
+def _other_inputs(given: CheckedCell) -> Iterator[str]:
+    """What the record says of the job that it was made for, and of this one is not so."""
+    job, cell, record = given.job, given.job.cell, given.old.record
+    stated = {
+        "cell": cell.name, "cluster": cell.cluster, "target": cell.target, "extent": cell.extent_text,
+        "topology_sha256": job.topology_sha256, "versions": dict(job.versions),
+        "options": provenance(job)["options"],
+    }  # fmt: skip
+    other = [name for name, value in stated.items() if record.get(name) != value]
+    if other:
+        yield f"it was made for another job: {named(other)}"
+    if not all(name.startswith(f"{cell.stem}.") for name in given.old.files):
+        yield "its files are called otherwise"
+
+
+def each(
+    judge: Callable[[CheckedCell], T], waiting: Sequence[CheckedCell], jobs: int
+) -> Iterator[tuple[CheckedCell, T]]:
+    """What ``judge`` says of each cell, by ``jobs`` processes. Cells of one cluster and collective are judged one
+    after the other by the same process, which has the library's times at their sizes then."""
+    together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
+    processes = min(jobs, -(-len(waiting) // SHARE))
+    if processes <= 1:
+        yield from ((one, judge(one)) for one in together)
+        return
+    try:
+        yield from zip(together, side_by_side(judge, together, processes, share=SHARE), strict=True)
+    except BrokenProcessPool as error:
+        raise HetesynthError(
+            "a process that judged was killed",
+            code="HS855",
+            help="raise the limit of memory, or use fewer --jobs",
+            exit_code=3,
+        ) from error
 
 
 def changes(job: Job, old: DeployedCell) -> Iterator[str]:

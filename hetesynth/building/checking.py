@@ -7,24 +7,17 @@ looked at, so that it works on what can only be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
-from hetesynth.building.cell_check import CheckedCell, by_key, judged
+from hetesynth.building.cell_check import CheckedCell, by_key, each, judged
 from hetesynth.building.folder_check import damage, folder_findings, rows_of, unnamed_folders
 from hetesynth.building.keeping import NORMAL, Rules
 from hetesynth.building.outcome import BuildReport, CellReport, Status
 from hetesynth.building.watching import Watcher
 from hetesynth.deployment.folder import DeployedCell, deployed
-from hetesynth.errors import HetesynthError
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.deadline import now
-from hetesynth.processes import side_by_side
-
-SHARE = 4
-"""Cells that a process gets at once."""
 
 
 def check(
@@ -44,7 +37,8 @@ def check(
     watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
     for report in reports.values():
         watcher.decided(report)
-    for report in _reports(waiting, jobs, rules, quick=quick):
+    judge = partial(by_key if quick else judged, rules=rules)
+    for _, report in each(judge, waiting, 1 if quick else jobs):
         reports[report.cell.name] = report
         watcher.decided(report)
     findings = [
@@ -75,22 +69,3 @@ def _sort(
         reasons = damage(plan.path, rows.get(name))
         status: Status = "invalid" if reasons else "missing"
         reports[name] = CellReport(job.cell, status, job.key, messages=reasons or ("there is none",))
-
-
-def _reports(waiting: Sequence[CheckedCell], jobs: int, rules: Rules, *, quick: bool) -> Iterator[CellReport]:
-    """The report of each cell. Cells of one cluster and collective are judged one after the other by the same
-    process, which has the library's times at their sizes then."""
-    processes = min(jobs, len(waiting))
-    if quick or processes <= 1:
-        yield from map(partial(by_key if quick else judged, rules=rules), waiting)
-        return
-    together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
-    try:
-        yield from side_by_side(partial(judged, rules=rules), together, processes, share=SHARE)
-    except BrokenProcessPool as error:
-        raise HetesynthError(
-            "a process that judged was killed",
-            code="HS855",
-            help="raise the limit of memory, or use fewer --jobs",
-            exit_code=3,
-        ) from error

@@ -19,10 +19,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from hetesynth.building.cache import Cache
+from hetesynth.building.cell_check import CheckedCell, objections
 from hetesynth.building.dask_connection import CLOSE_SECONDS, Silent, answered, connected, lost
 from hetesynth.building.dask_task import Broken, OtherVersions, cell
 from hetesynth.building.dask_workers import Workers
 from hetesynth.building.job import Job
+from hetesynth.building.keeping import NORMAL
 from hetesynth.building.result import CellResult, unpacked
 from hetesynth.building.watching import Watcher
 from hetesynth.building.workers import LIVES, Failed, Outcome
@@ -173,6 +175,9 @@ class _Run:
             if result is None:
                 what = answer.message if isinstance(answer, Broken) else "a worker sent what is no result"
                 raise InternalError(f"{attempt.job.cell.name}: {what}")
+            wrong = objections(CheckedCell.given(attempt.job, result), NORMAL)
+            if wrong:
+                raise InternalError(f"{attempt.job.cell.name}: a worker sent a wrong result: {wrong[0]}")
             yield result
 
     def _again(self, attempt: _Attempt) -> Iterator[Outcome]:

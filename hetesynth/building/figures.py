@@ -6,11 +6,11 @@ what is wrong with it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hetesynth.deployment.records import check_record
 from hetesynth.report.words import size_text
 
 
@@ -49,62 +49,24 @@ class Figures:
 
 def figures(record: object) -> Figures:
     """The figures in ``record``, which may be anything. Raises ValueError where it is no record of a cell."""
-    if not isinstance(record, Mapping):
-        raise ValueError("it has no record")
-    rows = _list(record, "sizes")
-    if not rows or not all(isinstance(row, dict) for row in rows):
+    check_record(record)
+    values: dict[str, Any] = dict(record)  # type: ignore[call-overload]
+    if not values["sizes"]:
         raise ValueError("its record has no sizes")
-    calls = _list(record, "calls")
-    if not all(_is_count(number) for number in calls):
-        raise ValueError("calls is no pair of sizes")
-    root = record.get("root")
-    return Figures(
-        tuple(calls),
-        _count(record, "ranks"),
-        None if root is None else _count(record, "root"),
-        _count(record, "chunks"),
-        _count(record, "steps"),
-        record.get("proven_optimal") is True,
-        tuple(_size(row) for row in rows),
-    )
+    try:
+        return Figures(
+            tuple(values["calls"]), values["ranks"], values.get("root"), values["chunks"], values["steps"],
+            values.get("proven_optimal") is True, tuple(map(_size, values["sizes"])),
+        )  # fmt: skip
+    except KeyError as error:
+        raise ValueError(f"its record has no {error.args[0]}") from None
 
 
 def _size(row: Mapping[str, Any]) -> SizeFigures:
-    microseconds = _number(row, "program_us")
+    microseconds = row.get("program_us")
     if microseconds is None or microseconds <= 0:
         raise ValueError("its record has no time at a size")
-    reason = row.get("no_rings")
-    return SizeFigures(
-        _count(row, "size"),
-        microseconds,
-        _number(row, "percent_of_limit"),
-        _number(row, "factor_over_rings"),
-        reason if isinstance(reason, str) else "",
-    )
-
-
-def _list(record: Mapping[str, Any], key: str) -> Sequence[Any]:
-    value = record.get(key)
-    if not isinstance(value, list):
-        raise ValueError(f"its record has no {key}")
-    return value
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _count(record: Mapping[str, Any], key: str) -> int:
-    value = record.get(key)
-    if not isinstance(value, int) or not _is_count(value):
-        raise ValueError(f"{key} is no number in its record")
-    return value
-
-
-def _number(record: Mapping[str, Any], key: str) -> float | None:
-    value = record.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{key} is no number in its record")
-    return float(value)
+    percent, factor, reason = (row.get(name) for name in ("percent_of_limit", "factor_over_rings", "no_rings"))
+    if isinstance(percent, str | bool) or isinstance(factor, str | bool):
+        raise ValueError("a share at a size is no number in its record")
+    return SizeFigures(row["size"], microseconds, percent, factor, reason if isinstance(reason, str) else "")

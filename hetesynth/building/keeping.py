@@ -16,16 +16,9 @@ from hetesynth.building.figures import Figures, figures
 from hetesynth.building.gates import GateVerdict, gate_verdict
 from hetesynth.building.outcome import CellReport, Status
 from hetesynth.building.result import CellResult
-from hetesynth.building.standing import (
-    INSTEAD_OF,
-    MEASURED_ON,
-    Place,
-    differences,
-    measured_here,
-    refusals,
-    without_notes,
-)  # fmt: skip
+from hetesynth.building.standing import Place, differences, measured_here, refusals, without_notes
 from hetesynth.deployment.folder import DeployedCell
+from hetesynth.deployment.records import INSTEAD_OF, MEASURED_ON
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.layout import ASIDE
 from hetesynth.manifest.values import Cell

@@ -9,12 +9,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from hetesynth.deployment.cells import DeployedCell
+from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
+
 RECORD, DIGEST = "record.json", "sha256"
-MAX_BYTES = 1 << 30
+MAX_BYTES, MAX_FILES, MAX_DEPTH = 1 << 30, 1000, 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -44,18 +49,25 @@ class CellResult:
 
 
 def unpacked(data: bytes, key: str) -> CellResult | None:
-    """The result for ``key`` in ``data``; None where it is damaged or another one."""
+    """The result for ``key`` in ``data``, which anybody may have written; None where it is damaged, another one,
+    or its names, types and digests are not those of a result. Whether it is right, ``objections`` tells."""
     stated, body = data[:64], data[64:]
     if hashlib.sha256(body).hexdigest().encode() != stated:
         return None
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+            entries = archive.infolist()
+            if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
                 return None
-            files = {name: archive.read(name) for name in archive.namelist()}
-        record = json.loads(files.pop(RECORD))
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or record.pop("key", None) != key:
+            if any(entry.compress_type != zipfile.ZIP_DEFLATED for entry in entries):
+                return None
+            files = {entry.filename: archive.read(entry) for entry in entries}
+        record = read_json(files.pop(RECORD), JsonLimits(MAX_DEPTH))
+        if len(files) != len(entries) - 1 or not isinstance(record, dict) or record.pop("key", None) != key:
+            return None
+        DeployedCell(key, key, key, record, files).check()
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, JsonRefused):
+        return None  # no archive, one with a password or of another kind, no record
+    except (KeyError, ValueError, struct.error):
         return None
     return CellResult(key, files, record)

@@ -27,6 +27,7 @@ from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.schedule_sizes import asked_collective
 from hetesynth.deployment.folder import DeployedCell, place
+from hetesynth.deployment.records import INSTEAD_OF, MEASURED_ON
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument, read_schedule_json
 from hetesynth.manifest.values import Cell
@@ -38,11 +39,6 @@ from hetesynth.model.topology import Topology
 
 if TYPE_CHECKING:
     from hetesynth.policy import Policy
-
-INSTEAD_OF = "instead_of"
-"""Of the record of an older cell that stays: what was made and is not deployed."""
-MEASURED_ON = "measured_on"
-"""Of the same record: the SHA-256 of the cluster that its times are of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,10 +69,13 @@ def made(job: Job, cache: Path | None, say: Say) -> Outcome:
     """The outcome of ``job``, from the cache or made now and kept there."""
     if cache is None:
         return _computed(job, say)
+    from hetesynth.building.cell_check import CheckedCell, objections
+    from hetesynth.building.keeping import NORMAL
+
     store = Cache(cache)
     with store.making(job.key):
-        kept = store.get(job.key)
-        if kept is not None:
+        kept = store.get(job.key)  # which another build made meanwhile
+        if kept is not None and not objections(CheckedCell.given(job, kept), NORMAL):
             return kept
         outcome = _computed(job, say)
         if isinstance(outcome, CellResult):

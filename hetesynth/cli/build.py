@@ -64,7 +64,7 @@ def command(
         if check:
             report = _check(stated, processes, quick=quick)
         else:
-            report = _build(stated, scheduler or processes, cache, accept_worse=accept_worse)
+            report = _build(stated, scheduler, processes, cache, accept_worse=accept_worse)
     show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3
@@ -80,8 +80,10 @@ def _demand_one_use(*, accept_worse: bool, check: bool, quick: bool) -> None:
         )
 
 
-def _build(manifest: Manifest, where: str | int, folder: Path | None, *, accept_worse: bool) -> BuildReport:
-    """What was made where it was stale. ``where``: the address of a scheduler, or so many processes here."""
+def _build(
+    manifest: Manifest, address: str | None, processes: int, folder: Path | None, *, accept_worse: bool
+) -> BuildReport:
+    """What was made where it was stale, by the scheduler at ``address`` or by ``processes`` here."""
     from hetesynth.building.build import build
     from hetesynth.building.cache import Cache, default_cache
     from hetesynth.building.dask_cluster import DaskCluster
@@ -91,12 +93,11 @@ def _build(manifest: Manifest, where: str | int, folder: Path | None, *, accept_
     from hetesynth.policy import DEFAULT
 
     store = Cache(folder or manifest.cache or default_cache())
-    if isinstance(where, str):
-        scheduler: Scheduler = DaskCluster(where, store.folder)
-    else:
-        scheduler = LocalProcesses(where, store.folder)
+    scheduler: Scheduler = LocalProcesses(processes, store.folder)
+    if address is not None:
+        scheduler = DaskCluster(address, store.folder)
     with watching_build(quiet=False) as watcher:
-        return build(manifest, scheduler, store, watcher, Rules(DEFAULT, accept_worse))
+        return build(manifest, scheduler, store, watcher, Rules(DEFAULT, accept_worse), processes)
 
 
 def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:

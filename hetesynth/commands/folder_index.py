@@ -16,6 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.target import TARGETS
+from hetesynth.regular_files import open_regular
 from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
 ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT = (
@@ -64,7 +65,7 @@ def read_index(folder: Path) -> FolderIndex | None:
     try:
         if not path.is_file():
             return None
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_INDEX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise _damaged(path, getattr(error, "strerror", None) or str(error)) from error

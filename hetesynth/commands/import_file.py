@@ -43,6 +43,7 @@ from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.regular_files import open_regular
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
@@ -179,7 +180,7 @@ def _bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise ValueError("not a regular file")
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -24,6 +24,7 @@ from hetesynth.importers.reading import ReadOptions, Source, Stated
 from hetesynth.importers.readings import network_of, read_in_order, remarks_of, with_hosts
 from hetesynth.importers.write_dsl import assumed_figures, cluster_text, demand_rates
 from hetesynth.model.topology import Topology
+from hetesynth.regular_files import open_regular
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_SERVERS = 4096
@@ -143,7 +144,7 @@ def _bytes(path: str) -> bytes:
         else:
             if not Path(path).is_file():
                 raise OSError("not a regular file" if Path(path).exists() else "no such file")
-            with Path(path).open("rb") as stream:
+            with open_regular(Path(path)) as stream:
                 data = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -27,6 +27,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, target
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.regular_files import open_regular
 from hetesynth.synthesis.search import Progress, no_progress
 
 COMPOSITION = "hetesynth-composition"
@@ -122,7 +123,7 @@ def read_document(path: Path) -> ScheduleDocument:
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

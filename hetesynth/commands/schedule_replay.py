@@ -16,6 +16,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.verify import VerifyPolicy
+from hetesynth.regular_files import open_regular
 
 
 def read_schedule(path: Path) -> ScheduleDocument:
@@ -24,7 +25,7 @@ def read_schedule(path: Path) -> ScheduleDocument:
     HetesynthError: it cannot be read, or is none.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error

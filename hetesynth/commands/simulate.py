@@ -23,6 +23,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.topology import Topology
+from hetesynth.regular_files import open_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _contents(path: Path, most: int) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

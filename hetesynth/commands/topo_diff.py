@@ -32,6 +32,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.regular_files import open_regular
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 
 MAX_FILES = 1000
@@ -80,7 +81,7 @@ def _schedule_files(places: Iterable[Path]) -> list[Path]:
 def _is_meant(path: Path) -> bool:
     """Whether a file of a folder is a schedule, MSCCL XML or an MSCCL++ plan."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(HEAD)
     except OSError:
         return True  # reading it will say why not
@@ -91,7 +92,7 @@ def _is_meant(path: Path) -> bool:
 
 def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             kind = kind_of(file.read(HEAD), path)
     except OSError as error:
         return Standing(path, "unreadable", error.strerror or str(error))
@@ -102,7 +103,7 @@ def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Stand
 
 def _schedule_standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
         asked_collective(document, str(path))
     except OSError as error:

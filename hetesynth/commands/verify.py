@@ -21,6 +21,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
+from hetesynth.regular_files import open_regular
 
 if TYPE_CHECKING:
     from hetesynth.report.sarif import SarifResult
@@ -125,7 +126,7 @@ def _head(path: Path) -> bytes:
     try:
         if not path.is_file():
             return b""
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(HEAD)
     except (OSError, ValueError):
         return b""

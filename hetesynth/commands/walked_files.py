@@ -15,6 +15,7 @@ from pathlib import Path
 from hetesynth.commands.folder_index import FolderIndex, read_index
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
+from hetesynth.regular_files import open_regular
 
 MAX_FILES = 100_000
 HEAD = 65_536
@@ -167,7 +168,7 @@ def _is_meant(path: Path) -> bool:
     try:
         if not path.is_file():
             return False
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             head = stream.read(HEAD)
     except OSError:
         return True  # reading it will say why
@@ -181,7 +182,7 @@ def digest(path: Path) -> str:
         if not path.is_file():
             return ""
         sha256 = hashlib.sha256()
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             while block := stream.read(BLOCK):
                 sha256.update(block)
         return sha256.hexdigest()

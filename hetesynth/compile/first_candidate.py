@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Problem
+from hetesynth.regular_files import open_regular
 from hetesynth.synthesis.search import Candidate
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _contents(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -18,6 +18,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.verdict import Violation
+from hetesynth.regular_files import open_regular
 
 if TYPE_CHECKING:
     from hetesynth.lowering.msccl.assembly import Saving
@@ -160,7 +161,7 @@ def format_of(path: Path) -> Format:
     if not path.is_file():
         return _format(b"", path)  # the reader says why
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return _format(stream.read(HEAD), path)
     except (OSError, ValueError):
         return _format(b"", path)  # the reader says why

@@ -7,6 +7,7 @@ not search all of it again; and the hash of a topology, by which a document name
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -170,7 +171,7 @@ class _Reader:
 
     def _reference(self) -> str:
         text = self._text("tau_ref") or "slowest"
-        if text[:1].isdigit() and Fraction(text) <= 0:
+        if text[:1].isdigit() and (re.fullmatch(r"[0-9]+([./][0-9]+)?", text) is None or Fraction(text) <= 0):
             raise ValueError("tau_ref is no time")
         return text
 
@@ -181,7 +182,9 @@ class _Reader:
 
     def _targets(self) -> tuple[str, ...]:
         named = self.values["targets"]
-        if not isinstance(named, list) or not named or any(name not in TARGETS for name in named):
+        if not isinstance(named, list) or not named:
+            raise ValueError("there is no such target")
+        if not all(isinstance(name, str) and name in TARGETS for name in named):
             raise ValueError("there is no such target")
         return tuple(dict.fromkeys(named))
 

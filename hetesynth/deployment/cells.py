@@ -6,11 +6,13 @@ newer ones say, and then nothing is said of it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.deployment.programs import ProgramFile, of_record
+from hetesynth.deployment.records import check_record
 from hetesynth.deployment.selection import Call, selected
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import bandwidths
@@ -76,14 +78,13 @@ class DeployedCell:
         return tuple(of_record(row) for row in self.record.get("programs", ()))
 
     def check(self) -> None:
-        """ValueError, TypeError or KeyError where the record is not one that can be deployed again."""
-        if self.record["collective"] not in COLLECTIVE_NAMES or int(self.record["ranks"]) < 1:
-            raise ValueError(f"{self.name}: no collective, or no ranks")
+        """Raise ValueError where the record is none, or is not of these files."""
+        check_record(self.record)
+        digests = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+        if self.record["files"] != digests:
+            raise ValueError(f"{self.name}: its record is of other files")
         if {program.name for program in self.programs} - self.files.keys():
             raise ValueError(f"{self.name}: a program without its file")
-        for row in self.record.get("sizes", ()):
-            if int(row["size"]) < 1 or not isinstance(row.get("program_us") or 0.0, int | float):
-                raise ValueError(f"{self.name}: a size without a time")
 
     def expectations(self, target: Target) -> tuple[Expectation, ...]:
         """The times of the program at the sizes at which it was simulated."""

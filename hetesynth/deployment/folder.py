@@ -6,9 +6,9 @@ Programs of the runtime are alone in their folder, since some runtimes read all 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.deployment.cells import DeployedCell as DeployedCell
 from hetesynth.deployment.environment import ENVIRONMENT, Environment, environment, environment_text
 from hetesynth.deployment.readme import EXPECTED, README, Hosts, expected_text, readme_text
+from hetesynth.deployment.records import check_record, is_plain_name
 from hetesynth.deployment.selection import check_selection
 from hetesynth.deployment.smoke_test import SMOKE_TEST, smoke_test_text
 from hetesynth.errors import HetesynthError, InternalError
@@ -25,6 +26,7 @@ from hetesynth.files.folders import INDEX
 from hetesynth.model.rank_places import rank_places
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
+from hetesynth.regular_files import open_regular
 
 KIND = "hetesynth deployment"
 FORMAT = 1
@@ -33,8 +35,7 @@ ALGORITHMS, SCHEDULES = "algorithms", "schedules"
 LOADER = "load_plans.py"
 ORIGIN = "atlas"
 """Of cells that an atlas brought, which no manifest names."""
-MAX_INDEX_BYTES = 1 << 26
-_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+MAX_INDEX_BYTES, MAX_FILE_BYTES = 1 << 26, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Deployment:
         """Every file of the folder by its name in it. HetesynthError HS870 where cells are for the same calls."""
         files = {place(name): data for cell in self.cells for name, data in cell.files.items()}
         programs = [name for name in files if name.startswith(f"{ALGORITHMS}/")]
-        if not all(_PLAIN.fullmatch(Path(name).name) for name in files):
+        if not all(is_plain_name(name) for cell in self.cells for name in cell.files):
             raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
         check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
         files |= {name: text.encode() for name, text in self._texts().items()}
@@ -141,52 +142,51 @@ def read_folder(folder: Path) -> Deployed | None:
 
 def _is_inside(name: str) -> bool:
     """Whether ``name`` is of a file in the folder or in one of its two folders."""
-    return all(_PLAIN.fullmatch(part) and part != ".." for part in name.split("/", 1))
+    return all(map(is_plain_name, name.split("/", 1)))
 
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
     """The cells in ``folder`` whose files are there and whole; none where it is no such folder."""
-    index = _index(folder)
+    return cells_of(folder, KIND)
+
+
+def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
+    """The same of a folder whose index says that it is of this ``kind``."""
+    index = _index(folder, kind)
     cells = []
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
-            files = _files(folder, row["record"]["files"])
+            check_record(row["record"])
+            files = {name: _file(folder / place(name)) for name in row["record"]["files"]}
             origin = ORIGIN if row.get("origin") == ORIGIN else ""
             texts = row["name"], row["key"], row["made_for"]
-            if all(isinstance(text, str) for text in texts):
+            if all(isinstance(text, str) and text.isprintable() for text in texts):
                 cell = DeployedCell(*texts, row["record"], files, origin)
                 cell.check()
                 cells.append(cell)
-        except (AttributeError, KeyError, TypeError, OSError, ValueError):
+        except (KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)
 
 
-def _index(folder: Path) -> dict[str, Any]:
+def _index(folder: Path, kind: str = KIND) -> dict[str, Any]:
     from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
     try:
-        path = folder / INDEX
-        if path.stat().st_size > MAX_INDEX_BYTES:
-            return {}
-        values = read_json(path.read_bytes(), JsonLimits(32))
+        values = read_json(_file(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
     except (OSError, JsonRefused):
         return {}
-    is_ours = isinstance(values, dict) and values.get("kind") == KIND and values.get("format") == FORMAT
+    is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (kind, FORMAT)
     return values if is_ours else {}
 
 
-def _files(folder: Path, digests: dict[str, str]) -> dict[str, bytes]:
-    """The files of a cell; ValueError where one was changed."""
-    files = {}
-    for name, digest in digests.items():
-        if Path(name).name != name:
-            raise ValueError("not a name in the folder")
-        data = (folder / place(name)).read_bytes()
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise ValueError("changed")
-        files[name] = data
-    return files
+def _file(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+    """The content of ``path``; OSError where it cannot be read or is larger."""
+    with open_regular(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, "it is too large")
+    return data
 
 
 def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from hetesynth.errors import HetesynthError
 from hetesynth.files.interruptions import Interruptions, held_back
 from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
+from hetesynth.regular_files import open_regular
 
 INDEX = "index.json"
 OLD, WAS = ".old", "was"  # the folder that is replaced, where two names cannot be exchanged in one step
@@ -85,7 +86,10 @@ def _prepare(fresh: Path, files: Mapping[str, bytes], interruptions: Interruptio
     fresh.mkdir()
     for name, data in files.items():
         interruptions.check()
-        path = fresh.joinpath(*PurePosixPath(name).parts)
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or parts[0] == "/":
+            raise ValueError(f"{name[:80]!r} is no name in it")
+        path = fresh.joinpath(*parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as stream:
             stream.write(data)
@@ -156,7 +160,7 @@ def _is_current(folder: Path) -> bool:
 
 def _start(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(4096)
     except OSError:
         return b""

@@ -17,7 +17,7 @@ from hetesynth.frontend.findings import Findings, did_you_mean
 from hetesynth.frontend.language import library_names, library_path, library_types
 from hetesynth.frontend.names import plain
 from hetesynth.frontend.parser import parse
-from hetesynth.frontend.source import Source, no_standard_input, read_source
+from hetesynth.frontend.source import SUFFIX, Source, is_topology_file, no_standard_input, read_source
 from hetesynth.frontend.syntax import Cluster, Define, File, Import, NodeType, PodType
 
 MAX_IMPORTS = 32
@@ -117,7 +117,15 @@ class _Loader:
     def _path(self, item: Import, file: File) -> Path | None:
         target = item.target
         if item.is_path:
-            return no_standard_input(Path(file.name).parent / target.text)
+            named = no_standard_input(Path(file.name).parent / target.text)
+            if not is_topology_file(named):
+                message = f"`{target.text[:60]}` is no topology file"
+                help_ = (
+                    f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
+                )
+                self.findings.add("HS215", target.span, message, help_)
+                return None
+            return named
         path = library_path(target.text)
         if path is None:
             message = f"the node library has no `{target.text[:60]}`"

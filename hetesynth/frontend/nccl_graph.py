@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.regular_files import open_regular
 
 RING_PATTERN = "4"
 MAX_BYTES = 4_000_000
@@ -89,7 +90,7 @@ def read_rings(path: Path) -> tuple[Order, ...]:
     try:
         if not path.is_file():
             raise OSError("not a regular file" if path.exists() else "no such file")
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -20,10 +20,12 @@ from hetesynth.errors import HetesynthError
 from hetesynth.frontend import figure10
 from hetesynth.frontend.overridden import OverriddenFile
 from hetesynth.frontend.syntax import Loss
+from hetesynth.regular_files import open_regular
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
 MAX_HIDDEN = 10
+SUFFIX = ".dsl"  # of files that others name
 STANDARD_INPUT = "-"  # in place of a path
 
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
@@ -89,6 +91,15 @@ def checked_source(text: str, name: str) -> Source:
     return source
 
 
+def is_topology_file(path: Path) -> bool:
+    """True where ``path``, or what it is a link to, is called as topologies are. What one file names may be shown
+    to somebody who could not read it otherwise."""
+    try:
+        return path.resolve().suffix == SUFFIX or path.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
 def no_standard_input(path: Path) -> Path:
     """``path`` as that of a file in any case: what a file imports is never standard input."""
     return path.absolute() if os.fspath(path) == STANDARD_INPUT else path
@@ -121,7 +132,10 @@ def _bytes_of(name: str) -> bytes:
         if path.is_dir():
             help_ = f"name a file in it, for example {path / 'topo.dsl'}"
             raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
-        with path.open("rb") as file:
+        if path.suffix == SUFFIX and not is_topology_file(path):
+            message = f"{name} is a link to a file that is not called *{SUFFIX}"
+            raise HetesynthError(message, code="HS101", help="name that file itself")
+        with open_regular(path) as file:
             content = file.read(MAX_SOURCE_BYTES + 1)
     except FileNotFoundError:
         help_ = "check the path; the examples are in examples/*/topo.dsl"

@@ -15,7 +15,7 @@ from typing import Any
 
 from hetesynth.diagnostics import SourceError, Span
 from hetesynth.frontend.overridden import OverriddenFile, overridden
-from hetesynth.frontend.source import no_standard_input
+from hetesynth.frontend.source import SUFFIX, is_topology_file, no_standard_input
 from hetesynth.frontend.syntax import Down, Loss, Without, Word
 from hetesynth.manifest.document import Document
 from hetesynth.manifest.keys import NAME
@@ -71,6 +71,8 @@ def _topology(stated: str, folder: FilePath, path: Path, document: Document) -> 
     elif not is_file:
         help_ = _near(topology, stated) or f"paths are seen from the folder of the manifest, {folder.as_posix()}"
         document.add("HS866", place, f"there is no file `{stated}`", help_)
+    elif not is_topology_file(topology):
+        document.add("HS866", place, f"`{stated}` is no topology file", f"call it {topology.stem}{SUFFIX}")
     return topology
 
 

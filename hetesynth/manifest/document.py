@@ -32,6 +32,7 @@ from hetesynth.manifest.keys import (
     Whole,
 )
 from hetesynth.manifest.positions import Path, Positions
+from hetesynth.regular_files import open_regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -101,7 +102,7 @@ def _text(path: FilePath) -> str:
         if path.is_dir():
             help_ = f"name the file in it: {path / 'hetesynth.toml'}"
             raise HetesynthError(f"{path} is a folder, not a manifest", code="HS860", help=help_)
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             content = stream.read(MAX_BYTES + 1)
         text = content.decode("utf-8")
     except FileNotFoundError:

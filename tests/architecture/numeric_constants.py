@@ -12,12 +12,17 @@ ALLOWED = {
     "limits against hostile or absurd input": """
         hetesynth/building/dask_task.py: MAX_MESSAGE
         hetesynth/building/result.py: MAX_BYTES
+        hetesynth/building/result.py: MAX_DEPTH
+        hetesynth/building/result.py: MAX_FILES
         hetesynth/building/reports/pages.py: MAX_SLUG
         hetesynth/chunking.py: MAX_CAPACITY
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
+        hetesynth/deployment/folder.py: MAX_FILE_BYTES
         hetesynth/deployment/folder.py: MAX_INDEX_BYTES
+        hetesynth/deployment/records.py: MAX_TEXT
+        hetesynth/deployment/records.py: MOST
         hetesynth/commands/atlas_folder.py: MAX_BYTES
         hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/commands/import_file.py: MAX_FILE_BYTES
@@ -277,7 +282,7 @@ ALLOWED = {
         hetesynth/verify/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
-        hetesynth/building/checking.py: SHARE
+        hetesynth/building/cell_check.py: SHARE
         hetesynth/building/workers.py: LIVES TOLD_AFTER
         hetesynth/building/dask_cluster.py: FETCH_SECONDS GIVEN LONELY_SECONDS LOOK_SECONDS
         hetesynth/building/dask_connection.py: CLOSE_SECONDS CONNECT_SECONDS POLL_SECONDS

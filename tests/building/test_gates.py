@@ -88,6 +88,7 @@ def test_of_stated_chunks_the_only_size_counts() -> None:
 
 
 RECORD = {
+    "collective": "allgather", "files": {},
     "calls": [0, 63_999], "ranks": 4, "root": None, "chunks": 2, "steps": 7, "proven_optimal": False,
     "sizes": [
         {
@@ -110,8 +111,13 @@ def test_a_record_is_read() -> None:
         {"sizes": [{"size": 1, "program_us": 0}]}, {"sizes": [{"size": 1, "program_us": math.inf}]},
         {"sizes": [{"size": 1, "program_us": None}]}, {"sizes": [{"size": 1, "program_us": "1"}]},
         {"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": math.nan}]},
+        {"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": "9"}]}, {"collective": []}, {"target": {}},
+        {"files": {"../a": "0" * 64}}, {"files": {"..": "0" * 64}}, {"files": {"a": "0"}}, {"cell": "a\nb"},
+        {"warnings": [1]}, {"warnings": [{"code": {}}]}, {"programs": [{"name": 1}]}, {"programs": {}},
+        {"versions": {"z3": 4}}, {"options": []}, {"extent": ["x"]}, {"lower_bound": "3"}, {"proven_optimal": 1},
+        {"instead_of": 3}, {"instead_of": {}}, {"measured_on": "x"}, {"topology_sha256": 3}, {"calls": [1]},
     ],
 )  # fmt: skip
 def test_a_record_that_is_none_is_refused(edit: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"record|size"):
+    with pytest.raises(ValueError, match=r"record|size|name|missing"):
         figures({**RECORD, **edit})

@@ -81,8 +81,9 @@ def test_accept_worse_takes_the_newer_from_the_cache(project: Project) -> None:
     project.cluster(20)
 
     def cached(result: CellResult) -> CellResult:
-        Cache(project.folder / "cache").put(slower(result))
-        return slower(result)
+        newer = project.made_by("double-tree")
+        Cache(project.folder / "cache").put(newer)
+        return newer
 
     assert project.build(Here(cached)).status == "kept"
     assert project.build(Here(None), ACCEPTING).status == "cached"

@@ -151,5 +151,5 @@ def test_a_refusal_of_the_system_gets_a_message(tmp_path: Path, monkeypatch: pyt
 
     path = tmp_path / "topo.dsl"
     path.write_text("cluster c {}")
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert "cannot be read: Permission denied" in refused(path).message

@@ -11,14 +11,15 @@ from typing import Any
 from support.small_projects import RING, tree
 
 from hetesynth.building.aside import read_aside
-from hetesynth.building.build import build
+from hetesynth.building.build import build, folder_plans, load_clusters
 from hetesynth.building.cache import Cache
 from hetesynth.building.checking import check
 from hetesynth.building.compute import compute
 from hetesynth.building.job import Job
 from hetesynth.building.keeping import NORMAL
 from hetesynth.building.outcome import BuildReport, CellReport
-from hetesynth.building.result import CellResult
+from hetesynth.building.provenance import provenance
+from hetesynth.building.result import CellResult, as_kept
 from hetesynth.building.watching import Nobody, Watcher
 from hetesynth.building.workers import Failed, Outcome
 from hetesynth.manifest.reader import read_manifest
@@ -86,6 +87,19 @@ class Project:
 
     def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
         return build(self.manifest, runner, Cache(self.folder / cache), Nobody(), rules)
+
+    @property
+    def job(self) -> Job:
+        """Of its cell."""
+        manifest = self.manifest
+        return folder_plans(manifest, load_clusters(manifest))[0].jobs[0]
+
+    def made_by(self, strategy: str) -> CellResult:
+        """What the cell would be if it were made by ``strategy``; in all else like a result of its job."""
+        job = self.job
+        other = replace(job.cell, options=replace(job.cell.options, strategy=strategy))
+        made = compute(replace(job, cell=other))
+        return replace(made, key=job.key, record=as_kept({**made.record, "options": provenance(job)["options"]}))
 
     @property
     def row(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from hetesynth.building.reports.index_page import MARK as INDEX_MARK
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.commands.places import demand_place
 from hetesynth.errors import HetesynthError
+from hetesynth.regular_files import open_regular
 
 STANDARD_OUTPUT = Path("-")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -138,7 +139,7 @@ def _check(options: ReportOptions) -> None:
 def _demand_ours(path: Path, beginning: bytes) -> None:
     """What a build wrote may be replaced; a manifest, a schedule or a page that somebody else wrote may not."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(_START)
     except FileNotFoundError:
         return

@@ -30,6 +30,7 @@ from hetesynth.frontend import GivenTopology
 from hetesynth.manifest.values import Manifest
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.processes import side_by_side
+from hetesynth.regular_files import open_regular
 
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
@@ -121,7 +122,7 @@ def _is_current(job: PageJob) -> bool:
 
 def _end(page: Path) -> str:
     try:
-        with page.open("rb") as file:
+        with open_regular(page) as file:
             file.seek(max(0, page.stat().st_size - _MARK_BYTES))
             return file.read().decode("utf-8", "replace")
     except OSError:

@@ -13,6 +13,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.fitting.lines import MAX_FILE_BYTES, refused, text_of
 from hetesynth.fitting.measurements import Operation, Series
 from hetesynth.fitting.readers import nccl_tests, nvbandwidth, osu, perftest, table
+from hetesynth.regular_files import open_regular
 
 Recognizer = Callable[[str], bool]
 Reader = Callable[[str, str, "Operation | None", "int | None"], "list[Series]"]
@@ -39,7 +40,7 @@ FORMATS = (
 def read_file(path: Path, operation: Operation | None = None, ranks: int | None = None) -> list[Series]:
     """The series in the file at ``path``."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -27,6 +27,7 @@ from hetesynth.model.program import (
     ThreadBlock,
 )
 from hetesynth.model.verdict import Violation
+from hetesynth.regular_files import open_regular
 from hetesynth.verify.msccl.algo_element import MAX_CHUNKS, algorithm
 from hetesynth.verify.msccl.rules import RULES
 from hetesynth.verify.msccl.scan import Scanner, Tag
@@ -103,7 +104,7 @@ def load_program(path: Path) -> ReadResult:
     try:
         if path.exists() and not path.is_file():
             raise ValueError("not a regular file")
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             source = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

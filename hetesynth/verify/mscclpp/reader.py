@@ -30,6 +30,7 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.program import Buffer
+from hetesynth.regular_files import open_regular
 from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -54,7 +55,7 @@ _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
 def load_plan(path: Path) -> Plan:
     """The plan in file ``path``; HetesynthError HS540 when it cannot be read, else as ``read_plan_json``."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,30 @@
+"""Opening files that somebody named: regular ones, and what a shell hands over as a numbered descriptor.
+
+A pipe or a device in the place of a file would be waited for, or read, for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """``path`` opened for reading. Raises OSError where it cannot be, or is neither a regular file nor handed over
+    by the shell, as in ``hetesynth topo show <(command)``; ValueError for a NUL byte in its name."""
+    if str(path).startswith(_HANDED_OVER):
+        return path.open("rb")
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder")
+    kind = "a pipe: hand it over as standard input, or as <(...)" if stat.S_ISFIFO(mode) else "no regular file"
+    raise OSError(errno.EINVAL, f"it is {kind}")

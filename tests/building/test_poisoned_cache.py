@@ -1,0 +1,336 @@
+"""A cache that somebody else wrote: nothing leaves its folder, and nothing wrong is deployed.
+
+Every forgery is consistent: digests and seals are those of what was forged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import stat
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.one_cell_project import Here, Project
+from support.small_projects import tree
+
+from hetesynth.building.cache import Cache
+from hetesynth.building.result import CellResult, unpacked
+from hetesynth.cli.main import run
+from hetesynth.deployment.folder import deployed
+from hetesynth.errors import HetesynthError
+
+Forge = Callable[[CellResult], CellResult]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "inner/project").mkdir(parents=True)
+    return Project(tmp_path / "inner/project")
+
+
+def resealed(result: CellResult, files: dict[str, bytes], **record: Any) -> CellResult:
+    """``result`` with these files and their digests."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return replace(result, files=files, record={**result.record, "files": digests, **record})
+
+
+def kept(project: Project, forge: Forge) -> CellResult:
+    """The right result of the cell, and the forged one as the entry of the cache."""
+    right = project.made_by("auto")
+    Cache(project.folder / "cache").put(forge(right))
+    return right
+
+
+def program(result: CellResult, edit: Callable[[str], str]) -> CellResult:
+    return resealed(
+        result,
+        {name: edit(d.decode()).encode() if name.endswith(".xml") else d for name, d in result.files.items()},
+    )
+
+
+def schedule(result: CellResult, edit: Callable[[dict[str, Any]], None]) -> CellResult:
+    files = dict(result.files)
+    for name, data in files.items():
+        if name.endswith(".schedule.json"):
+            values = json.loads(data)
+            edit(values)
+            files[name] = json.dumps(values).encode()
+    return resealed(result, files)
+
+
+def times(result: CellResult, **values: Any) -> CellResult:
+    rows = [{**row, **values} for row in result.record["sizes"]]
+    return replace(result, record={**result.record, "sizes": rows})
+
+
+def last_transfer(values: dict[str, Any]) -> None:
+    values["transfers"].pop()
+
+
+WRONG: dict[str, Forge] = {
+    "a program that lands a chunk elsewhere": lambda r: program(
+        r, lambda t: t.replace('dstoff="1"', 'dstoff="2"', 1)),
+    "a program with a step less": lambda r: program(r, lambda t: "\n".join(
+        line for i, line in enumerate(t.splitlines()) if not ("<step" in line and 'type="cpy"' in line))),
+    "another program": lambda r: program(r, lambda t: t.replace('proto="Simple"', 'proto="LL"')),
+    "no program": lambda r: resealed(r, {n: d for n, d in r.files.items() if n.endswith(".json")}, programs=[]),
+    "no schedule": lambda r: resealed(r, {n: d for n, d in r.files.items() if not n.endswith(".json")}),
+    "a schedule without its last transfer": lambda r: schedule(r, last_transfer),
+    "better times": lambda r: times(r, program_us=1.0),
+    "no times": lambda r: replace(r, record={**r.record, "sizes": []}),
+    "a record of other programs": lambda r: replace(r, record={
+        **r.record, "programs": [{**row, "max_bytes": 1 << 40} for row in r.record["programs"]]}),
+    "another cluster": lambda r: replace(r, record={**r.record, "topology_sha256": "0" * 64}),
+    "another collective": lambda r: replace(r, record={**r.record, "collective": "allreduce"}),
+    "other versions": lambda r: replace(r, record={**r.record, "versions": {}}),
+    "other steps": lambda r: replace(r, record={**r.record, "steps": 7, "lower_bound": 7}),
+    "files called otherwise": lambda r: resealed(r, {f"x{n}": d for n, d in r.files.items()}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_result_is_made_anew(project: Project, name: str) -> None:
+    right = kept(project, WRONG[name])
+    forged = Cache(project.folder / "cache").get(right.key)
+    assert forged is None or forged != right
+    runner = Here()
+    report = project.built(runner)
+    assert [cell.status for cell in report.cells] == ["built"]
+    assert runner.names == [report.cells[0].cell.name]
+    told = [text for text in report.warnings if "the cache has a wrong result for" in text]
+    assert len(told) == (forged is not None)
+    assert Cache(project.folder / "cache").get(right.key) is None, "a worker keeps the new one"
+    assert project.check().cells[0].status == "current"
+
+
+def test_a_right_result_is_taken(project: Project) -> None:
+    kept(project, lambda result: result)
+    assert project.build(Here(None)).status == "cached"
+
+
+def outside(path: Path) -> dict[str, bytes]:
+    return {name: data for name, data in tree(path).items() if not name.startswith("inner/project/")}
+
+
+NAMES = (
+    "../x",
+    "../../../x",
+    "/tmp/x",
+    "a/../../x",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "algorithms/x",
+    "a\0b",
+    "a\nb",
+    "ä",
+    "x" * 300,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_lead_elsewhere_are_no_result(project: Project, tmp_path: Path, name: str) -> None:
+    def forge(result: CellResult) -> CellResult:
+        return resealed(result, {**result.files, name: b"owned"})
+
+    try:
+        right = kept(project, forge)
+    except ValueError:
+        return  # no archive can have such a name
+    assert Cache(project.folder / "cache").get(right.key) is None
+    assert project.build(Here()).status == "built"
+    assert outside(tmp_path) == {}
+    assert b"owned" not in tree(project.folder / "schedules").values()
+
+
+TYPES: list[dict[str, Any]] = [
+    {"ranks": "3"}, {"ranks": {}}, {"sizes": {}}, {"sizes": [1]}, {"calls": "ab"}, {"programs": [3]},
+    {"files": []}, {"warnings": "x"}, {"collective": []}, {"target": {}}, {"cell": {}}, {"extent": None},
+    {"chunks": []},
+    {"steps": True}, {"candidate": 3}, {"versions": []}, {"options": 3}, {"lower_bound": "x"}, {"instead_of": []},
+    {"strategy": ["x"]}, {"proven_optimal": "yes"}, {"cluster": "a\x1b[31m"}, {"root": -1}, {"channels": 1e300},
+    {"topology_sha256": None}, {"measured_on": 3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", TYPES, ids=str)
+def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str, Any]) -> None:
+    """In the cache it counts as absent, in a folder as missing."""
+    right = kept(project, lambda result: replace(result, record={**result.record, **values}))
+    assert Cache(project.folder / "cache").get(right.key) is None
+    assert project.build(Here()).status == "built"
+    path = project.deployed / "index.json"
+    index = json.loads(path.read_text())
+    index["cells"][0]["record"].update(values)
+    path.write_text(json.dumps(index, indent=1))
+    assert deployed(project.deployed) == ()
+    assert project.check().cells[0].status in ("invalid", "missing")
+    assert project.build(Here()).status == "built"
+
+
+def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
+    cache = Cache(project.folder / "cache")
+    path = cache.path(project.job.key)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    assert cache.get(project.job.key) is None
+
+
+def test_what_the_tool_makes_is_private_and_what_was_shared_stays_so(project: Project) -> None:
+    before = os.umask(0)
+    try:
+        right = kept(project, lambda result: result)
+        cache = Cache(project.folder / "cache")
+        with cache.making(right.key):
+            pass
+        modes = {stat.S_IMODE(p.stat().st_mode) for p in (cache.folder, cache.path(right.key).parent)}
+        assert modes == {0o700}
+        files = [cache.path(right.key), cache.folder / "lock"]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        shared = project.folder / "shared"
+        shared.mkdir(mode=0o770)
+        Cache(shared).put(right)
+        assert stat.S_IMODE(Cache(shared).path(right.key).stat().st_mode) == 0o660
+    finally:
+        os.umask(before)
+
+
+def test_a_cache_that_anybody_may_write_is_refused(project: Project) -> None:
+    (project.folder / "cache").mkdir()
+    (project.folder / "cache").chmod(0o777)
+    with pytest.raises(HetesynthError, match="anybody") as raised:
+        project.build(Here())
+    assert raised.value.code == "HS881"
+
+
+def hostile(rng: random.Random, right: CellResult) -> bytes:
+    """An entry with a right seal: names, types, sizes, methods and order as they come."""
+    record: Any = {"key": right.key, **right.record}
+    files: dict[str, bytes] = dict(right.files)
+    for _ in range(rng.randrange(1, 4)):
+        kind = rng.randrange(6)
+        if kind == 0:
+            files[rng.choice(NAMES[:-1])] = b"owned"
+        elif kind == 1 and isinstance(record, dict) and record:
+            record[rng.choice([*record])] = rng.choice(
+                [None, 3, -1, "x", [], {}, [[]], {"a": {}}, 1e308, True, "\0"]
+            )
+        elif kind == 2 and isinstance(record, dict):
+            rows = record.get("sizes")
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+                rows = [dict(row) for row in rows if isinstance(row, dict)]
+                rows[0][rng.choice(["size", "program_us", "limit_us", "x"])] = rng.choice([None, -1, "x", [], 0])
+                record["sizes"] = rows
+        elif kind == 3 and files:
+            name = rng.choice([*files])
+            data = bytearray(files[name])
+            for _ in range(rng.randrange(1, 9)):
+                if data:
+                    data[rng.randrange(len(data))] = rng.randrange(256)
+            files[name] = bytes(data)
+        elif kind == 4 and files:
+            files.pop(rng.choice([*files]), None)
+        else:
+            record = rng.choice([[], {}, "x", None, record, record])
+    if isinstance(record, dict) and rng.random() < 0.8:
+        record["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(
+        out, "w", rng.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
+    ) as archive:
+        for name, data in [*files.items(), ("record.json", json.dumps(record).encode())]:
+            if name and "\0" not in name:
+                archive.writestr(name, data)
+    body = bytearray(out.getvalue())
+    for _ in range(rng.choice([0, 0, 0, 1, 5])):
+        body[rng.randrange(len(body))] = rng.randrange(256)
+    return hashlib.sha256(bytes(body)).hexdigest().encode() + bytes(body)
+
+
+def tried_archives(project: Project, number: int, seed: int) -> None:
+    right, rng = project.made_by("auto"), random.Random(seed)
+    for _ in range(number):
+        result = unpacked(hostile(rng, right), right.key)
+        if result is not None:
+            assert {Path(name).name for name in result.files} == result.files.keys()
+            assert "owned" not in result.files
+
+
+def tried_indexes(project: Project, number: int, seed: int) -> None:
+    """Indexes of the deployed folder with other values somewhere, read by what reads folders."""
+    project.build(Here())
+    path, rng = project.deployed / "index.json", random.Random(seed)
+    good = path.read_text()
+    before = outside(project.folder.parents[1])
+    for i in range(number):
+        values = json.loads(good)
+        for _ in range(rng.randrange(1, 4)):
+            at: Any = values
+            while isinstance(at, dict | list) and at:
+                key = rng.choice([*at]) if isinstance(at, dict) else rng.randrange(len(at))
+                if rng.random() < 0.4 or not isinstance(at[key], dict | list):
+                    at[key] = rng.choice([None, 3, -1, "x", [], {}, "../../x", "/etc/passwd", 1e308, True, [{}]])
+                    break
+                at = at[key]
+        path.write_text(json.dumps(values))
+        deployed(project.deployed)
+        if i % 20 == 0:
+            assert run(["install-hint", str(project.deployed)]) in (0, 1, 2)
+            assert run(["build", str(project.folder / "hetesynth.toml"), "--check", "--quick"]) in (0, 1, 2)
+    assert outside(project.folder.parents[1]) == before
+
+
+FIELDS = ("output", "cache", "name", "topology", "targets", "gates", "seed")
+
+
+def tried_manifests(project: Project, number: int, seed: int) -> None:
+    path, rng = project.folder / "hetesynth.toml", random.Random(seed)
+    good = path.read_text()
+    pieces = [
+        '"../../x"',
+        '"/etc/passwd"',
+        "[]",
+        "{}",
+        "3",
+        "-1",
+        "1e999",
+        '"\\u0000"',
+        "true",
+        '"a/../b"',
+        "[[1]]",
+        '""',
+    ]
+    for _ in range(number):
+        lines = good.splitlines()
+        for _ in range(rng.randrange(1, 3)):
+            i = rng.randrange(len(lines))
+            if "=" in lines[i]:
+                lines[i] = f"{lines[i].split('=')[0]}= {rng.choice(pieces)}"
+            else:
+                lines.insert(i, f"{rng.choice(FIELDS)} = {rng.choice(pieces)}")
+        path.write_text("\n".join(lines))
+        assert run(["build", str(path), "--check", "--quick"]) in (0, 1, 2)
+
+
+def test_hostile_archives_indexes_and_manifests(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    tried_archives(project, 150, 1)
+    tried_indexes(project, 40, 2)
+    tried_manifests(project, 40, 3)
+    assert "internal error" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_twenty_thousand_of_them(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    tried_archives(project, 12_000, 4)
+    tried_indexes(project, 5_000, 5)
+    tried_manifests(project, 3_000, 6)
+    assert "internal error" not in capfd.readouterr().err

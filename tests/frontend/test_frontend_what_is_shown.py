@@ -1,0 +1,85 @@
+"""What a topology names and its author may not read is shown to nobody, and what is no file is not waited for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hetesynth.diagnostics import SourceError
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology
+
+SECRET = "hunter2: the password\n"
+TEXT = 'import "{}"\nnode n {{ gpus 1 }}\ncluster c {{ instance a = n }}\n'
+
+
+def shown(path: Path) -> str:
+    with pytest.raises((SourceError, HetesynthError)) as raised:
+        load_topology(path)
+    error = raised.value
+    if isinstance(error, SourceError):
+        return error.render() if hasattr(error, "render") else str([error.diagnostics, error.sources])
+    return f"{error.message} {error.help}"
+
+
+@pytest.mark.parametrize("name", ["secret", "../secret", "link.dsl", "chain.dsl", "secret.dsl/../secret"])
+def test_an_import_of_another_kind_is_not_shown(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for place in (tmp_path / "secret", folder / "secret"):
+        place.write_text(SECRET)
+    (folder / "link.dsl").symlink_to(tmp_path / "secret")
+    (folder / "chain.dsl").symlink_to("link.dsl")
+    (folder / "topo.dsl").write_text(TEXT.format(name))
+    assert "hunter2" not in shown(folder / "topo.dsl")
+    (folder / "topo.dsl").write_text(TEXT.format((tmp_path / "secret").as_posix()))
+    assert "hunter2" not in shown(folder / "topo.dsl")
+
+
+def test_a_topology_that_is_a_link_to_something_else_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "topo.dsl").symlink_to("secret")
+    assert "hunter2" not in shown(tmp_path / "topo.dsl")
+    (tmp_path / "right.dsl").write_text("node n { gpus 2 }\ncluster c { instance a = n }\n")
+    (tmp_path / "alias.dsl").symlink_to("right.dsl")
+    (tmp_path / "topo.dsl").unlink()
+    (tmp_path / "topo.dsl").write_text('import "alias.dsl"\nnode n { gpus 1 }\ncluster c { instance a = n }\n')
+    assert "one cluster" in shown(tmp_path / "topo.dsl") or "node types" in shown(tmp_path / "topo.dsl")
+
+
+COMMANDS = [
+    ["topo", "show"], ["topo", "lint"], ["topo", "fmt", "--check"], ["synth", "--coll", "allgather"], ["verify"],
+    ["simulate"], ["import"], ["topo", "import"], ["topo", "ranks"], ["repair"], ["build", "--check"], ["run"],
+    ["topo", "diff"], ["bounds", "--coll", "allgather"], ["install-hint", "rccl-6"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_pipe_that_nobody_writes_is_not_waited_for(tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "topo.dsl"
+    os.mkfifo(path)
+    others = {"simulate": [path], "repair": [path], "topo diff": [path], "synth": ["-o", tmp_path / "x"]}
+    more = others.get(" ".join(command[:2]), others.get(command[0], []))
+    arguments = [sys.executable, "-m", "hetesynth", *command, str(path), *map(str, more)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode in (1, 2), done.stderr
+    assert "internal error" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/tty"])
+def test_a_device_is_no_topology(path: str) -> None:
+    if Path(path).exists():
+        with pytest.raises(HetesynthError):
+            load_topology(path)
+
+
+def test_what_a_shell_hands_over_is_read() -> None:
+    text = "node n { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s } }\\ncluster c { instance a = n }\\n"
+    command = f"{sys.executable} -m hetesynth topo show <(printf '{text}')"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "0->1" in done.stdout
