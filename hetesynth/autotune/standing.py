@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hetesynth.report.words import microseconds
+from hetesynth.report.words import microseconds, whole_percent
 from hetesynth.synthesis.search import BEST, Progress
 
 
@@ -36,6 +36,6 @@ class Standing:
         """``; best 5,716 us, 84 % of the limit, 1.17 x NCCL's rings``, as far as it is known."""
         if math.isinf(self.best):
             return ""
-        limit = f", {100 * self.limit / self.best:.0f} % of the limit" if self.limit else ""
+        limit = f", {whole_percent(100 * self.limit / self.best)} % of the limit" if self.limit else ""
         rings = f", {self.rings / self.best:.2f} x NCCL's rings" if self.rings else ""
         return f"{BEST}{microseconds(self.best)}{limit}{rings}"

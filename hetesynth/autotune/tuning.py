@@ -32,7 +32,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.policy.autotune import AutotunePolicy
-from hetesynth.report.words import microseconds
+from hetesynth.report.words import microseconds, whole_percent
 from hetesynth.synthesis import registry
 from hetesynth.synthesis.effort import for_size
 from hetesynth.synthesis.search import BEST, Ending, Progress, no_progress
@@ -404,7 +404,7 @@ class _TuningRun:
             why = f"not among the {self._policy.kept} quickest so far"
             self.decisions.inside("candidates").note(left.label, "dropped", why)
         limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
-        best = f"schedule {microseconds(self._best())}, {limit:.0f} % of the limit"
+        best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
 
 

@@ -20,7 +20,7 @@ from hetesynth.errors import HetesynthError
 Measure = Callable[[Case, Path, Path], Row]
 Progress = Callable[[int, int, str], None]  # cases done, cases in all, what is run
 
-QUICK_SECONDS = 100.0  # after which a quick run starts no other case
+QUICK_SECONDS = 100.0  # of computing, after which a quick run starts no other case: a loaded machine takes longer
 WARM_UP = (
     Case("warm-up", "h20_8x16", 128, "allgather", 1, Goal(40), 40, schedule_only=True),  # compiles the kernel
     Case("warm-up", "h20_4p8", 12, "alltoall", 1, Goal(2), 2),
@@ -48,7 +48,7 @@ class Runner:
     measure: Measure = measure
     progress: Progress = field(default=lambda done, count, name: None)
     warm_up: tuple[Case, ...] = WARM_UP
-    deadline: float | None = None  # seconds after which no case is started
+    deadline: float | None = None  # seconds of computing after which no case is started
 
     def __call__(self, cases: Sequence[Case], *, whole: bool) -> Report:
         """Measure ``cases`` in turn. Ctrl-C ends the run; the rows so far are kept.
@@ -62,7 +62,7 @@ class Runner:
             folder = Path(name)
             files = {c.cluster: self._topology(c.cluster, folder) for c in (*cases, *self.warm_up)}
             try:
-                self._all(cases, files, folder, rows, started)
+                self._all(cases, files, folder, rows)
             except KeyboardInterrupt:
                 rest = "interrupted"
             else:
@@ -78,15 +78,14 @@ class Runner:
             complete=all(row.status != "not run" for row in rows),
         )
 
-    def _all(
-        self, cases: Sequence[Case], files: dict[str, Path], folder: Path, rows: list[Row], started: float
-    ) -> None:
+    def _all(self, cases: Sequence[Case], files: dict[str, Path], folder: Path, rows: list[Row]) -> None:
         measured: dict[object, Row] = {}
         for case in self.warm_up:
             self.progress(0, len(cases), f"warming up: {case.name}")
             self._one(case, files, folder)
         for number, case in enumerate(cases):
-            if self.deadline is not None and time.monotonic() - started > self.deadline:
+            spent = sum(row.total or 0.0 if row.cpu is None else row.cpu for row in measured.values())
+            if self.deadline is not None and spent > self.deadline:
                 return
             self.progress(number, len(cases), case.name)
             if case.command not in measured:

@@ -1,6 +1,6 @@
 """Who is told how a build goes on.
 
-In: cells that are decided, what a worker does. Out: nothing; a terminal shows it, a pipe does not.
+In: cells that are decided, what a worker does. Out: nothing; a terminal shows all of it, a pipe what a log needs.
 """
 
 from __future__ import annotations

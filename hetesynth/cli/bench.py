@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @click.command(name="bench", short_help="Run the benchmark and write its page.")
-@click.option("--quick", is_flag=True, help="A selection that ends within two minutes; prints the page.")
+@click.option(
+    "--quick", is_flag=True, help="A selection that ends within two minutes of computing; prints the page."
+)
 @click.option(
     "--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with PATTERN in their name."
 )
@@ -222,6 +224,11 @@ def _target(output: Path | None, *, write: bool, page: str = "benchmarks.md") ->
     """Where the page goes, checked before the run rather than after it."""
     if not write:
         return None
+    if output is None and not (ROOT / "docs").is_dir():
+        raise HetesynthError(
+            "an installed hetesynth has no docs folder for the page, and brings no examples", code="HS903",
+            help="run it in a checkout (python -m hetesynth bench), or give -o FILE.md and --examples DIR",
+        )  # fmt: skip
     target = output or ROOT / "docs" / page
     if not target.parent.is_dir():
         raise HetesynthError(

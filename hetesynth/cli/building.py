@@ -1,4 +1,4 @@
-"""How a build shows on a terminal: cells done of all, and what each process does; nothing in a pipe."""
+"""How a build shows on a terminal: cells done of all, and what each process does; plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 
 from hetesynth.building.watching import Nobody, Watcher
 from hetesynth.cli.progress import warned
+from hetesynth.cli.terminal import show
+from hetesynth.model.deadline import now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from hetesynth.building.outcome import CellReport
 
+SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
+
 
 @contextmanager
 def watching_build(*, quiet: bool) -> Iterator[Watcher]:
-    """A watcher for standard error: with a bar where that is a terminal, else of warnings alone."""
-    if quiet or not sys.stderr.isatty():
+    """A watcher for standard error: with a bar where that is a terminal, else with a line a cell."""
+    if quiet:
         yield _Warnings()
+        return
+    if not sys.stderr.isatty():
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -41,6 +48,35 @@ class _Warnings(Nobody):
         if message not in self._said:
             self._said.add(message)
             warned(message)
+
+
+class _Lines(_Warnings):
+    """What a log needs to show that a build lives: a line for each cell that was to be made, and one of what is
+    being done where nothing was said for ``SILENT`` seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, str] = {}
+        self._to_make, self._made = 0, 0
+        self._started = self._said_at = now()
+
+    def expected(self, cells: int, stale: Mapping[str, str]) -> None:
+        self._names, self._to_make = dict(stale), len(stale)
+        if stale:
+            self._say(f"{cells} cells, {len(stale)} to make")
+
+    def working(self, key: str, what: str) -> None:
+        if now() - self._said_at >= SILENT:
+            self._say(f"{self._made} of {self._to_make} made; {self._names.get(key, key[:8])}: {what}")
+
+    def decided(self, report: CellReport) -> None:
+        if report.key in self._names:
+            self._made += 1
+            self._say(f"{self._made} of {self._to_make} {report.cell.name}: {report.status}")
+
+    def _say(self, text: str) -> None:
+        self._said_at = now()
+        show(f"{self._said_at - self._started:.0f} s: {text}", err=True)
 
 
 class _Bars(_Warnings):

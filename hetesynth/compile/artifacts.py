@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hetesynth.verify.bounds.judge import Recheck
 
 ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
+SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
 UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
 
 
@@ -118,8 +119,8 @@ class Synthesis:
     """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
     ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
     other roots as well. ``step_model``: the result of the step search, where it is not what is written.
-    ``abandoned``: Ctrl-C left no time for programs, so that the schedule is alone. ``cegis``: what CEGIS did, in
-    all searches of the run."""
+    ``abandoned``: Ctrl-C left no time for some programs; for all of them where the schedule is alone. ``cegis``:
+    what CEGIS did, in all searches of the run."""
 
     request: Request
     strategy: str
@@ -158,10 +159,14 @@ class Synthesis:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """Which GPUs do not run the programs, which calls run them that should not, where they hang, and where a
-        library is quicker."""
+        """Which GPUs do not run the programs, which calls run them that should not, where they hang, where a
+        library is quicker, and what an interrupt left out."""
+        left: tuple[Warned, ...] = ()
         if self.abandoned:
-            return (Warned(tuple(t.name for t in self.targets), ABANDONED, "the same command again makes them"),)
+            message = SOME_ABANDONED if self.programs else ABANDONED
+            left = (Warned(tuple(t.name for t in self.targets), message, "the same command again makes them"),)
+        if self.abandoned and not self.programs:
+            return left
         slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
         if not self.programs:
             return slower
@@ -169,7 +174,7 @@ class Synthesis:
         hangs = network_warnings(self.programs.values())
         strange = vendor_warnings(self.targets, self.topology.models, request.collective)
         calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
-        return strange + calls + hangs + slower
+        return strange + calls + hangs + slower + left
 
     @property
     def advice(self) -> RuntimeAdvice | None:
@@ -219,12 +224,13 @@ def judged_files(solved: SolvedRequest, *, protected: bool) -> Synthesis:
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
     timer, request, problem, solution = _parts(solved)
-    abandoned = bare and not request.schedule_only
     rechecked = _verified(solved)
     with timer.phase("predict"):
         optimality = solved.time_optimality or _implied_time(solved, simulated=not _hurried(solved))
     solved.compilation.progress("lowering", solution.schedule.makespan)
     programs = {} if bare else _programs(solved, optimality.size)
+    forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
+    unmade = len(programs) < len(forms)
     files = {suffix: program.data for suffix, program in programs.items()}
     with timer.phase("lower"):
         files[SCHEDULE_SUFFIX] = _schedule_json(solved)
@@ -247,12 +253,12 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         time_optimality=optimality,
         choice=solved.choice,
         program_seconds=program_seconds,
-        cut_short=cut_short or abandoned,
-        ending="interrupt" if abandoned else ending,
+        cut_short=cut_short or unmade,
+        ending="interrupt" if unmade else ending,
         decided_by_clock=decided_by_clock,
         decisions=tuple(solved.compilation.decisions.entries),
         every_root=solved.compilation.every_root,
-        abandoned=abandoned,
+        abandoned=unmade,
         cegis=solved.compilation.trace.own,
     )
 
@@ -331,7 +337,18 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
-    """Every program by its suffix, lowered and judged."""
+    """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
+    programs: dict[str, Emitted] = {}
+    try:
+        _judged_programs(solved, size, programs)
+    except KeyboardInterrupt:
+        if not programs or not abandoned():
+            raise
+    return programs
+
+
+def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitted]) -> None:
+    """Into ``programs`` one after the other, so that Ctrl-C loses none."""
     from hetesynth.compile.fused_receives import emitted
     from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.steady_plans import plan_emitted
@@ -340,7 +357,6 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
 
     timer, request, problem, solution = _parts(solved)
     spec, topology = solved.programs, solved.chunking.topology
-    programs: dict[str, Emitted] = {}
     forms = [*variants(spec.targets, problem.collective.name)]
     for place, (target, in_place, suffix) in enumerate(forms):
         name = _program_name(topology.name, problem, "inplace" if in_place else "")
@@ -351,7 +367,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 policy=request.policy.lowering,
             )  # fmt: skip
             costs = CostOptions.of(request)
-            programs[suffix] = (
+            program = (
                 steady_emitted(problem, solution.schedule, spec.steady, options)
                 or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
                 or emitted(
@@ -360,14 +376,14 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 )
             )  # fmt: skip
             if target.format == "msccl-xml":
-                programs[suffix] = _placed(programs[suffix], topology)
+                program = _placed(program, topology)
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):
             judge = FORMATS[target.format].judge
-            violations = judge(programs[suffix].data, name, problem, target, topology.servers)
+            violations = judge(program.data, name, problem, target, topology.servers)
             _demand_clean(violations, f"program {name}{suffix}")
-    return programs
+        programs[suffix] = program
 
 
 def _placed(program: Emitted, topology: Topology) -> Emitted:

@@ -6,7 +6,6 @@ In: the time of a program, the bounds in seconds, the library's own program (``r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hetesynth.compile.fused_receives import EQUAL
 from hetesynth.compile.ring_baseline import ring_baseline
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
-from hetesynth.report.words import size_text
+from hetesynth.report.words import of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
     from hetesynth.compile.predictors import CostOptions
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from hetesynth.model.topology import Rank, Topology
 
 Timed = Literal["program", "plan", "schedule"]
-LATE = "the time budget is over"
 EXACT = 6  # digits of a size that is one's own
 _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 
@@ -65,7 +63,7 @@ class TimeVerdict:
 
     @property
     def line(self) -> str:
-        """``program 1,425 us for 192 MB: 97 % of the limit (proved), 1.26 x NCCL's rings``."""
+        """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
         return verdict_line([self])
 
     def warning(self) -> str | None:
@@ -92,12 +90,12 @@ class TimeVerdict:
 
 def time_verdict(
     topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
-    timed: Timed = "program", *, late: bool = False,
+    timed: Timed = "program", *, without_rings: str | None = None,
 ) -> TimeVerdict:  # fmt: skip
-    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against. ``late``:
-    there is no time to simulate the library's program, only for one that was simulated before."""
+    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
+    ``without_rings``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    rings = LATE if late else _library_seconds(topology, bounds.name, root, size, options)
+    rings = without_rings or _library_seconds(topology, bounds.name, root, size, options)
     library = "direct sends" if bounds.name in PERSONALIZED else "NCCL's rings"
     return TimeVerdict(timed, size, seconds, bounds.seconds(size), tree_limit, library, rings)
 
@@ -121,11 +119,9 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     else:
         what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
     shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
-    parts = [
-        f"{_span(shares, _percent)} % of the limit (proved)" if shares else f"limit {_us(first.limit)} (proved)"
-    ]
+    parts = [of_limit(_span(shares, whole_percent)) if shares else f"limit {_us(first.limit)} (proved)"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
-    parts += [f"{_span(trees, _percent)} % of that of trees"] if trees else []
+    parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
     factors = [v.factor_over_rings for v in verdicts if v.factor_over_rings is not None]
     if factors:
         beside = ", which run as a program" if first.timed == "schedule" else ""
@@ -138,11 +134,6 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 def _us(seconds: float) -> str:
     us = seconds * 1e6
     return f"{us:,.0f} us" if us >= _THOUSAND else f"{us:.4g} us"
-
-
-def _percent(share: float) -> str:
-    """Rounded down: 100 is said of nothing less."""
-    return str(math.floor(share * (1 + EQUAL)))
 
 
 def _factor(factor: float) -> str:

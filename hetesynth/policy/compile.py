@@ -69,7 +69,7 @@ class CompilePolicy(Record):
         1.2,
         "seconds",
         "Programs that are not judged so long after Ctrl-C are given up, and the schedule of the best is written "
-        "alone: a command ends within 2 s. The schedule of 64 GPUs is judged and written in 0.3 s.",
+        "with those that are: a command ends within 2 s. The schedule of 64 GPUs is judged and written in 0.3 s.",
     )
     large_rounding_error: float = threshold(
         0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."

@@ -5,6 +5,7 @@ In: counts and sizes. Out: text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hetesynth.model.runtime_costs import RuntimeCosts
@@ -28,6 +29,16 @@ def counted(number: int, what: str) -> str:
 def microseconds(seconds: float) -> str:
     """``1,234 us``; four digits."""
     return f"{seconds * 1e6:,.4g} us"
+
+
+def whole_percent(percent: float) -> str:
+    """Rounded down, but for the noise of floats: 100 is said of nothing less."""
+    return str(math.floor(percent * (1 + 1e-9)))
+
+
+def of_limit(percent: str) -> str:
+    """``94 % of the proved limit (simulated)``: the limit is proved, the time held against it simulated."""
+    return f"{percent} % of the proved limit (simulated)"
 
 
 def runtime_words(runtime: RuntimeCosts | None) -> str:

@@ -84,6 +84,17 @@ def test_nothing_starts_after_the_deadline() -> None:
     assert [row.error for row in made.rows] == ["no time left", "no time left"]
 
 
+def test_the_deadline_counts_computing_not_waiting() -> None:
+    """On a loaded machine every case takes long and is measured all the same."""
+
+    def loaded(case: Case, topology: Path, directory: Path) -> Row:
+        return Row(case, "ok", steps=3, bound=3, total=1000.0, cpu=1.0)
+
+    cases = all_cases()[:4]
+    assert Runner(EXAMPLES, measure=loaded, warm_up=(), deadline=100.0)(cases, whole=False).complete
+    assert not Runner(EXAMPLES, measure=loaded, warm_up=(), deadline=0.5)(cases, whole=False).complete
+
+
 def test_a_missing_example_ends_the_run_before_it_begins(tmp_path: Path) -> None:
     with pytest.raises(HetesynthError) as caught:
         Runner(tmp_path, measure=Pretend(), warm_up=())([TINY], whole=False)
@@ -99,6 +110,9 @@ def test_an_installed_package_says_where_examples_come_from(
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["code"], error["exit_code"]) == ("HS901", 2)
     assert str(tmp_path / "examples") in error["message"] and "--examples DIR" in error["help"]
+    assert main.run(["bench", "--json"]) == 2  # the page has no folder either
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "HS903" and "in a checkout" in error["help"] and "--examples DIR" in error["help"]
     faked(monkeypatch, Pretend())
     assert main.run(["bench", "--only", "h20_4p8", "--examples", str(EXAMPLES)]) == 0
 

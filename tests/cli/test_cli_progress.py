@@ -36,6 +36,9 @@ def test_the_standing_is_of_programs_beside_limit_and_rings() -> None:
     standing.limit = 80e-6
     standing.tried("y", 120e-6)
     assert said[-1] == "y: 120 us; best 100 us, 80 % of the limit"
-    standing.rings = 125e-6
+    standing.limit = 79.6e-6
+    standing.tried("y", 120e-6)
+    assert said[-1].endswith("79 % of the limit")  # rounded down, as the verdict says it
+    standing.limit, standing.rings = 80e-6, 125e-6
     standing.progress("c; best schedule 90 us", None)
     assert said[-1] == "c; best 100 us, 80 % of the limit, 1.25 x NCCL's rings"

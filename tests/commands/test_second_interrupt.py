@@ -34,12 +34,15 @@ def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def pressing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Ctrl-C ``times`` times when the first program is about to be judged."""
-    left = [times]
+def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> None:
+    """Ctrl-C ``times`` times when the first program is about to be judged, or the one ``after`` so many."""
+    left, before = [times], [after]
     real = artifacts._program_name
 
     def name(*arguments: Any) -> str:
+        if before[0]:
+            before[0] -= 1
+            return real(*arguments)
         while left[0]:
             left[0] -= 1
             press()
@@ -74,6 +77,18 @@ def test_a_second_one_keeps_the_schedule_of_the_best(size: int | None, monkeypat
     assert kept.solution.schedule == best.solution.schedule
     assert kept.ending == "interrupt" and kept.cut_short
     assert "programs are not" in kept.warnings[0].message
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = made(asked(size))
+    pressing(monkeypatch, 2, after=1)
+    kept = made(asked(size))
+    first = next(iter(best.programs))
+    assert list(kept.programs) == [first] and kept.files[first] == best.files[first]
+    assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
+    assert "those that are missing" in kept.warnings[-1].message
+    assert "time budget" not in synthesis_report(kept, [])
 
 
 def test_files_that_take_long_give_way_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,19 +20,19 @@ USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, "NCCL's r
 
 
 def test_one_size() -> None:
-    assert USUAL.line == "program 1,425 us for 192 MB: 97 % of the limit (proved), 1.26 x NCCL's rings"
+    assert USUAL.line == "program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings"
     assert USUAL.warning() is None and not USUAL.slower_than_rings
 
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
     other = replace(USUAL, size=10**9, limit=0.5e-3, rings=1.425e-3)
-    expected = "programs for 192 MB to 1 GB: 35 to 97 % of the limit (proved), 1.00 to 1.26 x NCCL's rings"
+    expected = "programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x NCCL's rings"
     assert verdict_line([USUAL, other]) == expected
 
 
 @pytest.mark.parametrize(("limit", "percent"), [(1.425e-3, "100 %"), (1.4249e-3, "99 %"), (1.4e-3, "98 %")])
 def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> None:
-    assert f": {percent} of the limit" in replace(USUAL, limit=limit).line
+    assert f": {percent} of the proved limit" in replace(USUAL, limit=limit).line
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> Non
 
 def test_trees_no_rings_and_no_time() -> None:
     trees = replace(USUAL, tree_limit=1.42e-3)
-    assert "97 % of the limit (proved), 99 % of that of trees, 1.26 x" in trees.line
+    assert "97 % of the proved limit (simulated), 99 % of that of trees, 1.26 x" in trees.line
     none = replace(USUAL, rings="there is no ring")
     assert none.line.endswith("not beside NCCL's rings: there is no ring")
     assert none.figures()["factor_over_rings"] is None and none.figures()["no_rings"] == "there is no ring"
@@ -59,7 +59,7 @@ def test_trees_no_rings_and_no_time() -> None:
 
 def test_a_schedule_says_that_rings_are_a_program() -> None:
     line = replace(USUAL, timed="schedule").line
-    assert line.endswith("97 % of the limit (proved), 1.26 x NCCL's rings, which run as a program")
+    assert line.endswith("97 % of the proved limit (simulated), 1.26 x NCCL's rings, which run as a program")
 
 
 THREE = """

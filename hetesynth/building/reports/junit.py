@@ -16,6 +16,7 @@ from hetesynth.building.reports.figures import properties, shown
 from hetesynth.building.reports.places import Places
 from hetesynth.building.reports.words import WHOLE_BUILD, cell_name, groups, is_bad, one_line
 from hetesynth.diagnostics import visible
+from hetesynth.report.words import of_limit
 
 FOLDERS = "folders"
 """Under which name folders that are not what a build would write are told."""
@@ -97,7 +98,7 @@ def _told(cell: CellReport) -> str:
     at = shown(cell)
     parts = [
         f"{at.time} for {at.size}" if at.time else "",
-        f"{at.percent} of the limit" if at.percent else "",
+        of_limit(at.percent.removesuffix(" %")) if at.percent else "",
         f"{at.factor} x rings" if at.factor else "",
         f"against the last run: {at.change}" if at.change else "",
     ]

@@ -1,0 +1,38 @@
+"""What a build says where standard error is no terminal."""
+
+import pytest
+
+from hetesynth.cli.building import SILENT, watching_build
+from hetesynth.model import deadline
+from tests.support.build_report_sample import cell, with_status
+
+
+def test_a_build_in_a_pipe_shows_that_it_lives(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(deadline, "source", lambda: clock[0])
+    made, there = cell("alpha", "reduce"), cell("alpha", "allgather")
+    report = with_status("built", made)
+    with watching_build(quiet=False) as watcher:
+        watcher.expected(2, {report.key: made.name})
+        watcher.working(report.key, "starts")
+        clock[0] = SILENT
+        watcher.working(report.key, "search\x1b[2K")
+        watcher.working(report.key, "said too soon")
+        clock[0] = SILENT + 4
+        watcher.decided(report)
+    said = capsys.readouterr().err
+    assert said.splitlines() == [
+        "0 s: 2 cells, 1 to make",
+        f"30 s: 0 of 1 made; {made.name}: search\\u001b[2K",
+        f"34 s: 1 of 1 {made.name}: built",
+    ]
+    assert "\x1b" not in said and there.name not in said
+
+
+def test_a_build_of_nothing_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    with watching_build(quiet=False) as watcher:
+        watcher.expected(1, {})
+        watcher.decided(with_status("current", cell("alpha", "reduce")))
+    assert capsys.readouterr().err == ""
