@@ -26,7 +26,9 @@ def test_one_size() -> None:
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
     other = replace(USUAL, size=10**9, limit=0.5e-3, rings=1.425e-3)
-    expected = "programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x NCCL's rings"
+    expected = (
+        "programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x NCCL's rings"
+    )
     assert verdict_line([USUAL, other]) == expected
 
 
