@@ -116,10 +116,11 @@ _INTRODUCTION = (
     "says which they load (`runtime_advice`).",
     "",
     "Nothing here was run on GPUs. RCCL was read in its sources up to ROCm 6.3 (October 2024); of what came",
-    "later, the part that selects files as it stood last: it selects as before, warns that MSCCL is deprecated, and",
-    "leaves files out that need more channels than `NCCL_MAX_NCHANNELS` allows. Its changelog names no change to",
-    "the format up to ROCm 7.12 (7.2 has RCCL 2.27.7). From ROCm 7.13 on RCCL loads no such file: MSCCL is removed,",
-    "and its calls do nothing. Where the table says 7.12, the reader of 6.4 to 7.12 is taken to be that of 6.3.",
+    "later, the part that selects files as it stood last: it selects as before, warns that MSCCL is",
+    "deprecated, and leaves files out that need more channels than `NCCL_MAX_NCHANNELS` allows. Its changelog",
+    "names no change to the format up to ROCm 7.12 (7.2 has RCCL 2.27.7). From ROCm 7.13 on RCCL loads no such",
+    "file: MSCCL is removed, and its calls do nothing. Where the table says 7.12, the reader of 6.4 to 7.12 is",
+    "taken to be that of 6.3.",
 )
 _CALLS = (
     "## Which calls run a file",
