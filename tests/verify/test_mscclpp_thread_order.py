@@ -12,7 +12,7 @@ import pytest
 from support.plan_chaos import outcome
 from test_mscclpp_judge import NOP, block, gpu, local, on, plan, put
 
-from hetesynth.model.plan import Plan, PlanBlock, PlanOp, PlanOperation
+from hetesynth.model.plan import ChannelType, Plan, PlanBlock, PlanOp, PlanOperation
 from hetesynth.verify.mscclpp.judge import plan_violations
 from hetesynth.verify.mscclpp.reader import load_plan
 from hetesynth.verify.mscclpp.thread_order import orders
@@ -41,20 +41,26 @@ def arrivals(events: list[Event]) -> Iterator[list[int]]:
     yield from extend([])
 
 
-def pushed(events: list[Event]) -> PlanBlock:
+def pushed(events: list[Event], kind: ChannelType) -> PlanBlock:
     """A block that does so on channel 0: thread i handles entry i, so entries before it name another channel."""
     operations = []
     for thread, op in events:
-        operations.append(PlanOperation(op, "port", (*[1] * thread, 0)))  # type: ignore[arg-type]
-    return PlanBlock(0, tuple(operations), port_channels=(0, 1))
+        operations.append(PlanOperation(op, kind, (*[1] * thread, 0)))  # type: ignore[arg-type]
+    return PlanBlock(0, tuple(operations), memory_channels=(0, 1), port_channels=(0, 1))
 
 
-def test_what_signals_cover_is_what_holds_in_all_orders() -> None:
+OPS: dict[ChannelType, list[PlanOp]] = {
+    "port": ["put", "signal", "rlxsignal", "pws"],
+    "memory": ["signal", "rlxsignal"],
+}
+
+
+@pytest.mark.parametrize("kind", OPS)
+def test_what_signals_cover_is_what_holds_in_all_orders(kind: ChannelType) -> None:
     rng = random.Random(7)
     for _ in range(150):
-        ops: list[PlanOp] = ["put", "signal", "rlxsignal", "pws"]
-        events = [(rng.randrange(3), rng.choice(ops)) for _ in range(rng.randint(1, 6))]
-        order = orders(pushed(events)).get((1, "port", 0))
+        events = [(rng.randrange(3), rng.choice(OPS[kind])) for _ in range(rng.randint(1, 6))]
+        order = orders(pushed(events, kind)).get((1, kind, 0))
         puts = [i for i, (_, op) in enumerate(events) if op in ("put", "pws")]
         latest = dict.fromkeys(puts, 0)
         relaxed = 0
@@ -65,7 +71,7 @@ def test_what_signals_cover_is_what_holds_in_all_orders() -> None:
                     latest[i] = max(latest[i], signals)
                 if events[i][1] != "put":
                     signals += 1
-                    strong = strong or events[i][1] != "rlxsignal"
+                    strong = strong or kind == "port" or events[i][1] != "rlxsignal"
                     relaxed = relaxed if strong else max(relaxed, signals)
         assert order is not None
         assert order.covers == tuple(latest[i] + 1 for i in puts), events

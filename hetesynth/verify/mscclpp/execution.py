@@ -171,7 +171,7 @@ class PlanExecution:
             case "signal" | "rlxsignal":
                 self._signal(block, operation, place)
             case "wait" | "rlxwait":
-                relaxed = operation.op == "rlxwait"
+                relaxed = operation.op == "rlxwait" and operation.channel_type != "port"
                 for end in self._ends_of(block, operation):
                     self._uses(block, end, "wait", place)
                     event = end.inbox.popleft()

@@ -58,8 +58,8 @@ def _pushes(operation: PlanOperation, kind: ChannelType) -> Iterator[Push]:
         yield "put"
     if operation.op in ("signal", "pws", "pwsf"):
         yield "signal"
-    if operation.op == "rlxsignal":
-        yield "relaxed"
+    if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
+        yield "signal" if kind == "port" else "relaxed"
 
 
 def _order(pushed: list[tuple[int, Push]]) -> Order:
