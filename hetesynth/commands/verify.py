@@ -49,6 +49,9 @@ class Finding:
         return ALL_BY_ID[rule].help if rule in ALL_BY_ID else ""
 
 
+UNCHECKED = "HX216"
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
@@ -57,6 +60,11 @@ class Judged:
     findings: tuple[Finding, ...]
     acceptance: tuple[tuple[str, str], ...] = ()
     readable: bool = True
+
+    @property
+    def data_checked(self) -> bool:
+        """False where a file names no collective that says what its data must be, as ``coll="custom"`` does."""
+        return all(finding.violation.rule != UNCHECKED for finding in self.findings)
 
     def count(self, *levels: Level) -> int:
         """Findings of these levels."""

@@ -183,7 +183,7 @@ No package index has it; `load_plans.py` says so where it is missing. Built from
 MSCCL++ loads no folder: a process registers its plans. On every rank, before the first communicator:
 
     import load_plans            # with this folder on PYTHONPATH
-    load_plans.register(rank)
+    load_plans.register(rank)    # only_sums=True: no call of this job reduces by anything but a sum
 
 For torch, `LD_PRELOAD=libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so torchrun ...`, and the two lines before
 `torch.distributed.init_process_group("nccl")`. Set LD_PRELOAD for the job alone, not in a shell. Plans for
@@ -193,9 +193,9 @@ allreduce, allgather, reducescatter and broadcast run so; those of other collect
 - The selector gives a plan the calls of its sizes, form and root. What it leaves goes to MSCCL++'s own
   algorithms, and from there to NCCL. It replaces a selector that was set before; `load_plans.selector(plans)` can
   be combined.
-- Reductions are sums. A request does not say the operator, so an allreduce for a maximum would be summed too: do
-  not register plans in jobs that have such calls of these sizes; `MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION` names
-  collectives that stay with NCCL.
+- Reductions are sums. A request does not say the operator, and the runtime ignores it for plans: an allreduce for
+  a maximum or an average would be summed. So plans of allreduce, reducescatter and reduce are registered only with
+  `only_sums=True`; else `register` says which it left out.
 - Buffers stand at the same offset of their allocation on every rank.
 """
 _TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."

@@ -53,6 +53,25 @@ def test_a_good_file_is_good_for_every_target(good: str, capsys: pytest.CaptureF
     assert capsys.readouterr().out.count(": ok\n") == 6
 
 
+def test_a_file_of_no_collective_is_never_just_ok(
+    good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With ``coll="custom"`` nothing says what the data must be: its wrong bytes would go unnoticed."""
+    text = Path(good).read_text().replace('coll="allgather"', 'coll="custom"')
+    custom = tmp_path / "many" / "custom.xml"
+    custom.parent.mkdir()
+    custom.write_text(text)
+    run(["verify", str(custom)])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert "NOT CHECKED" in line and ": ok" not in line
+    run(["verify", str(custom.parent)])
+    assert "NOT CHECKED" in capsys.readouterr().out
+    run(["verify", str(custom), "--json"])
+    assert json.loads(capsys.readouterr().out)["data_checked"] is False
+    run(["verify", good, "--json"])
+    assert json.loads(capsys.readouterr().out)["data_checked"] is True
+
+
 def test_text_names_rule_help_line_and_targets(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", bad, "--target", "rccl-6,msccl"]) == 1
     out = capsys.readouterr().out

@@ -156,12 +156,26 @@ def test_other_calls_are_left_to_the_runtime(loader, stated: dict[str, Any]) -> 
 @pytest.mark.parametrize("collective", ["allreduce", "reducescatter", "broadcast"])
 def test_form_and_root_decide(loader, collective) -> None:
     stated = {"input_chunks": 8, "output_chunks": 8}
-    loader(cell("mscclpp", collective, 1024, 1 << 20, **stated)).register(2)
+    loader(cell("mscclpp", collective, 1024, 1 << 20, **stated)).register(2, only_sums=True)
     name = f"ring8-{collective}-1024-1048576"
     assert chosen(Request(collective, 1 << 16, in_place=False)) == name
     assert chosen(Request(collective, 1 << 16, in_place=True)) == f"{name}-inplace"
     if collective == "broadcast":
         assert chosen(Request(collective, 1 << 16, in_place=False, root=1)) is None
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "reducescatter"])
+def test_sums_are_registered_where_the_job_has_no_other_reductions(
+    loader, collective, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A request names no operator, and the runtime would sum for MAX."""
+    module = loader(cell("mscclpp", collective, 1024, 1 << 20, input_chunks=8, output_chunks=8))
+    assert module.register(0) == []
+    assert chosen(Request(collective, 1 << 16, in_place=False)) is None
+    said = capfd.readouterr().err
+    assert collective in said and "MAX" in said and "only_sums=True" in said
+    assert len(module.register(0, only_sums=True)) == 2
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -26,6 +26,7 @@ def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "file": file,
         "ok": ok,
+        "data_checked": judged.data_checked,
         "violations": of("error"),
         "portability": of("portability"),
         "warnings": of("warning"),
@@ -76,6 +77,9 @@ def verdict_line(program: str, judged: Judged) -> str:
     """``x.xml: ok``, or how many violations it has."""
     more = _less(judged)
     errors = judged.count("error")
+    if not errors and not judged.data_checked:
+        why = "no collective says what it must be"
+        return f"{program}: no hang and no race, but its data is NOT CHECKED: {why}{more}"
     return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"
 
 
@@ -91,6 +95,7 @@ def one_line(verdict: FileVerdict, *, portable: bool) -> str:
     file, judged = on_one_line(verdict.path), verdict.judged
     if verdict.ok(portable=portable):
         whose = f" for {', '.join(verdict.targets)}" if verdict.targets else ""
+        whose += "" if judged.data_checked else ", but its data is NOT CHECKED"
         notes = [f"; {f.violation.message}" for f in judged.findings if _is_remark(f)]
         return f"{file}: ok{whose}{_less(judged)}{''.join(notes[:1])}"
     findings = wrong_findings(judged, portable=portable)
