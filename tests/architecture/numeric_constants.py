@@ -16,6 +16,7 @@ ALLOWED = {
         hetesynth/building/result.py: MAX_FILES
         hetesynth/building/reports/pages.py: MAX_SLUG
         hetesynth/chunking.py: MAX_CAPACITY
+        hetesynth/cli/building.py: SILENT
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS

@@ -215,7 +215,7 @@ def test_a_schedule_that_sends_what_is_not_there() -> None:
 def test_targets_by_name() -> None:
     assert target("portable") is PORTABLE and all(name == p.name for name, p in TARGETS.items())
     with pytest.raises(HetesynthError) as caught:
-        target("nccl")
+        target("sharp")
     assert "portable" in caught.value.help
 
 
