@@ -73,7 +73,9 @@ def _within(needed: dict[Pair, int], thread_blocks: int) -> dict[Pair, int]:
 def _width(numbers: Iterable[int], room: int) -> int:
     """The most channels that each pair may have so that all fit into ``room``; at least one."""
     widths = list(numbers)
-    width = max(widths, default=1)
-    while width > 1 and sum(min(number, width) for number in widths) > room:
-        width -= 1
-    return width
+    low, high = 1, max(widths, default=1)
+    while low < high:
+        width = (low + high + 1) // 2
+        fits = sum(min(number, width) for number in widths) <= room
+        low, high = (width, high) if fits else (low, width - 1)
+    return low

@@ -123,9 +123,10 @@ def _neighbourhoods(search: Search) -> LowerBound | None:
 
 
 def _many_checkpoints(search: Search) -> str | None:
-    """Filling steps takes as long as there are ranks to look at for each delivery."""
-    work, most = search.problem.collective.deliveries * search.problem.ranks, search.policy.steps.checkpoint_work
-    return f"{work:,} ranks to look at are more than {most:,}" if work > most else None
+    """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
+    problem, most = search.problem, search.policy.steps.checkpoint_work
+    work = problem.collective.deliveries * max(problem.ranks, search.target)
+    return f"{work:,} ranks or steps to look at are more than {most:,}" if work > most else None
 
 
 def _much_relayed(search: Search) -> str | None:
