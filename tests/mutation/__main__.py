@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests python -m mutation hetesynth/verify/bounds --tests tests/verify tests/bounds
 
-A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is imported
-anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a mutant
-survives that ``equivalent.txt`` does not list, or where that list names one that is killed or is no more.
+A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is
+imported anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a
+mutant survives that ``equivalent.txt`` does not list, or where that list names one that is killed or is no more.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
+
 from mutation.operators import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).parent / "equivalent.txt"
 SURVIVED, KILLED, NOT_TRIED = 0, 1, 2
+WORDS = ("survived", "killed", "not run")
 Where = tuple[str, str, int]  # file, function, first line
 
 
@@ -184,10 +186,10 @@ class Trial:
             yield file, mutant, SURVIVED if ended and status == 0 else KILLED
 
 
-def listed() -> dict[str, str]:
-    """Mutants that change nothing, each with the reason, as ``equivalent.txt`` states them."""
+def listed(path: Path) -> dict[str, str]:
+    """Mutants that change nothing, each with the reason, as ``path`` states them."""
     entries, name = {}, ""
-    for line in LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []:
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             entries[name] = f"{entries[name]} {line.strip()}".strip()
         elif line and not line.startswith("#"):
@@ -201,6 +203,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
+    parser.add_argument("--equivalent", type=Path, default=LIST, help="the list of those that change nothing")
+    parser.add_argument(
+        "--listed", action="store_true", help="try those that equivalent.txt lists: none is killed"
+    )
     parser.add_argument("--only", default="", help="mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -212,7 +218,7 @@ def main() -> int:
     ]
     left: list[str] = []
     fates: dict[int, int] = defaultdict(int)
-    excused = listed()
+    excused = listed(options.equivalent)
 
     def work(session: pytest.Session) -> None:
         trial = Trial(session, [str(path) for path in paths], options.jobs, options.seconds)
@@ -220,15 +226,13 @@ def main() -> int:
             (str(path), mutant)
             for path in paths
             for mutant in mutants(path.read_text(encoding="utf-8"), str(path))
-            if options.only in full_name(str(path), mutant) and full_name(str(path), mutant) not in excused
+            if options.only in (name := full_name(str(path), mutant)) and (name in excused) == options.listed
         )
         for file, mutant, fate in trial.verdicts(waiting):
             fates[fate] += 1
-            if fate != KILLED:
+            if (fate == KILLED) == options.listed:
                 left.append(full_name(file, mutant))
-                print(
-                    f"{'survived' if fate == SURVIVED else 'not run'} {left[-1]}", file=sys.__stderr__, flush=True
-                )
+                print(f"{WORDS[fate]} {left[-1]}", file=sys.__stderr__, flush=True)
 
     os.chdir(ROOT)
     arguments = ["-p", "no:cacheprovider", *options.tests]
@@ -240,8 +244,8 @@ def main() -> int:
     print(
         f"{fates[KILLED]} killed, {fates[SURVIVED]} survived, {fates[NOT_TRIED]} in functions that no test calls"
     )
-    print(f"{len(left) + len(stale)} failed, {fates[KILLED]} passed")
-    return 1 if left or stale or not fates[KILLED] else 0
+    print(f"{len(left) + len(stale)} failed, {sum(fates.values()) - len(left)} passed")
+    return 1 if left or stale or not fates else 0
 
 
 def _all_names(paths: Sequence[Path]) -> set[str]:
@@ -254,7 +258,7 @@ def full_name(file: str, mutant: Mutant) -> str:
 
 
 def _relative(file: str) -> str:
-    return Path(file).relative_to(ROOT).as_posix()
+    return Path(os.path.relpath(file, ROOT)).as_posix()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The mutants of a source file: comparisons, guards, operands, numbers and statements, one changed at a time.
 
-In: source. Out: for each mutant its name, which stays the same while the function does, and the changed code of its
-function. Texts of messages and annotations are left alone.
+In: source. Out: for each mutant its name, which stays the same while the function does, and the changed code of
+its function. Texts of messages and annotations are left alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Do = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """``name``: function, line within it, what was and what is. ``function``: its name and first line in the file."""
+    """``name``: function, line within it, what was and what is. ``function``: its name and first line."""
 
     name: str
     function: tuple[str, int]
@@ -97,8 +97,8 @@ def _mutable(function: Function) -> Iterator[tuple[ast.stmt, ast.AST]]:
     yield function, ast.Module(body, [])  # the docstring is a constant, which stays
     while waiting:
         statement, node = waiting.pop()
-        if isinstance(node, ast.JoinedStr):
-            continue
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+            continue  # what it says; zip(strict=...), where lengths are equal
         yield statement, node
         if isinstance(node, ast.Raise):  # what it says
             continue

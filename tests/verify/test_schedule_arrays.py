@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from support.graphs import Graph, dgx1, fig10, problem, ring, servers, star
+from support.graphs import Graph, dgx1, fig10, full, problem, ring, servers, star
 from support.replay import accepts
 from support.solving import solve
 
@@ -93,3 +93,54 @@ def test_the_judge_says_what_is_wrong_with_a_large_schedule() -> None:
     assert schedule_violations(wanted, good, always) == []
     lost = Schedule.of(good.transfers[1:], good.makespan)
     assert {v.kind for v in schedule_violations(wanted, lost, always)} >= {"not-delivered"}
+
+
+def test_what_is_not_looked_at_is_not_clean() -> None:
+    """More holders than one, a long transfer among short ones, links, chunks and steps that are not there."""
+    wanted = problem(ring(3, both=False), "broadcast")
+    good = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1)])
+    assert surely_clean(wanted, good)
+    late = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 3, 0, 1)])
+    early = Schedule.of(good.transfers)
+    object.__setattr__(early, "makespan", 1)
+    two = replace(wanted, collective=replace(wanted.collective, pre=(frozenset({0, 1}),)))
+    for problem_, schedule in ((wanted, late), (wanted, early), (two, Schedule.of(good.transfers[1:], 2))):
+        assert not surely_clean(problem_, schedule)
+    for chunk, link in ((0, 3), (0, -1), (1, 0), (-1, 0)):
+        assert not surely_clean(wanted, Schedule.of([*good.transfers, Transfer(1, 2, chunk, link)]))
+
+
+def test_tables_that_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ring(3, both=False)
+    graph.groups.append(Resource("bus", (0, 1), 2))
+    wanted = problem(graph, "broadcast")
+    good = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1)])
+    for cells, clean in ((12, True), (11, False)):  # four resources, one chunk and two steps
+        monkeypatch.setattr("hetesynth.verify.schedule.arrays.MOST_CELLS", cells)
+        assert surely_clean(wanted, good) == clean
+
+
+@pytest.mark.parametrize(("moves", "most"), [([0, 1, 2], 3), ([3, 6, 9], 3)])
+def test_peers_count_on_both_sides(moves: list[int], most: int) -> None:
+    """Links 0, 1, 2 lead out of rank 0 of four; links 3, 6, 9 into it."""
+    name: CollectiveName = "scatter" if moves[0] == 0 else "gather"
+    wanted = problem(full(4), name)
+    schedule = Schedule.of([Transfer(0, 1, k, a) for k, a in enumerate(moves, 1)])
+    for limit in (most, most - 1):
+        limited = replace(wanted, max_peers=limit)
+        found = schedule_violations(limited, schedule)
+        assert surely_clean(limited, schedule) == (not found) == (limit == most)
+        assert {v.kind for v in found} <= {"too-many-peers"}
+        assert all(f"{'sends to' if moves[0] == 0 else 'receives from'} 3 others" in v.message for v in found)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sends_are_told_apart_by_step_rank_and_chunk(seed: int) -> None:
+    rng = random.Random(seed)
+    wanted = problem(full(4), "allgather", exclusive=True)
+    moves = [Transfer(t, t + 1, x.src, a) for a, x in enumerate(wanted.arcs) for t in (rng.randrange(4),)]
+    schedule = Schedule.of(moves, 4)
+    together = len({(t.start, t.chunk) for t in moves}) < len(moves)
+    assert surely_clean(wanted, schedule) == (not together)
+    apart = Schedule.of([replace(t, start=(s := (t.link % 3 + t.chunk * seed) % 4), end=s + 1) for t in moves], 4)
+    assert surely_clean(wanted, apart)

@@ -8,6 +8,7 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring, star
 from support.replay import accepts
 
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.verify.schedule.judge import schedule_violations
@@ -66,7 +67,7 @@ def test_transfers_may_last_longer_than_a_step() -> None:
     assert kinds(wanted, [T(0, 3, 0, 0), T(2, 5, 0, 2)]) == {"not-held", "not-delivered"}
 
 
-@pytest.mark.parametrize("link", [6, 1000, -1])
+@pytest.mark.parametrize("link", [3, 6, 1000, -1])
 def test_no_such_link(link: int) -> None:
     assert kinds(problem(RING, "allgather"), [*ALLGATHER, T(0, 1, 0, link)]) == {"no-such-link"}
 
@@ -159,3 +160,26 @@ def test_a_copy_and_an_addition_landing_together_have_no_defined_result() -> Non
         moves = [first] if copy == 2 else [T(0, 1, 0, 1, True)]  # 2 holds {0, 2}
         moves += [T(1, 2, 0, copy), T(1, 2, 0, add, True)]
         assert kinds(wanted, moves), f"accepted: copy over {copy}, addition over {add}"
+
+
+# full(3): links 0->1, 0->2, 1->0, 1->2, 2->0, 2->1
+@pytest.mark.parametrize(
+    ("name", "moves", "messages"),
+    [
+        ("broadcast", [T(0, 1, 0, 0), T(1, 2, 0, 1)], []),
+        ("broadcast", [T(1, 2, 0, 0), T(1, 2, 0, 1)], [(1, "step 1: rank 0 sends chunk 0 to 2 peers at once")]),
+        ("reduce", [T(1, 2, 0, 2, True), T(1, 2, 0, 4, True)],
+         [(1, "step 1: rank 0 adds 2 values to chunk 0 at once")]),
+        ("reduce", [T(0, 1, 0, 5, True), T(1, 2, 0, 2, True), T(1, 2, 0, 5)],
+         [(1, "step 1: rank 1 receives chunk 0, which it already holds")]),
+        ("reduce", [T(0, 1, 0, 2, True)], [(1, "after step 1: rank 0 lacks 1 of 3 contributions to chunk 0")]),
+        ("reduce", [T(1, 2, 0, 4, True), T(1, 2, 0, 2)],
+         [(1, "step 1: rank 0 copies over chunk 0 while another value of it arrives"),
+          (2, "after step 2: rank 0 lacks 1 of 3 contributions to chunk 0")]),
+    ],
+)  # fmt: skip
+def test_violations_say_what_and_when(
+    name: CollectiveName, moves: list[Transfer], messages: list[tuple[int, str]]
+) -> None:
+    found = schedule_violations(problem(full(3), name, exclusive=True), Schedule.of(moves))
+    assert [(v.step, v.message) for v in found] == messages

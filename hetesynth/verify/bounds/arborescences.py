@@ -19,23 +19,13 @@ NONE = 2**62
 
 def arborescence_cost(costs: Whole, root: int) -> int | None:
     """The least cost of edges by which ``root`` reaches every vertex; None where it does not."""
-    n = len(costs)
     entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
-    entering[np.arange(n), np.arange(n)] = NONE
-    waiting = [v for v in range(n) if v != root]
-    alive = np.ones(n, dtype=np.bool_)
-    reached = np.zeros(n, dtype=np.bool_)
-    reached[root] = True
     paid = 0
-    while waiting:
-        vertex = waiting.pop()
-        if reached[vertex] or not alive[vertex]:
-            continue
+    for vertex in (v for v in range(len(costs)) if v != root):
         path = [vertex]
         place = {vertex: 0}
         while True:
-            top = path[-1]
-            row = entering[top]
+            row = entering[path[-1]]
             before = int(row.argmin())
             least = int(row[before])
             if least >= NONE // 2:
@@ -44,29 +34,22 @@ def arborescence_cost(costs: Whole, root: int) -> int | None:
             row -= least
             if before == root:
                 break
-            if before not in place:
+            if before in place:
+                _merge(entering, before, path[place[before] :])
+                del path[place[before] + 1 :]
+            else:
                 place[before] = len(path)
                 path.append(before)
-                continue
-            cycle = path[place[before] :]
-            _merge(entering, alive, before, cycle)
-            for gone in cycle:
-                if gone != before:
-                    del place[gone]
-            del path[place[before] + 1 :]
-        _merge(entering, alive, root, [root, *path])
-        reached[path] = True
+        _merge(entering, root, [root, *path])
     return paid
 
 
-def _merge(entering: Whole, alive: NDArray[np.bool_], into: int, vertices: list[int]) -> None:
-    """``vertices`` become vertex ``into``."""
+def _merge(entering: Whole, into: int, vertices: list[int]) -> None:
+    """``vertices`` become vertex ``into``; no edge leaves the others any more."""
     entering[into] = entering[vertices].min(axis=0)
     entering[:, into] = entering[:, vertices].min(axis=1)
-    others = [v for v in vertices if v != into]
-    entering[:, others] = NONE
+    entering[:, [v for v in vertices if v != into]] = NONE
     entering[into, into] = NONE
-    alive[others] = False
 
 
 def shortest_paths(costs: Whole) -> Whole:

@@ -107,7 +107,7 @@ def flow_steps(problem: Problem, claim: FlowWitness) -> int:
     collective, destination = problem.collective, claim.destination
     lacking = inside = 0
     for pre, post in zip(collective.pre, collective.post, strict=True):
-        others = pre - {destination} if collective.reduces else pre
+        others = pre - {destination}
         if destination not in post or not others or (destination in pre and not collective.reduces):
             continue
         lacking += 1
@@ -164,7 +164,7 @@ def _wires(problem: Problem) -> Iterator[tuple[int, int, int | None, str]]:
     """Wires in use and links without wires: ends, chunks a step, name. Each link is a path of wires, so what
     crosses on a link crosses on a wire. A wire of one link carries what that link may carry."""
     users: list[int] = [0] * len(problem.segments)
-    alone: list[int] = [0] * len(problem.segments)
+    alone: dict[int, int] = {}
     segments = problem.segments
     starts, ends = [s.src for s in segments], [s.dst for s in segments]
     for a, arc in enumerate(problem.arcs):

@@ -1,7 +1,7 @@
 """Rechecking prices: what every chunk pays at least against what a step earns at most.
 
-In: a problem and a price witness. Out: the number of steps it proves; ``Refuted`` when it proves nothing. Cheapest
-paths by Dijkstra's algorithm on integers, from all ranks in lockstep: arrays are (source, rank).
+In: a problem and a price witness. Out: the number of steps it proves; ``Refuted`` when it proves nothing. Arrays
+are (source, rank); a path or a tree that does not exist costs NEVER or more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.model.bound import PriceWitness
 from hetesynth.model.problem import Problem
-from hetesynth.verify.bounds.arborescences import NONE, arborescence_cost
+from hetesynth.verify.bounds.arborescences import arborescence_cost, shortest_paths
 from hetesynth.verify.bounds.laws import NEVER, Refuted, demand, quotient
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
     demand(claim.earned == earned, f"a step is said to earn {claim.earned}, it can earn {earned}")
     cost = [0] * len(problem.arcs)
     for resource in problem.resources:
-        price = prices.get(resource.name, 0)
-        if price:
-            for a in resource.arcs:
-                cost[a] += price
+        for a in resource.arcs:
+            cost[a] += prices.get(resource.name, 0)
     paid = _paid(problem, cost)
     demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
     return quotient(claim.paid, earned)
@@ -53,7 +51,7 @@ def _paid(problem: Problem, cost: list[int]) -> int:
     if problem.ranks > MAX_RANKS:
         raise Refuted(f"prices on more than {MAX_RANKS} ranks are not rechecked")
     edges = _edges(problem, cost)
-    closest = _cheapest(edges)
+    closest = shortest_paths(edges)
     reduces = problem.collective.reduces
     kinds = Counter(zip(problem.collective.pre, problem.collective.post, strict=True))
     paid = 0
@@ -61,16 +59,9 @@ def _paid(problem: Problem, cost: list[int]) -> int:
         pick = max if reduces else min
         least = max(pick(int(closest[u, v]) for u in pre) for v in post)
         if not reduces and len(pre) == 1 and len(pre | post) == problem.ranks:
-            least = max(least, _cheapest_tree(edges, min(pre)))
+            least = max(least, arborescence_cost(edges, *pre) or 0)
         paid += count * least
     return paid
-
-
-def _cheapest_tree(edge: NDArray[np.int64], root: int) -> int:
-    """What the cheapest tree from ``root`` to all ranks costs; 0 where it does not reach them."""
-    import numpy as np
-
-    return arborescence_cost(np.where(edge >= NEVER, NONE, edge), root) or 0
 
 
 def _edges(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
@@ -81,20 +72,3 @@ def _edges(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
     for arc, price in zip(problem.arcs, cost, strict=True):
         edge[arc.src, arc.dst] = min(int(edge[arc.src, arc.dst]), price)
     return edge
-
-
-def _cheapest(edge: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``[u, v]``: what the cheapest path from u to v costs, NEVER without one."""
-    import numpy as np
-
-    n = len(edge)
-    closest = np.full((n, n), NEVER, dtype=np.int64)
-    np.fill_diagonal(closest, 0)
-    settled = np.zeros((n, n), dtype=bool)
-    everyone = np.arange(n)
-    for _ in range(n):
-        nearest = np.where(settled, NEVER + 1, closest).argmin(axis=1)
-        settled[everyone, nearest] = True
-        through = closest[everyone, nearest]
-        closest = np.minimum(closest, through[:, None] + edge[nearest])
-    return closest

@@ -43,13 +43,19 @@ def proved_by_prices(topology: Topology, name: CollectiveName, root: Rank | None
     cost = _cost(_matrix(topology, by_link), name, root, claim)
     if isinstance(cost, str):
         return cost
+    if not cost:
+        return "nothing that must move has a price"
     latency = min(link.latency for link, price in zip(topology.links, by_link, strict=True) if price)
     return latency, cost / _supply(topology, claim.prices)
 
 
 def _supply(topology: Topology, prices: ResourcePrices) -> Fraction:
     """Price x bytes that all resources carry in a second."""
-    wires = ((w.bandwidth or Fraction(0)) * w.lanes * p for w, p in zip(topology.wires, prices.wires, strict=True))
+    wires = (
+        w.bandwidth * w.lanes * p
+        for w, p in zip(topology.wires, prices.wires, strict=True)
+        if w.bandwidth is not None
+    )
     groups = (g.bandwidth * g.lanes * p for g, p in zip(topology.groups, prices.groups, strict=True))
     return sum(wires, Fraction(0)) + sum(groups, Fraction(0))
 
@@ -104,7 +110,7 @@ def _cost(costs: Whole, name: CollectiveName, root: Rank | None, claim: PriceCla
                 if name == "scatter"
                 else lengths[:, root or 0]
             )
-            every, units = [int(x) if x < NONE // 4 else None for x in paths.ravel()], n
+            every, units = [None if x == NONE // 4 else int(x) for x in paths.ravel()], n
     return Fraction(sum(every), units) if _all_reached(every) else "some rank cannot be reached"  # type: ignore[arg-type]
 
 
@@ -142,10 +148,10 @@ def every_allreduce(costs: Whole, parts: Sequence[Sequence[Rank]]) -> Fraction |
     best: int | None = None
     for part, enter in zip(parts, entered, strict=True):
         before = _bring(costs, part)
-        after = [_reach(costs, part, h) for h in range(len(part))]
-        if enter is None or before is None or None in after:
+        if enter is None or before is None:
             return "some rank cannot be reached"
-        cost = before + min(x for x in after if x is not None) + sum(x or 0 for x in entered) - enter
+        after = min(_reach(costs, part, h) or 0 for h in range(len(part)))
+        cost = before + after + sum(x or 0 for x in entered) - enter
         best = cost if best is None else min(best, cost)
     return Fraction(best or 0)
 

@@ -107,7 +107,7 @@ class _Formula:
                 if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
                     raise Refuted("the query has a let that is not rechecked")
                 positive = [_plain(literal) for literal in self._disjunction(pair[1], bound)]
-                fresh[pair[0]] = positive[0] if len(positive) == 1 else ["or", *positive]
+                fresh[pair[0]] = ["or", *positive]
             bound = {**bound, **fresh}
             tree = tree[2]
         if isinstance(tree, str) and tree in bound:

@@ -49,8 +49,9 @@ class Symmetries:
                     ("chunks", send[0], image[0]),
                 }
                 if len(pre[send[0]]) == len(pre[image[0]]) == 1:
-                    pairs.add(("ranks", min(pre[send[0]]), min(pre[image[0]])))
-        for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs if u != v):
+                    (first,), (second,) = pre[send[0]], pre[image[0]]
+                    pairs.add(("ranks", first, second))
+        for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs):
             key = kind, first, second
             if key not in self._maps:
                 self._maps[key] = self._ranks(first, second) if kind == "ranks" else self._chunks(first, second)
@@ -79,8 +80,7 @@ class Symmetries:
             return None
         before = Counter((frozenset(r.arcs), r.capacity) for r in problem.resources)
         after = Counter((frozenset(links[a] for a in r.arcs), r.capacity) for r in problem.resources)
-        back = all(links[links[a]] == a for a in links) and all(chunks[chunks[k]] == k for k in chunks)
-        return (chunks, links) if before == after and back else None
+        return (chunks, links) if before == after else None
 
     def _first_difference(self, mapping: Mapping, yes: set[Send], no: set[Send]) -> bool:
         """As long as transfers and images agree, the next transfer happens or its image does not."""
@@ -108,7 +108,9 @@ class Symmetries:
 
 
 def _matched(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int, ...] | None:
-    """A one-to-one map of indices that takes each thing to an equal of its image; None when there is none."""
+    """A one-to-one map of indices that takes each thing to an equal of its image; None when there is none.
+
+    Equals are taken in their order, so that of an exchange the map is its own inverse."""
     unused: dict[Hashable, list[int]] = {}
     for i in reversed(range(len(things))):
         unused.setdefault(things[i], []).append(i)

@@ -98,7 +98,7 @@ class _Judge:
 
     def _first_latency(self, side: Collection[int]) -> Fraction:
         links = {i for users in self._crossing(side).values() for i in users}
-        return min((self.topology.links[i].latency for i in links), default=Fraction(0))
+        return min(self.topology.links[i].latency for i in links)
 
     def _must_cross(self, side: Collection[int]) -> Fraction:
         """The share of the buffer that ranks inside ``side`` must get out of it (seen backwards: into it)."""
@@ -123,10 +123,12 @@ class _Judge:
     def cut(self, witness: VertexCut) -> Proved:
         """What must leave a side against what can."""
         share = self._must_cross(witness.side)
+        if witness.share <= 0:
+            return "nothing is said to cross"
         if share < witness.share:
             return f"{share} of the buffer must cross, not {witness.share}"
         bandwidth = self._carries(witness.side, witness.groups)
-        if bandwidth is None or bandwidth > witness.bandwidth:
+        if not bandwidth or bandwidth > witness.bandwidth:
             return f"the side lets out {bandwidth} bytes per second, not {witness.bandwidth}"
         return self._first_latency(witness.side), witness.share / witness.bandwidth
 
@@ -140,13 +142,15 @@ class _Judge:
         need = Fraction(len(witness.parts) - 1) * (2 if self.name == "allreduce" else 1)
         if self.name == "alltoall":
             need = Fraction(sum(len(p) * (n - len(p)) for p in witness.parts), n)
+        if witness.share <= 0:
+            return "nothing is said to cross"
         if need < witness.share:
             return f"only {need} of the buffer enters the parts"
         total = Fraction(0)
         for part, side in zip(witness.parts, witness.sides, strict=True):
             carried = self._enters(part, side)
-            if carried is None:
-                return "a side does not separate its part from the other ranks"
+            if not carried:
+                return "a side does not separate its part from the other ranks by wires with a limit"
             total += carried
         return min(link.latency for link in self.topology.links), witness.share / total
 
@@ -165,11 +169,14 @@ class _Judge:
         whole = self.name in ("allreduce", "broadcast", "reduce")
         if witness.share > (Fraction(1) if whole else Fraction(1, n)):
             return "more than one rank has to say"
-        carried = self._enters((witness.dst,), witness.side) if witness.share else Fraction(1)
-        if carried is None:
-            return "the side does not separate the last rank"
+        per_byte = Fraction(0)
+        if witness.share:
+            carried = self._enters((witness.dst,), witness.side)
+            if not carried:
+                return "the side does not separate the last rank by wires with a limit"
+            per_byte = witness.share / carried
         latencies = self._distances(witness.src, [link.latency for link in self.topology.links])
-        return latencies.get(witness.dst, Fraction(0)), witness.share / carried
+        return latencies.get(witness.dst, Fraction(0)), per_byte
 
     def _speak(self, src: Rank, dst: Rank) -> bool:
         if src == dst:
@@ -191,7 +198,5 @@ class _Judge:
                 continue
             done[at] = d
             for i in leaving.get(at, ()):
-                to = self.topology.links[i].dst
-                if to not in done:
-                    heapq.heappush(queue, (d + weights[i], to))
+                heapq.heappush(queue, (d + weights[i], self.topology.links[i].dst))
         return done

@@ -75,7 +75,7 @@ def _fits(problem: Problem, start: Ints, link: Ints, makespan: int) -> bool:
     drawn = of_arc[np.repeat(begin[link], uses) + position]
     load = np.bincount(np.repeat(start, uses) * len(shared) + drawn, minlength=makespan * len(shared))
     capacity = _column([resource.capacity for resource in shared])
-    return bool((load.reshape(makespan, -1) <= capacity).all()) if shared and makespan else True
+    return bool((load.reshape(makespan, len(shared)) <= capacity).all()) if shared and makespan else True
 
 
 def _met(problem: Problem, src: Ints, dst: Ints) -> bool:
@@ -101,7 +101,7 @@ def _delivers(problem: Problem, start: Ints, chunk: Ints, src: Ints, dst: Ints) 
     never = np.iinfo(np.int64).max
     since = np.full((problem.ranks, len(collective.chunks)), never)
     for k, pre in enumerate(collective.pre):
-        since[min(pre), k] = 0
+        since[[*pre], k] = 0
     place = dst * len(collective.chunks) + chunk
     if len(np.unique(place)) != len(place) or (since[dst, chunk] != never).any():
         return False

@@ -1,0 +1,218 @@
+"""Prices, growth and cheapest trees, case by case: the steps that a witness proves, or why it proves none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from support import certificates
+from support.graphs import Graph, full, line, problem, ring
+from test_bounds_cuts import check, over
+from test_bounds_laws import moving
+
+from hetesynth.model.bound import GrowthWitness, LowerBound, PriceWitness
+from hetesynth.model.problem import Problem, Resource
+from hetesynth.verify.bounds import growth, prices
+from hetesynth.verify.bounds.arborescences import NONE, arborescence_cost, shortest_paths
+
+
+def tolls(wanted: Problem, cost: dict[tuple[int, int], int], paid: int, earned: int) -> PriceWitness:
+    return PriceWitness(tuple((over(wanted, ends)[0], price) for ends, price in cost.items()), paid, earned)
+
+
+CHAIN = problem(line(4), "gather", 2)
+DOWN = {(1, 0): 3, (2, 1): 2, (3, 2): 1}
+PAID = 2 * (3 + 5 + 6)  # of the six chunks that are elsewhere
+WIDE = problem(ring(3, 2, both=False), "broadcast")
+ALL_WANT = problem(full(3), "broadcast", 2)
+PRICES: list[tuple[Problem, PriceWitness, int | str]] = [
+    (CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5), (CHAIN, tolls(CHAIN, DOWN, PAID - 5, 6), 4),
+    (CHAIN, tolls(CHAIN, DOWN, 0, 6), 0), (CHAIN, tolls(CHAIN, DOWN, PAID + 1, 6), "need not pay more than 28"),
+    (CHAIN, tolls(CHAIN, DOWN, -1, 6), "are said to pay -1"),
+    (CHAIN, tolls(CHAIN, DOWN, PAID, 5), "said to earn 5, it can earn 6"),
+    (CHAIN, tolls(CHAIN, DOWN, PAID, 7), "said to earn 7, it can earn 6"),
+    (CHAIN, tolls(CHAIN, {(1, 0): 0}, 0, 0), "nothing can be carried in a step"),
+    (CHAIN, tolls(CHAIN, {(1, 0): -1}, 0, -1), "the price -1 is negative or too large"),
+    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE}, 6 << 32, 1 << 32), 6),
+    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE + 1}, 6, (1 << 32) + 1), "is negative or too large"),
+    (CHAIN, PriceWitness((("toll", 1),), 1, 1), "there is no resource 'toll'"),
+    (CHAIN, PriceWitness(((over(CHAIN, (1, 0))[0], 2), (over(CHAIN, (1, 0))[0], 3)), 6, 3), "has two prices"),
+    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 6), 1),
+    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 3), "said to earn 3, it can earn 6"),
+    # a tree to all ranks: each is entered once; paths alone would pay 1 a chunk
+    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 4, 4), 1),
+    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 5, 4), "not pay more than 4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(PRICES)))
+def test_prices(case: int) -> None:
+    check(prices.price_steps, *PRICES[case])
+
+
+def test_each_chunk_pays_for_its_dearest_target_from_its_nearest_holder() -> None:
+    graph = line(4)
+    graph.groups.append(Resource("bus", tuple(range(6)), 1))
+    for moves, name, paid in (
+        ([({0, 2}, {3})], "allgather", 1), ([({0, 2}, {3})], "reducescatter", 3), ([({0}, {1, 3})], "gather", 3),
+        ([({0}, {1})] * 2, "allgather", 2), ([({0}, {0, 1, 2, 3})], "allgather", 3),
+        ([({0}, {1, 2, 3})], "allgather", 3), ([({0, 1}, {2, 3})], "allgather", 2), ([({1}, {0, 3})],
+        "allgather", 2),
+        ([({1}, {0, 1, 2, 3})], "allgather", 3), ([({1}, {0, 2, 3})], "reducescatter", 2),
+    ):  # fmt: skip
+        wanted = moving(graph, *moves, name=name if name != "gather" else "allgather")  # type: ignore[arg-type]
+        check(prices.price_steps, wanted, PriceWitness((("bus", 1),), paid, 1), paid)
+        more = PriceWitness((("bus", 1),), paid + 1, 1)
+        check(prices.price_steps, wanted, more, f"need not pay more than {paid}")
+
+
+def test_parallel_links_cost_what_the_cheapest_costs() -> None:
+    graph = Graph(2)
+    graph.link(0, 1, 1), graph.link(0, 1, 1), graph.link(1, 0, 1)
+    wanted = problem(graph, "broadcast")
+    first, second = over(wanted, (0, 1))
+    for pair in ((5, 3), (3, 5)):
+        claim = PriceWitness(tuple(zip((first, second), pair, strict=True)), 3, 8)
+        check(prices.price_steps, wanted, claim, 1)
+        check(prices.price_steps, wanted, replace(claim, paid=4), "need not pay more than 3")
+
+
+def test_more_ranks_than_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "MAX_RANKS", 4)
+    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5)
+    monkeypatch.setattr(prices, "MAX_RANKS", 3)
+    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), "prices on more than 3 ranks")
+
+
+def all_distances(costs: list[list[int]]) -> list[list[int]]:
+    """Shortest paths by trying paths of one edge more, again and again."""
+    n = len(costs)
+    best = [[0 if u == v else costs[u][v] for v in range(n)] for u in range(n)]
+    for _ in range(n):
+        best = [
+            [min(best[u][w] + (0 if w == v else costs[w][v]) for w in range(n)) for v in range(n)]
+            for u in range(n)
+        ]
+    return best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cheapest_paths_and_trees_of_random_graphs(seed: int) -> None:
+    """Against all trees: one edge into each vertex but the root, none in a circle."""
+    rng = Random(seed)
+    n = rng.randint(2, 5)
+    lots = (0, 0, 1, 2, 3, 9) if seed % 2 else (0, 1, 1, NONE)
+    costs = [[rng.choice(lots) for _ in range(n)] for _ in range(n)]
+    matrix = np.array(costs, dtype=np.int64)
+    before = matrix.copy()
+    paths = all_distances(costs)
+    assert shortest_paths(matrix).tolist() == [[min(d, NONE // 4) for d in row] for row in paths]
+    for root in range(n):
+        assert arborescence_cost(matrix, root) == cheapest_tree(costs, root)
+    assert (matrix == before).all()
+
+
+def cheapest_tree(costs: list[list[int]], root: int) -> int | None:
+    n = len(costs)
+    others = [v for v in range(n) if v != root]
+    best = None
+    for chosen in product(range(n), repeat=n - 1):
+        into = dict(zip(others, chosen, strict=True))
+        cost = sum(costs[u][v] for v, u in into.items())
+        if cost < NONE and all(leads(into, v, root) for v in others):
+            best = cost if best is None else min(best, cost)
+    return best
+
+
+def leads(into: dict[int, int], v: int, root: int) -> bool:
+    for _ in into:
+        v = into.get(v, v)
+    return v == root
+
+
+def test_what_is_no_edge() -> None:
+    """From half of NONE on, what is paid before taken off."""
+    for cost, found in ((NONE // 2 - 1, NONE // 2 - 1), (NONE // 2, None), (NONE, None)):
+        assert arborescence_cost(np.array([[0, cost], [5, 0]], dtype=np.int64), 0) == found
+    assert arborescence_cost(np.zeros((1, 1), dtype=np.int64), 0) == 0
+
+
+def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, GrowthWitness]:
+    """A broadcast over parts of ``sizes``, with a law for what leaves and enters each and leaves each rank."""
+    parts: list[tuple[int, ...]] = []
+    for size in sizes:
+        begin = sum(map(len, parts))
+        parts.append(tuple(range(begin, begin + size)))
+    home = {r: p for p, part in enumerate(parts) for r in part}
+    graph = full(len(home))
+    across = [a for a, x in enumerate(graph.arcs) if home[x.src] != home[x.dst]]
+
+    def law(name: str, arcs: list[int], widest: int = most) -> tuple[str, ...]:
+        graph.groups.append(Resource(name, tuple(arcs), rng.randint(1, widest)))
+        return (name,)
+
+    out = tuple(law(f"out {p}", [a for a in across if home[graph.arcs[a].src] == p]) for p in range(len(parts)))
+    into = tuple(law(f"in {p}", [a for a in across if home[graph.arcs[a].dst] == p]) for p in range(len(parts)))
+    ranks = tuple(law(f"rank {r}", [a for a in across if graph.arcs[a].src == r], 5 - most) for r in sorted(home))
+    return problem(graph, "broadcast"), GrowthWitness(0, tuple(parts), out, into, ranks)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_growth_is_what_a_second_count_says(seed: int) -> None:
+    rng = Random(seed)
+    wanted, claim = grown([rng.randint(1, 2) for _ in range(rng.choice((2, 4, 16)))], rng, 1 + seed % 4)
+    starts = {0} if seed % 3 else set(rng.sample(range(wanted.ranks), 2))
+    wanted = moving(wanted_graph(wanted), (starts, set(range(wanted.ranks))))
+    steps = growth.growth_steps(wanted, claim)
+    certificates.recheck(wanted, LowerBound(steps, "growth", "", claim))
+    with pytest.raises(AssertionError, match="one step fewer is not excluded"):
+        certificates.recheck(wanted, LowerBound(steps + 1, "growth", "", claim))
+
+
+def wanted_graph(wanted: Problem) -> Graph:
+    return Graph(wanted.ranks, wanted.vertices, list(wanted.segments), list(wanted.arcs), list(wanted.groups))
+
+
+SPREAD, SPREADING = grown([2, 1, 2], Random(1))
+APART = tuple((r,) for r in range(4))
+ONE_WAY = Graph(4)
+ONE_WAY.link(0, 1, 3)
+FROM_0 = problem(ONE_WAY, "broadcast")
+ONLY = (("link 0 (0->1)",), (), (), ())
+GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
+    (SPREAD, SPREADING, 2), (SPREAD, replace(SPREADING, chunk=1), "a chunk that does not exist"),
+    (SPREAD, replace(SPREADING, chunk=-1), "a chunk that does not exist"),
+    (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3,))), "leave a rank out, or one is empty"),
+    (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3, 4), ())), "leave a rank out, or one is empty"),
+    (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3, 4, 0))), "names a rank twice"),
+    (SPREAD, replace(SPREADING, parts=((0, 1), (2,), (3, 4, 5))), "names a rank that does not exist"),
+    (SPREAD, replace(SPREADING, out_of_ranks=SPREADING.out_of_ranks[1:]), "does not name resources for everyone"),
+    (SPREAD, replace(SPREADING, into_parts=(*SPREADING.into_parts, ())), "does not name resources for everyone"),
+    (SPREAD, replace(SPREADING, out_of_parts=SPREADING.out_of_parts[1:]), "does not name resources for everyone"),
+    (moving(full(3), ({0}, {0, 1})), GrowthWitness(0, APART[:3], ((),) * 3, ((),) * 3, ((),) * 3),
+    "not every rank"),
+    (moving(full(2),
+    ({0}, {0, 1}), name="allreduce"), GrowthWitness(0, APART[:2], ((),) * 2, ((),) * 2, ((),) * 2),
+     "growth is about copies"),
+    # what nothing leaves or enters needs no resource; parts that one step cannot fill have the chunk before it
+    (FROM_0, GrowthWitness(0, APART, ONLY, ((), ONLY[0], (), ()), ONLY), 2),
+    (problem(Graph(2), "broadcast"), GrowthWitness(0, APART[:2], ((),) * 2, ((),) * 2, ((),) * 2), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(GROWTH)))
+def test_growth(case: int) -> None:
+    check(growth.growth_steps, *GROWTH[case])
+
+
+def test_growth_over_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = line(6)
+    graph.groups.append(Resource("bus", tuple(range(10)), 1))
+    bus, parts = (("bus",),) * 6, tuple((r,) for r in range(6))
+    claim = GrowthWitness(0, parts, bus, bus, bus)
+    for most, steps in ((9, 3), (4, 3), (3, 3), (2, 2)):
+        monkeypatch.setattr(growth, "MAX_STEPS", most)
+        check(growth.growth_steps, problem(graph, "broadcast"), claim, steps)

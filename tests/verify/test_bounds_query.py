@@ -1,0 +1,297 @@
+"""Queries, assertion by assertion: what is read, what follows from a problem and what does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+from support.graphs import Graph, full, line, problem, star
+from test_bounds_cuts import check, judged
+from test_bounds_laws import moving
+
+from hetesynth.model.bound import UnsatWitness
+from hetesynth.model.problem import Problem, Resource
+from hetesynth.verify.bounds import query
+from hetesynth.verify.bounds.laws import Refuted
+from hetesynth.verify.bounds.smtlib import MAX_DEPTH, AtMost, Clause, assertions
+from hetesynth.verify.bounds.symmetry import LONGEST, Symmetries
+
+XYZ = "(declare-fun x () Bool)(declare-const y Bool)(declare-fun z () Bool)"
+
+
+def clause(*literals: str) -> Clause:
+    return Clause(tuple((name.lstrip("-"), name[0] != "-") for name in literals))
+
+
+READ: list[tuple[str, Any]] = [
+    ("(assert x)", [clause("x")]), ("(assert (not x))", [clause("-x")]), ("(assert (not (not x)))", [clause("x")]),
+    ("(assert true)", []), ("(assert false)", [clause()]), ("(assert (or))", [clause()]), ("", []),
+    ("(assert (or x (not y) (or z false)))", [clause("x", "-y", "z")]),
+    ("(assert (=> x y))", [clause("-x", "y")]), ("(assert (=> x (or y z)))", [clause("-x", "y", "z")]),
+    ("(assert x)(assert y)(check-sat)", [clause("x"), clause("y")]),
+    ("(set-info :a b)(set-logic QF)(exit)(assert x)", [clause("x")]), ("; (assert y)\n(assert x)", [clause("x")]),
+    ("(assert ((_ at-most 1) x y))", [AtMost(("x", "y"), 1)]), ("(assert ((_ at-most 0) x))", [AtMost(("x",), 0)]),
+    ("(assert ((_ pble 2 1 1 1) x y z))", [AtMost(("x", "y", "z"), 2)]),
+    ("(assert (let ((a x)) a))", [clause("x")]), ("(assert (let ((a (not x))) (or a y)))", [clause("-x", "y")]),
+    ("(assert (let ((a (or x y))) (or a z)))", [clause("x", "y", "z")]),
+    ("(assert (let ((a (not x))) (not a)))", [clause("x")]),
+    ("(assert (let ((a x)) (let ((b (or a y))) (or b z))))", [clause("x", "y", "z")]),
+    ("(assert (let ((a x) (b y)) (or a b)))", [clause("x", "y")]),
+    ("(assert (let ((a x)) (let ((a y)) (or a z))))", [clause("y", "z")]),
+    ("(assert (let ((x y) (y x)) (or x z)))", [clause("y", "z")]),  # at once, not one after the other
+    ("(assert (let ((a x)) ((_ at-most 1) a y)))", [AtMost(("x", "y"), 1)]),
+    ("(assert (let ((x (not y))) (let ((y x)) (not y))))", [clause("y")]),
+    ("(assert (let ((true x)) true))", [clause("x")]), ("(assert (let (xy) x))", "a let that is not rechecked"),
+    ("(assert x", "ends in the middle of a command"), ("(assert x))", "closes a parenthesis too many"),
+    ("x", "has 'x' outside of a command"), ("()", "a command that is not rechecked: None"),
+    ("((assert x))", "a command that is not rechecked"), ("(assert x y)", "not rechecked: assert"),
+    ("(push 1)", "not rechecked: push"), ("(declare-fun i () Int)", "declares something that is not Boolean"),
+    ("(declare-fun (f) () Bool)", "declares something that is not Boolean"),
+    ("(declare-fun f (Bool) Bool)", "declares a function"), ("(declare-fun f Bool)", "declares a function"),
+    ("(declare-fun f () () Bool)", "declares a function"), ("(assert w)", "does not declare w"),
+    ("(assert (not (or x y)))", "negates more than a variable"), ("(assert (not (or)))", "negates more than a"),
+    ("(assert (=> (or x y) z))", "negates more than a variable"), ("(assert (and x y))", "neither a clause nor"),
+    ("(assert (or x (and y z)))", "neither a clause nor"), ("(assert (not x y))", "neither a clause nor"),
+    ("(assert (let (a) x))", "a let that is not rechecked"), ("(assert (let ((a)) x))", "a let that is not"),
+    ("(assert (let ((a x y)) x))", "a let that is not"), ("(assert (let (((a) x)) x))", "a let that is not"),
+    ("(assert (let ((a x)) a a))", "neither a clause nor"), ("(assert (let a x))", "neither a clause nor"),
+    ("(assert (lex ((a x)) a))", "neither a clause nor"), ("(assert (a b c))", "neither a clause nor"),
+    ("(assert ((_ at-most 1) x (not y)))", "counts something that is not a variable"),
+    ("(assert ((_ at-most 1) x (or y z)))", "counts something that is not a variable"),
+    ("(assert ((_ at-most 1) x x))", "counts a variable twice"), ("(assert ((_ at-most n) x y))", "at most n"),
+    ("(assert ((_ pble 1 1 2) x y))", "neither a clause nor"), ("(assert ((_ pble 1 1) x y))",
+    "neither a clause nor"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), READ, ids=[text or "nothing" for text, _ in READ])
+def test_what_is_read(text: str, expected: list[Clause | AtMost] | str) -> None:
+    if isinstance(expected, list):
+        assert list(assertions(XYZ + text)) == expected
+        return
+    with pytest.raises(Refuted, match=re.escape(expected)):
+        list(assertions(XYZ + text))
+
+
+def test_how_deep_is_read() -> None:
+    def nested(depth: int) -> str:  # the command is one list itself
+        return XYZ + "(assert " + "(or " * (depth - 1) + "x" + ")" * depth
+
+    assert list(assertions(nested(MAX_DEPTH))) == [clause("x")]
+    with pytest.raises(Refuted, match="nested too deeply"):
+        list(assertions(nested(MAX_DEPTH + 1)))
+
+
+def asserted(wanted: Problem, steps: int, formula: str) -> UnsatWitness:
+    names = sorted(set(re.findall(r"\w+_\w+", formula.replace("at-most", ""))))
+    return UnsatWitness(steps, "".join(f"(declare-fun {n} () Bool)" for n in names) + f"(assert {formula})")
+
+
+FAR = moving(line(4), ({0}, {3}))
+"""Links 0: 0->1, 1: 1->0, 2: 1->2, 3: 2->1, 4: 2->3, 5: 3->2; of four steps, one is to spare."""
+FOLLOWS = [
+    "has_0_0_0", "has_0_0_3", "has_0_3_4", "has_0_3_5", "(or (not send_0_2_2) has_0_1_2)",
+    "(or (not send_0_2_2) (not has_0_2_2))", "(or (not send_0_2_2) has_0_2_3)", "(or (not send_0_2_2) met_1_2_1)",
+    "(or (not send_0_2_2) met_2_1_0)", "(or (not send_0_2_3) met_1_2_1)", "(not send_0_2_0)",
+    "(not send_0_0_4)", "(not send_0_1_2)", "(not has_0_1_0)",
+    "(not has_0_3_2)", "(or (not has_0_1_2) has_0_1_3)", "(or (not has_0_1_2) has_0_1_1 send_0_0_1)",
+    "(or (not has_0_1_1) send_0_0_0)", "(or (not has_0_1_3) has_0_1_2 send_0_0_2 send_0_3_2)",
+    "(or (not has_0_2_2) send_0_2_1)", "(or has_0_2_2 has_0_0_0)", "(or send_0_2_2 (not send_0_2_0))",
+    "((_ at-most 2) send_0_0_0 send_0_2_1)",
+]  # fmt: skip
+DOES_NOT = [
+    "has_0_1_0", "has_0_1_1", "has_0_3_3", "has_0_2_4", "(or (not send_0_2_2) has_0_1_1)",
+    "(or (not send_0_2_2) has_0_1_3)", "(or (not send_0_2_2) (not has_0_2_3))",
+    "(or (not send_0_2_2) (not has_0_1_2))", "(or (not send_0_2_2) has_0_2_2)", "(or (not send_0_2_2) has_0_2_4)",
+    "(or (not send_0_2_2) met_1_2_0)", "(or (not send_0_2_2) met_2_1_1)", "(not send_0_2_1)", "(not send_0_0_0)",
+    "(not send_0_0_3)", "(not has_0_0_0)", "(not has_0_1_1)", "(not has_0_3_3)", "(or (not has_0_1_2) has_0_1_4)",
+    "(or (not has_0_1_2) has_0_1_1)", "(or (not has_0_1_2) send_0_0_1)",
+    "(or (not has_0_1_3) has_0_1_2 send_0_0_2)",
+    "(or (not has_0_1_3) has_0_1_2 send_0_3_2)", "(not has_0_0_2)", "send_0_0_0", "met_0_1_1", "(not met_0_1_1)",
+    "false", "(or (not has_0_2_2) send_0_2_2)", "(or (not has_0_2_2) send_0_2_0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", FOLLOWS)
+def test_what_follows(formula: str) -> None:
+    check(query.query_steps, FAR, asserted(FAR, 4, formula), 5)
+
+
+@pytest.mark.parametrize("formula", DOES_NOT)
+def test_what_does_not_follow(formula: str) -> None:
+    expected = "the query asserts what does not follow from the problem: "
+    check(query.query_steps, FAR, asserted(FAR, 4, formula), expected)
+
+
+def test_of_what_cannot_be_reached_in_time_anything_follows() -> None:
+    check(query.query_steps, FAR, asserted(FAR, 2, "false"), 3)
+    check(query.query_steps, FAR, asserted(FAR, 3, "false"), "problem: false")
+    one_of_two = moving(line(4), ({0}, {0}), ({0}, {3}))
+    check(query.query_steps, one_of_two, asserted(one_of_two, 2, "false"), 3)
+    check(query.query_steps, FAR, asserted(FAR, 2, "send_0_0_0"), "problem: send_0_0_0")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("send_0_5_0", ""), ("has_0_3_0", ""), ("met_3_3_1", ""), ("met_3_3_0", ""),
+        ("send_1_0_0", "does not exist"), ("send_0_6_0", "does not exist"), ("has_1_0_0", "does not exist"),
+        ("has_0_4_0", "does not exist"), ("met_4_0_0", "does not exist"), ("met_0_4_0", "does not exist"),
+        ("met_0_0_2", "does not exist"), ("get_0_0_0", "not about this problem"), ("has_0_0",
+        "not about this problem"),
+        ("has_0_0_0_0", "not about this problem"), ("has_0_x_0", "not about this problem"),
+        ("has_0_0_²", "not about this problem"), ("has_0_0_٣", "not about this problem"), ("has_0_0_-1",
+        "not about"),
+    ],
+)  # fmt: skip
+def test_variables(name: str, message: str) -> None:
+    """In a count that says nothing, so that only the name is looked at."""
+    claim = UnsatWitness(4, f"(declare-const {name} Bool)(assert ((_ at-most 1) {name}))")
+    check(query.query_steps, FAR, claim, message or 5)
+
+
+def test_what_a_query_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = asserted(FAR, 4, "has_0_0_0")
+    check(query.query_steps, FAR, replace(good, steps=0), 1)
+    check(query.query_steps, FAR, replace(good, steps=-1), "the number of steps is negative")
+    check(query.query_steps, FAR, replace(good, query="(assert true)"), "the query asserts nothing")
+    check(query.query_steps, moving(line(4), ({0}, {3}), name="reduce"), good, "a collective that copies")
+    monkeypatch.setattr(query, "MAX_QUERY", len(good.query))
+    check(query.query_steps, FAR, good, 5)
+    monkeypatch.setattr(query, "MAX_QUERY", len(good.query) - 1)
+    check(query.query_steps, FAR, good, "the query is too large")
+
+
+def shared() -> Problem:
+    """Links 0: 0->1, 1: 0->2, 2: 1->0, 3: 1->2, 4: 2->0, 5: 2->1; what leaves rank 0 shares a bus of three, and
+    all links but the last share one of four."""
+    graph: Graph = full(3)
+    graph.groups += [Resource("bus", (0, 1), 3), Resource("all", (0, 1, 2, 3, 4), 4)]
+    return problem(graph, "allgather", 3)
+
+
+def most(limit: int, *names: str) -> str:
+    return f"((_ at-most {limit}) {' '.join(names)})"
+
+
+BUS = [f"send_{k}_{a}_1" for k in range(3) for a in (0, 1)]
+TO_2 = ["send_0_1_0", "send_0_3_0"]
+FROM_0 = ["send_0_0_0", "send_0_1_0"]
+PEERS = ["met_0_1_1", "met_0_2_1"]
+EXCLUSIVE = replace(shared(), exclusive_reduction=True)
+FEW = replace(shared(), max_peers=1)
+COUNTS: list[tuple[Problem, str, str]] = [
+    (shared(), most(3, *BUS), ""), (shared(), most(2, *BUS), "limits to 2 what no law"),
+    (shared(), most(4, *BUS), ""),
+    (shared(), most(4, *BUS, "send_0_2_1"), ""), (shared(), most(3, *BUS, "send_0_2_1"),
+    "limits to 3 what no law"),
+    (shared(), most(6, *BUS, "send_0_5_1"), "limits to 6 what no law"), (shared(), most(7, *BUS, "send_0_5_1"),
+    ""),
+    (shared(), most(1, "send_0_5_0", "send_1_5_0"), ""), (shared(), most(0, "send_0_5_0", "send_1_5_0"), "no law"),
+    (shared(), most(0, "send_0_5_0"), "no law"),
+    (shared(), most(3, *BUS[:-1], "send_2_1_0"), "sends of different steps together"),
+    (shared(), most(1, *TO_2), ""), (shared(), most(0, *TO_2), "limits to 0 what no law"),
+    (shared(), most(1, "send_0_1_0", "send_1_3_0"), "limits to 1 what no law"),
+    (shared(), most(1, *FROM_0), "limits to 1 what no law"), (EXCLUSIVE, most(1, *FROM_0), ""),
+    (EXCLUSIVE, most(1, "send_0_0_0", "send_1_1_0"), "no law"), (EXCLUSIVE, most(1, "send_0_0_0", "send_0_3_0"),
+    "no"),
+    (FEW, most(1, *PEERS), ""), (FEW, most(0, *PEERS), "limits peers"), (shared(), most(1, *PEERS),
+    "limits peers"),
+    (replace(FEW, max_peers=2), most(1, *PEERS), "limits peers"), (FEW, most(1, "met_0_1_0", "met_0_2_0"), ""),
+    (FEW, most(1, "met_0_1_1", "met_0_2_0"), "limits peers"), (FEW, most(1, "met_0_1_1", "met_1_2_1"),
+    "limits peers"),
+    (FEW, most(1, "met_0_1_1", "send_0_0_0"), "counts something that is not sent"),
+    (FEW, most(1, "has_0_1_1", "has_0_2_1"), "counts something that is not sent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(COUNTS)))
+def test_counts(case: int) -> None:
+    wanted, formula, message = COUNTS[case]
+    check(query.query_steps, wanted, asserted(wanted, 3, formula), message or 4)
+
+
+def test_refusals_name_the_first_few() -> None:
+    clause = "(or send_0_2_1 (not has_0_1_1) send_0_2_2 send_0_2_3 send_0_4_3)"
+    message = "the problem: send_0_2_1 or not has_0_1_1 or send_0_2_2 or send_0_2_3"
+    found = judged(query.query_steps, FAR, asserted(FAR, 4, clause))
+    assert isinstance(found, str) and found.endswith(message)
+    found = judged(query.query_steps, shared(), asserted(shared(), 4, most(0, *BUS)))
+    assert isinstance(found, str) and found.endswith(": send_0_0_1, send_0_1_1, send_1_0_1")
+
+
+def test_stars_are_read_as_wires() -> None:
+    wanted = problem(star(3), "scatter", 2)
+    sends = [f"send_{k}_{a}_0" for k in range(4) for a, x in enumerate(wanted.arcs) if x.src == 0]
+    check(query.query_steps, wanted, asserted(wanted, 3, most(1, *sends)), 4)
+    check(query.query_steps, wanted, asserted(wanted, 3, most(0, *sends)), "limits to 0 what no law")
+
+
+SYMMETRIC = problem(full(3), "broadcast")  # links 0: 0->1, 1: 0->2, 2: 1->0, 3: 1->2, 4: 2->0, 5: 2->1
+PIECES = moving(full(3), ({0}, {1}), ({0}, {1}), ({0}, {2}))
+OWN = moving(full(4), *[({r}, {0, 1, 2, 3}) for r in range(4)])  # link 8: 2->3
+PAIRED = moving(full(4), ({0, 1}, {3}), ({0, 2}, {3}))
+
+
+def unequal(**changed: Any) -> Problem:
+    """``SYMMETRIC`` but for its first link."""
+    return replace(SYMMETRIC, arcs=(replace(SYMMETRIC.arcs[0], segments=(), **changed), *SYMMETRIC.arcs[1:]))
+
+
+Sends = list[tuple[int, int, int]]
+FIRST: list[tuple[Problem, Sends, Sends, Sends, bool]] = [
+    # what can be sent (empty: all that the laws of motion allow in two steps), one of these or not all of those
+    (SYMMETRIC, [], [(0, 0, 0)], [(0, 1, 0)], True), (SYMMETRIC, [], [(0, 1, 0)], [(0, 0, 0)], False),
+    (SYMMETRIC, [], [(0, 0, 0), (0, 0, 1), (0, 3, 1)], [(0, 5, 1)], True),
+    (SYMMETRIC, [], [(0, 0, 0), (0, 3, 1)], [(0, 5, 1)], False),
+    (SYMMETRIC, [], [(0, 3, 1)], [(0, 5, 1), (0, 1, 0), (0, 1, 1)], True),
+    (SYMMETRIC, [], [(0, 0, 1), (0, 3, 1)], [(0, 1, 0)], False),  # all agree, and there is no difference
+    (SYMMETRIC, [(0, 3, 0), (0, 5, 0)], [(0, 3, 0)], [(0, 5, 0)], True),
+    (SYMMETRIC, [], [(0, 0, 0)], [(0, 0, 0)], False), (unequal(capacity=2), [], [(0, 0, 0)], [(0, 1, 0)], False),
+    (unequal(src=1, dst=2), [(0, 5, 0), (0, 3, 0)], [(0, 3, 0)], [(0, 5, 0)], False),
+    # chunks that start and end alike
+    (PIECES, [], [(0, 0, 0)], [(1, 0, 0)], True), (PIECES, [], [(0, 1, 0)], [(2, 1, 0)], False),
+    (PIECES, [(0, 1, 0), (2, 1, 0)], [(0, 1, 0)], [(2, 1, 0)], False),
+    # what comes from ranks that can be exchanged, over one link
+    (OWN, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], True),
+    (OWN, [(0, 8, 1), (1, 8, 1)], [(1, 8, 1)], [(0, 8, 1)], False),
+    (PAIRED, [(0, 8, 1), (1, 8, 1)], [(0, 8, 1)], [(1, 8, 1)], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(FIRST)))
+def test_one_of_equivalent_schedules(case: int) -> None:
+    wanted, sends, yes, no, holds = FIRST[case]
+    facts = query._Facts(wanted, 2)
+    possible = (lambda k, a, t: (k, a, t) in sends) if sends else facts.symmetries.possible
+    assert Symmetries(wanted, 2, possible).allow(set(yes), set(no)) == holds
+
+
+def test_a_query_may_look_at_the_first_one_only() -> None:
+    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_0_0 (not send_0_1_0))"), 3)
+    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_1_0 (not send_0_0_0))"), "not follow")
+
+
+def test_so_many_transfers_are_compared() -> None:
+    wanted = problem(full(3), "broadcast", 5)
+    first = [(k, 0, t) for t in (0, 1) for k in range(5)]
+    symmetries = Symmetries(wanted, 2, lambda k, a, t: a in (0, 1))
+    for n in range(1, 10):
+        assert symmetries.allow(set(first[:n]), {(first[n - 1][0], 1, first[n - 1][2])}) == (n <= LONGEST)
+
+
+@pytest.mark.parametrize("wanted", [SYMMETRIC, PIECES, moving(full(3), ({0}, {1, 2}), ({1}, {0, 2}))])
+def test_all_that_is_allowed_leaves_a_schedule(wanted: Problem) -> None:
+    """Of all plans, sets of transfers, some of each size keep every clause that is allowed."""
+    facts = query._Facts(wanted, 2)
+    sends = [(k, a, t) for t in (0, 1) for k in range(len(wanted.collective.chunks)) for a in range(6)
+             if facts.symmetries.possible(k, a, t)][:10]  # fmt: skip
+    plans = [{s for i, s in enumerate(sends) if mask >> i & 1} for mask in range(1 << len(sends))]
+    some = [set(c) for size in (1, 2) for c in combinations(sends, size)]
+    symmetries = Symmetries(wanted, 2, lambda k, a, t: (k, a, t) in sends)
+    clauses = [(yes, no) for yes in some for no in some if symmetries.allow(yes, no)]
+    kept = [plan for plan in plans if all(yes & plan or not no <= plan for yes, no in clauses)]
+    assert {len(plan) for plan in kept} == set(range(len(sends) + 1)) and len(kept) < len(plans)
