@@ -1,6 +1,8 @@
-"""The exact findings about damaged plans: operations seen alone, sizes of buffers, and what an operator is told."""
+"""Exact findings about damaged plans: operations seen alone, sizes of buffers, what an operator is told."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from test_mscclpp_judge import block, gpu, plan
@@ -31,8 +33,14 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             Op("put", "port", (0,) * 9, (I0,) * 9, (R0,) * 9),
             ["plan-operation-channels: 9 channels, at most 8 an operation"],
         ),
-        (Op("put", "port", (0,), (I0, I1), (R0, R1)), ["plan-channel-each: 1 channels for 2 slices: one carries each"]),
-        (Op("put", "port", (0,), (I0,), (FAR,)), ["plan-other-peer: `put` into GPU 2: none of its channels leads there"]),
+        (
+            Op("put", "port", (0,), (I0, I1), (R0, R1)),
+            ["plan-channel-each: 1 channels for 2 slices: one carries each"],
+        ),
+        (
+            Op("put", "port", (0,), (I0,), (FAR,)),
+            ["plan-other-peer: `put` into GPU 2: none of its channels leads there"],
+        ),
         (Op("put", "memory", (0,), (I0,), (FAR,)), []),
         (Op("put", "port", (), (I0,), (FAR,)), ["plan-channel-each: 0 channels for 1 slices: one carries each"]),
         (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), []),
@@ -70,6 +78,11 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             ],
         ),
         (Op("nop", None, (4,)), []),
+        (
+            Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)),
+            ["plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels"],
+        ),
+        (Op("signal", "port", (2,)), ["plan-no-such-channel: channel 2: the thread block has 2 port channels"]),
     ],
 )  # fmt: skip
 def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) -> None:
@@ -79,7 +92,23 @@ def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) 
 def test_the_far_end_of_a_channel() -> None:
     far = PlanBlock(0, (), memory_channels=(1, 2))
     assert [block_peer(GPU, far, "memory", c) for c in range(3)] == [2, -1, -1]
-    assert block_peer(GPU, far, None, 0) == -1
+    assert block_peer(GPU, BLOCK, None, 0) == -1
+
+
+@pytest.mark.parametrize(
+    ("operation", "entries"),
+    [
+        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), 2),
+        (Op("put", "memory", BOTH, (I0, I1), (R0, R1)), 0),
+        (Op("get", "port", BOTH, (R0,), (O0,)), 0),
+        (Op("signal", "memory", BOTH), 2),
+        (Op("sem_acquire", semaphores=BOTH), 2),
+    ],
+)
+def test_entries_need_a_thread_each(operation: PlanOperation, entries: int) -> None:
+    text = f"`{operation.op}` has {entries} entries, one for a thread each, and there are 1"
+    found = list(operation_defects(replace(THREE, threads=1), GPU, BLOCK, operation))
+    assert [t for rule, t in found if rule == "plan-threads"] == ([text] if entries else [])
 
 
 def sized(name: str, *chunks: tuple[int, int]) -> Plan:
