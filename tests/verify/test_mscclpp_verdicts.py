@@ -46,7 +46,8 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
         (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), []),
         (
             Op("put", "memory", (), (I0, O0), (R0, R1)),
-            ["plan-put-one-buffer: `put` from different buffers: the runtime takes all from that of the first slice"],
+            ["plan-put-one-buffer: `put` from different buffers: "
+             "the runtime takes all from that of the first slice"],
         ),
         (Op("put", "memory", (), (I0, I1), (R0,)), ["plan-slice-count: `put` has 2 sources and 1 targets"]),
         (
