@@ -102,7 +102,7 @@ def read_document(data: bytes) -> Document:
     fields = _fields(values, "the document", _TOP)
     if fields["format"] != FORMAT or fields["version"] != VERSION:
         fail(f"its format is not {FORMAT!r}, version {VERSION}")
-    if fields["collective"] not in COLLECTIVES:
+    if str(fields["collective"]) not in COLLECTIVES:
         fail(f"{str(fields['collective'])[:40]!r} is not composed")
     ranks = _integer(fields["ranks"], "ranks", 1, MAX_RANKS)
     chunks = _integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
