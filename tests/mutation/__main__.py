@@ -38,6 +38,8 @@ DEFAULTS = {
         "bounds/test_time_bound_judge.py",
         "mutants/test_certificate_forgeries.py",
     ),
+    "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
+    "hetesynth/verify/layout.py": ("verify/test_layout.py",),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""

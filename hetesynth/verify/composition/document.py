@@ -159,7 +159,7 @@ def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
         fail(f"{where}: a row is not a list of {len(limits)}")
     if any(type(v) is not int or not 0 <= v < MAX_TIME for row in rows for v in row):
         fail(f"{where}: a value is not an integer in range")
-    table = np.array(rows, np.int64).reshape(-1, len(limits))
+    table = np.array(rows, np.int64).reshape(len(rows), len(limits))
     if (table >= np.array(limits, np.int64)).any():
         fail(f"{where}: a value is out of range")
     return table
