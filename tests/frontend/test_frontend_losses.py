@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_pods, load_topology, parse_topology
+from hetesynth.frontend import findings, load_pods, load_topology, losses, parse_topology
 from hetesynth.frontend.overridden import overridden
 from hetesynth.model.topology import Topology
 
@@ -231,3 +232,30 @@ def test_losses_in_loops_and_with_stars_in_brackets() -> None:
     looped = cluster("for i in 0-1 { down a[i].gpu0 <-> a[i].gpu1; degrade a[i].nic[*] to (18 Gbps + 0 Gbps) }")
     plain = cluster("down a[0-1].gpu0 <-> a[0-1].gpu1\ndegrade a*.nic* to 18 Gbps")
     assert bare(looped) == bare(plain)
+
+
+@pytest.mark.parametrize(
+    ("statement", "names", "pairs"),
+    [("degrade a0.sw to 99 GB/s", 16, 0), ("degrade a0.gpu* <-> a0.sw to 99 GB/s", 1, 1)],
+)
+def test_work_grows_with_the_wires_that_a_loss_slows(
+    statement: str, names: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand statements about a thousand wires each are a million rates, from a text of one loop."""
+
+    def is_enough(limit: int, gpus: int, statement: str) -> bool:
+        monkeypatch.setattr(findings, "MAX_WORK", limit)
+        node = f"node n {{ gpus {gpus}\nswitch sw {{ ports gpu[0-{gpus - 1}]; bandwidth 100 GB/s }} }}"
+        try:
+            parse_topology(f"{node}\ncluster c {{ instance a[0-0] = n\n{statement}\n}}")
+        except SourceError as error:
+            assert [finding.code for finding in error.diagnostics] == ["HS208"]
+            return False
+        return True
+
+    def work(gpus: int, statement: str) -> int:
+        return bisect_left(range(1 << 17), True, key=lambda limit: is_enough(limit, gpus, statement))
+
+    more = [work(192, text) - work(64, text) for text in (statement, "")]
+    wires = 2  # of a GPU, one each way
+    assert more[0] - more[1] == 128 * (names + losses.WORK_OF_A_RATE * (wires + pairs))

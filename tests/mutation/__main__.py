@@ -1,5 +1,6 @@
 """Tries the mutants of source files and names those that no test notices.
 
+    PYTHONPATH=tests python -m mutation                 # all of DEFAULTS
     PYTHONPATH=tests python -m mutation hetesynth/verify/bounds --tests tests/verify tests/bounds
 
 A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is
@@ -15,6 +16,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +32,17 @@ from mutation.operators import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).parent / "equivalent.txt"
+DEFAULTS = {
+    "hetesynth/verify/bounds": (
+        "verify/test_bounds_*.py",
+        "bounds/test_time_bound_judge.py",
+        "mutants/test_certificate_forgeries.py",
+    ),
+    "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
+    "hetesynth/verify/layout.py": ("verify/test_layout.py",),
+    "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
+}
+"""What has no survivor, with its tests."""
 SURVIVED, KILLED, NOT_TRIED = 0, 1, 2
 WORDS = ("survived", "killed", "not run")
 Where = tuple[str, str, int]  # file, function, first line
@@ -199,14 +212,13 @@ def listed(path: Path) -> dict[str, str]:
 
 
 def main() -> int:
-    """Try the mutants of the named files."""
+    """Try the mutants of the named files, or of all that DEFAULTS names."""
+    if len(sys.argv) == 1:
+        return max(_default(source, patterns) for source, patterns in DEFAULTS.items())
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("sources", nargs="+", type=Path, help="files and folders whose functions are changed")
     parser.add_argument("--tests", nargs="+", required=True, help="what pytest collects; slow tests stay out")
     parser.add_argument("--equivalent", type=Path, default=LIST, help="the list of those that change nothing")
-    parser.add_argument(
-        "--listed", action="store_true", help="try those that equivalent.txt lists: none is killed"
-    )
     parser.add_argument("--only", default="", help="mutants with this text in their name")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for a mutant, the quickest first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -218,21 +230,24 @@ def main() -> int:
     ]
     left: list[str] = []
     fates: dict[int, int] = defaultdict(int)
-    excused = listed(options.equivalent)
+    excused, equivalent = listed(options.equivalent), 0
 
     def work(session: pytest.Session) -> None:
+        nonlocal equivalent
         trial = Trial(session, [str(path) for path in paths], options.jobs, options.seconds)
         waiting = (
             (str(path), mutant)
             for path in paths
             for mutant in mutants(path.read_text(encoding="utf-8"), str(path))
-            if options.only in (name := full_name(str(path), mutant)) and (name in excused) == options.listed
+            if options.only in full_name(str(path), mutant)
         )
         for file, mutant, fate in trial.verdicts(waiting):
             fates[fate] += 1
-            if (fate == KILLED) == options.listed:
-                left.append(full_name(file, mutant))
-                print(f"{WORDS[fate]} {left[-1]}", file=sys.__stderr__, flush=True)
+            name = full_name(file, mutant)
+            equivalent += fate == SURVIVED and name in excused
+            if (fate == KILLED) == (name in excused):
+                left.append(name)
+                print(f"{WORDS[fate]} {name}", file=sys.__stderr__, flush=True)
 
     os.chdir(ROOT)
     arguments = ["-p", "no:cacheprovider", *options.tests]
@@ -241,11 +256,18 @@ def main() -> int:
     stale = [name for name in stale if any(name.startswith(_relative(path)) for path in map(str, paths))]
     for name in stale:
         print(f"no such mutant any more: {name}", file=sys.__stderr__)
-    print(
-        f"{fates[KILLED]} killed, {fates[SURVIVED]} survived, {fates[NOT_TRIED]} in functions that no test calls"
-    )
+    survived = f"{fates[SURVIVED]} survived ({equivalent} of them listed)"
+    print(f"{fates[KILLED]} killed, {survived}, {fates[NOT_TRIED]} in functions that no test calls")
     print(f"{len(left) + len(stale)} failed, {sum(fates.values()) - len(left)} passed")
     return 1 if left or stale or not fates else 0
+
+
+def _default(source: str, patterns: Sequence[str]) -> int:
+    """The exit code of a run of its own: each needs a pytest of its own."""
+    tests = [str(test) for pattern in patterns for test in sorted((ROOT / "tests").glob(pattern))]
+    command = [sys.executable, "-m", "mutation", str(ROOT / source), "--seconds", "3", "--tests", *tests]
+    print(source, flush=True)
+    return subprocess.call(command)
 
 
 def _all_names(paths: Sequence[Path]) -> set[str]:

@@ -144,3 +144,12 @@ def test_sends_are_told_apart_by_step_rank_and_chunk(seed: int) -> None:
     assert surely_clean(wanted, schedule) == (not together)
     apart = Schedule.of([replace(t, start=(s := (t.link % 3 + t.chunk * seed) % 4), end=s + 1) for t in moves], 4)
     assert surely_clean(wanted, apart)
+
+
+def test_one_chunk_of_two_holders_is_enough_to_leave_it_to_the_replay() -> None:
+    wanted = problem(ring(2), "allgather")
+    both = frozenset({0, 1})
+    mixed = replace(wanted, collective=replace(wanted.collective, pre=(frozenset({0}), both)))
+    schedule = Schedule.of([Transfer(0, 1, 0, 0)])
+    assert not surely_clean(mixed, schedule)
+    assert {v.kind for v in schedule_violations(mixed, schedule)} == {"not-delivered"}

@@ -183,3 +183,12 @@ def test_violations_say_what_and_when(
 ) -> None:
     found = schedule_violations(problem(full(3), name, exclusive=True), Schedule.of(moves))
     assert [(v.step, v.message) for v in found] == messages
+
+
+def test_a_sum_with_nothing_is_said_once_and_all_that_lacks_is_counted() -> None:
+    wanted = problem(LINE, "reduce")
+    ends = replace(wanted, collective=replace(wanted.collective, pre=(frozenset({0, 2}),)))
+    found = schedule_violations(ends, Schedule.of([T(0, 1, 0, 1, True)]))
+    assert [v.kind for v in found] == ["not-held", "not-delivered"]
+    (none,) = schedule_violations(wanted, Schedule.of([]))
+    assert none.message == "after step 0: rank 0 lacks 2 of 3 contributions to chunk 0"

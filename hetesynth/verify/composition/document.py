@@ -102,7 +102,7 @@ def read_document(data: bytes) -> Document:
     fields = _fields(values, "the document", _TOP)
     if fields["format"] != FORMAT or fields["version"] != VERSION:
         fail(f"its format is not {FORMAT!r}, version {VERSION}")
-    if fields["collective"] not in COLLECTIVES:
+    if str(fields["collective"]) not in COLLECTIVES:
         fail(f"{str(fields['collective'])[:40]!r} is not composed")
     ranks = _integer(fields["ranks"], "ranks", 1, MAX_RANKS)
     chunks = _integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
@@ -159,7 +159,7 @@ def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
         fail(f"{where}: a row is not a list of {len(limits)}")
     if any(type(v) is not int or not 0 <= v < MAX_TIME for row in rows for v in row):
         fail(f"{where}: a value is not an integer in range")
-    table = np.array(rows, np.int64).reshape(-1, len(limits))
+    table = np.array(rows, np.int64).reshape(len(rows), len(limits))
     if (table >= np.array(limits, np.int64)).any():
         fail(f"{where}: a value is out of range")
     return table

@@ -140,7 +140,7 @@ def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation
     if (
         op == "put"
         and operation.channel_type == "memory"
-        and len({_buffer_of(part) for part in operation.src}) > 1
+        and len({part.buffer for part in operation.src if isinstance(part, LocalSlice)}) > 1
     ):
         text = "`put` from different buffers: the runtime takes all from that of the first slice"
         yield "plan-put-one-buffer", text
@@ -165,10 +165,6 @@ def _has_shape(parts: Sequence[Slice], shape: str) -> bool:
         return letters == shape
     fixed = shape[:-1]
     return letters.startswith(fixed) and letters[len(fixed) :] == fixed[-1] * (len(letters) - len(fixed))
-
-
-def _buffer_of(part: Slice) -> str:
-    return part.buffer if isinstance(part, LocalSlice) else ""
 
 
 def _range(
@@ -202,8 +198,10 @@ def _range(
 
 def block_peer(gpu: GpuPlan, block: PlanBlock, kind: Literal["memory", "port"] | None, channel: int) -> int:
     """The far end of a channel as an operation names it; -1 when there is none."""
-    channels = () if kind is None else block.channels(kind)
-    if kind is None or channel >= len(channels) or channels[channel] >= len(gpu.peers(kind)):
+    if kind is None:
+        return -1
+    channels = block.channels(kind)
+    if channel >= len(channels) or channels[channel] >= len(gpu.peers(kind)):
         return -1
     return gpu.peers(kind)[channels[channel]]
 

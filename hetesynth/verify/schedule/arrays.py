@@ -75,7 +75,7 @@ def _fits(problem: Problem, start: Ints, link: Ints, makespan: int) -> bool:
     drawn = of_arc[np.repeat(begin[link], uses) + position]
     load = np.bincount(np.repeat(start, uses) * len(shared) + drawn, minlength=makespan * len(shared))
     capacity = _column([resource.capacity for resource in shared])
-    return bool((load.reshape(makespan, len(shared)) <= capacity).all()) if shared and makespan else True
+    return bool((load.reshape(makespan, len(shared)) <= capacity).all())
 
 
 def _met(problem: Problem, src: Ints, dst: Ints) -> bool:

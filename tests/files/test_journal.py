@@ -1,0 +1,222 @@
+"""A journal is believed only where each guard holds: one forged or damaged moves and removes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.files import journal as module
+from hetesynth.files.journal import Entry, cut_off, digest_of, journals, recover, write_journals
+from hetesynth.files.temporaries import temporary
+
+
+def begun(folder: Path, *names: str) -> list[Entry]:
+    """A run was killed when the first of the files ``names`` was renamed: its entries, with their journal."""
+    entries = []
+    for name in names:
+        target = folder / name
+        target.write_bytes(b"old")
+        part = temporary(target)
+        part.write_bytes(b"new " + name.encode())
+        entries.append(Entry(part, target, str(digest_of(part))))
+    write_journals(entries)
+    os.replace(entries[0].part, entries[0].target)
+    return entries
+
+
+def the_journal(folder: Path) -> Path:
+    (path,) = folder.glob(f"{module.PREFIX}*{module.ENDING}")
+    return path
+
+
+def changed(folder: Path, **values: Any) -> Path:
+    """The journal with other values in its document, or in its last row."""
+    path = the_journal(folder)
+    document = json.loads(path.read_bytes())
+    for key, value in values.items():
+        (document if key in document else document["files"][-1])[key] = value
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_what_was_begun_is_ended(tmp_path: Path) -> None:
+    entries = begun(tmp_path, "a", "b")
+    assert cut_off(tmp_path / "b") is not None
+    assert cut_off(tmp_path / "another") is None
+    recover([tmp_path / "another"], alone=True)
+    assert (tmp_path / "b").read_bytes() == b"old"
+    recover([tmp_path / "another", tmp_path / "b"], alone=True)
+    assert (tmp_path / "b").read_bytes() == b"new b"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert not entries[1].part.exists()
+
+
+def test_a_journal_that_another_run_may_need_stays(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")
+    recover([tmp_path / "a"], alone=False)
+    assert the_journal(tmp_path).exists()
+    assert (tmp_path / "b").read_bytes() == b"old"
+
+
+def test_two_runs_in_a_folder_are_ended_apart(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")
+    begun(tmp_path, "c", "d")
+    recover([tmp_path / "a"], alone=True)
+    assert (tmp_path / "b").read_bytes() == b"new b"
+    assert (tmp_path / "d").read_bytes() == b"old"
+    assert cut_off(tmp_path / "d") is not None
+
+
+def test_before_the_first_rename_nothing_was_begun(tmp_path: Path) -> None:
+    a, b = begun(tmp_path, "a", "b")
+    os.replace(a.target, a.part)
+    a.target.write_bytes(b"old")
+    assert cut_off(a.target) is None
+    recover([a.target], alone=True)
+    assert [path.read_bytes() for path in (a.target, b.target)] == [b"old", b"old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_temporary_with_other_bytes_is_not_renamed(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")[1].part.write_bytes(b"of somebody else")
+    recover([tmp_path / "a"], alone=True)
+    assert (tmp_path / "b").read_bytes() == b"old"
+
+
+def test_a_link_in_the_place_of_a_temporary_is_not_renamed(tmp_path: Path) -> None:
+    part = begun(tmp_path, "a", "b")[1].part
+    part.rename(tmp_path / "elsewhere")
+    part.symlink_to(tmp_path / "elsewhere")
+    recover([tmp_path / "a"], alone=True)
+    assert not (tmp_path / "b").is_symlink()
+    assert (tmp_path / "b").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"part": "b"},
+        {"part": "../victim"},
+        {"part": "victim"},
+        {"file": "../b"},
+        {"hetesynth-writing": 2},
+        {"files": []},
+        {"files": [1]},
+        {"files": None},
+        {"part": 7},
+        {"part": "a\0b"},
+    ],
+    ids=str,
+)
+def test_a_forged_journal_is_none(tmp_path: Path, values: dict[str, Any]) -> None:
+    """What it names as temporary would be renamed over a file, or removed."""
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    begun(folder, "a", "b")
+    for victim in (tmp_path / "victim", folder / "victim"):
+        victim.write_bytes(b"new b")
+    changed(folder, **values)
+    assert journals(folder) == []
+    recover([folder / "a", folder / "b"], alone=True)
+    assert (folder / "b").read_bytes() == b"old"
+    assert (tmp_path / "victim").exists() and (folder / "victim").exists()
+
+
+def test_a_journal_that_is_no_object_is_none(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")
+    for text in (b"[]", b"{", b"\xff", b'"text"', b"[" * 100_000):
+        the_journal(tmp_path).write_bytes(text)
+        assert journals(tmp_path) == []
+
+
+def test_a_link_a_folder_or_a_pipe_is_no_journal(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")
+    path = the_journal(tmp_path)
+    kept = path.rename(tmp_path / "kept")
+    path.symlink_to(kept)
+    assert journals(tmp_path) == []
+    path.unlink()
+    os.mkfifo(path)  # reading it would wait forever
+    assert journals(tmp_path) == []
+    assert digest_of(path) is None
+    assert [journal.path for journal in module.journals(tmp_path / "nowhere")] == []
+
+
+def test_a_journal_has_a_limit_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path, "a", "b")
+    size = the_journal(tmp_path).stat().st_size
+    monkeypatch.setattr(module, "MAX_BYTES", size)
+    assert len(journals(tmp_path)) == 1
+    monkeypatch.setattr(module, "MAX_BYTES", size - 1)
+    assert journals(tmp_path) == []
+
+
+def test_other_names_are_no_journals(tmp_path: Path) -> None:
+    begun(tmp_path, "a", "b")
+    the_journal(tmp_path).rename(tmp_path / f"{module.PREFIX}saved")
+    assert journals(tmp_path) == []
+
+
+def test_a_journal_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second folder the disk is full: the first folder's journal goes too, and the caller learns of it."""
+    entries = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        target = tmp_path / name / "file"
+        entries.append(Entry(temporary(target), target, hashlib.sha256(b"").hexdigest()))
+    synced: list[Path] = []
+
+    def sync(folder: Path) -> None:
+        synced.append(folder)
+        if folder.name == "two":
+            raise OSError(28, "no space left")
+
+    monkeypatch.setattr(module, "sync", sync)
+    with pytest.raises(OSError, match="no space"):
+        write_journals(entries)
+    assert synced == [tmp_path / "one", tmp_path / "two"]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_large_file_is_digested_whole(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 2**13
+    (tmp_path / "large").write_bytes(data)
+    assert digest_of(tmp_path / "large") == hashlib.sha256(data).hexdigest()
+
+
+def test_renames_are_on_disk_before_the_journal_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path, "a", "b")
+    seen: list[tuple[bytes, bool]] = []
+
+    def sync(folder: Path) -> None:
+        seen.append(
+            ((folder / "b").read_bytes(), bool(list(folder.glob("*.writing")) + list(folder.glob(".*.writing"))))
+        )
+
+    monkeypatch.setattr(module, "sync", sync)
+    recover([tmp_path / "b"], alone=True)
+    assert seen == [(b"new b", True), (b"new b", False)]
+
+
+def test_a_journal_is_written_out_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a"
+    order: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def counted(handle: int) -> None:
+        order.append(f"{os.fstat(handle).st_size > 0}")
+        fsync(handle)
+
+    def renamed(old: Path, new: Path) -> None:
+        order.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    monkeypatch.setattr(os, "replace", renamed)
+    write_journals([Entry(temporary(target), target, "")])
+    assert order == ["True", "rename", "True"]  # the text, the name, the folder

@@ -1,0 +1,173 @@
+"""Exact findings about damaged plans: operations seen alone, sizes of buffers, what an operator is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_mscclpp_judge import block, gpu, plan
+
+from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
+from hetesynth.verify.layout import Layout
+from hetesynth.verify.mscclpp.buffer_sizes import plan_layout
+from hetesynth.verify.mscclpp.calls import plan_warnings
+from hetesynth.verify.mscclpp.operation_checks import block_peer, operation_defects
+
+Op = PlanOperation
+I0, I1, O0, O1 = (LocalSlice(name, at, 1) for name in ("i", "o") for at in (0, 1))
+R0, R1, FAR = RemoteSlice(0, 0, 1), RemoteSlice(0, 1, 1), RemoteSlice(1, 0, 1)
+BOTH = (0, 1)
+BLOCK = PlanBlock(0, (), BOTH, BOTH, BOTH, BOTH)
+OWNERS = tuple(RemoteBuffer(peer, "o", ("memory", "port")) for peer in (1, 2))
+GPU = GpuPlan(0, 2, 2, 2, (BLOCK,), (1, 2), (1, 2), OWNERS, semaphores=(0, 0))
+THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (Op("put", "memory", (), (I0,) * 10, (R0,) * 10), []),
+        (Op("put", "memory", (), (I0,) * 11, (R0,) * 11), ["plan-slice-limit: more than 10 slices on one side"]),
+        (Op("put", "port", (0,) * 8, (I0,) * 8, (R0,) * 8), []),
+        (
+            Op("put", "port", (0,) * 9, (I0,) * 9, (R0,) * 9),
+            ["plan-operation-channels: 9 channels, at most 8 an operation"],
+        ),
+        (
+            Op("put", "port", (0,), (I0, I1), (R0, R1)),
+            ["plan-channel-each: 1 channels for 2 slices: one carries each"],
+        ),
+        (
+            Op("put", "port", (0,), (I0,), (FAR,)),
+            ["plan-other-peer: `put` into GPU 2: none of its channels leads there"],
+        ),
+        (Op("put", "memory", (0,), (I0,), (FAR,)), []),
+        (Op("put", "port", (), (I0,), (FAR,)), ["plan-channel-each: 0 channels for 1 slices: one carries each"]),
+        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), []),
+        (
+            Op("put", "memory", (), (I0, O0), (R0, R1)),
+            ["plan-put-one-buffer: `put` from different buffers: "
+             "the runtime takes all from that of the first slice"],
+        ),
+        (Op("put", "memory", (), (I0, I1), (R0,)), ["plan-slice-count: `put` has 2 sources and 1 targets"]),
+        (
+            Op("put", "memory", (), (I0, LocalSlice("i", 0, 2)), (R0, R1)),
+            ["plan-slice-size: `put` moves between slices of different sizes"],
+        ),
+        (Op("get", "memory", (), (R0,), (O0, O1)), ["plan-slice-count: `get` has 1 sources and 2 targets"]),
+        (
+            Op("get", "memory", (), (R0, R1), (O0, O0)),
+            ["plan-get-exchanged: `get` between different indices: the runtime exchanges the two offsets"],
+        ),
+        (Op("get", "memory", (), (R0, R1), (O0, O1)), []),
+        (Op("sem_acquire", semaphores=(0, 0)), ["plan-semaphore-twice: `sem_acquire` names a semaphore twice"]),
+        (Op("sem_acquire", semaphores=(0, 2)), ["plan-semaphore-range: semaphore 2: the GPU has 2"]),
+        (Op("flush", "port", (0,), (), (O0,) * 8), []),
+        (Op("nop", "memory", (), (), (RemoteSlice(1, 0, 1),)), []),
+        (
+            Op("nop", "memory", (), (), (RemoteSlice(2, 0, 1),)),
+            [
+                "plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels,"
+                " and the loader looks it up though `nop` moves nothing"
+            ],
+        ),
+        (
+            Op("nop", None, (), (), (R0,)),
+            [
+                "plan-buffer-id: buffer_id 0: the thread block has 0 over no channels,"
+                " and the loader looks it up though `nop` moves nothing"
+            ],
+        ),
+        (Op("nop", None, (4,)), []),
+        (
+            Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)),
+            ["plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels"],
+        ),
+        (Op("signal", "port", (2,)), ["plan-no-such-channel: channel 2: the thread block has 2 port channels"]),
+    ],
+)  # fmt: skip
+def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) -> None:
+    assert [f"{rule}: {text}" for rule, text in operation_defects(THREE, GPU, BLOCK, operation)] == expected
+
+
+def test_the_far_end_of_a_channel() -> None:
+    far = PlanBlock(0, (), memory_channels=(1, 2))
+    assert [block_peer(GPU, far, "memory", c) for c in range(3)] == [2, -1, -1]
+    assert block_peer(GPU, BLOCK, None, 0) == -1
+
+
+@pytest.mark.parametrize(
+    ("operation", "entries"),
+    [
+        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), 2),
+        (Op("put", "memory", BOTH, (I0, I1), (R0, R1)), 0),
+        (Op("get", "port", BOTH, (R0,), (O0,)), 0),
+        (Op("signal", "memory", BOTH), 2),
+        (Op("sem_acquire", semaphores=BOTH), 2),
+    ],
+)
+def test_entries_need_a_thread_each(operation: PlanOperation, entries: int) -> None:
+    text = f"`{operation.op}` has {entries} entries, one for a thread each, and there are 1"
+    found = list(operation_defects(replace(THREE, threads=1), GPU, BLOCK, operation))
+    assert [t for rule, t in found if rule == "plan-threads"] == ([text] if entries else [])
+
+
+def sized(name: str, *chunks: tuple[int, int]) -> Plan:
+    return plan(*(gpu(r, block(0, []), i=i, o=o) for r, (i, o) in enumerate(chunks)), name=name)
+
+
+SHARES = "every rank's own block must have the same number of chunks"
+SAME = "input_chunks and output_chunks must be the same on every rank"
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "chunks", "expected"),
+    [
+        ("nothing", None, [(1, 1)], "there is no collective 'nothing'"),
+        ("gather", None, [(1, 2), (1, 0)], 1),
+        ("gather", 0, [(3, 6), (3, 0)], 3),
+        ("gather", 1, [(3, 0), (3, 6)], 3),
+        ("gather", 1, [(3, 6), (3, 0)], "the root's buffer has 0 chunks, not 2 blocks of 3"),
+        ("gather", None, [(3, 0), (3, 6)], "the root's buffer has 0 chunks, not 2 blocks of 3"),
+        ("gather", 0, [(3, 6), (2, 0)], SHARES),
+        ("gather", None, [(2, 2)], 2),
+        ("scatter", 1, [(0, 3), (6, 3)], 3),
+        ("scatter", 1, [(0, 3), (6, 2)], SHARES),
+        ("allgather", None, [(1, 2), (2, 2)], SAME),
+        ("allgather", None, [(1, 2), (1, 4)], SAME),
+        ("allgather", None, [(2, 4), (2, 4)], 2),
+        ("allgather", None, [(3, 3)], 3),
+        ("allgather", None, [(2, 3), (2, 3)], "output_chunks is 3, not 2 times input_chunks, 2"),
+        ("reducescatter", None, [(4, 2), (4, 2)], 2),
+        ("reducescatter", None, [(3, 2), (3, 2)], "input_chunks is 3, not 2 times output_chunks, 2"),
+        ("allreduce", None, [(3, 3), (3, 3)], 3),
+        (
+            "allreduce",
+            None,
+            [(3, 2), (3, 2)],
+            "input_chunks is 3 but output_chunks 2: allreduce has equal buffers",
+        ),
+        ("alltoall", None, [(4, 4), (4, 4)], 2),
+        ("alltoall", None, [(3, 3), (3, 3)], "input_chunks is 3, no multiple of the 2 ranks"),
+    ],
+)
+def test_sizes_of_the_buffers(
+    name: str, root: int | None, chunks: list[tuple[int, int]], expected: int | str
+) -> None:
+    found = plan_layout(sized(name, *chunks), root)
+    if isinstance(expected, int):
+        inputs, outputs = [i for i, _ in chunks], [o for _, o in chunks]
+        assert found == Layout(name, False, root, inputs, outputs, expected)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(("root", "whose"), [(None, "one root"), (0, "root 0"), (3, "root 3")])
+def test_a_broadcast_is_for_one_root(root: int | None, whose: str) -> None:
+    (found,) = plan_warnings(sized("broadcast", (1, 1)), root)
+    text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
+    assert found.message == text
+
+
+def test_other_collectives_have_no_warning() -> None:
+    assert plan_warnings(sized("allreduce", (1, 1))) == []
