@@ -26,7 +26,9 @@ class StepsPolicy(Record):
         30_000_000, "solver resource units", "The same where the model is small. Not measured."
     )
     checkpoint_work: int = threshold(
-        3_000_000, "ranks", "Deliveries times ranks up to which auto fills steps from checkpoints. Not measured."
+        3_000_000,
+        "ranks",
+        "Deliveries times ranks or steps up to which auto fills steps from checkpoints. Not measured.",
     )
     checkpoint_targets: int = threshold(
         2, "numbers of steps", "How many auto tries from checkpoints, from the bound upwards. Not measured."

@@ -82,7 +82,11 @@ def _tree_packing_refuses(search: Search) -> str | None:
 
 
 def _trees_refuse(search: Search) -> str | None:
-    return balanced_trees.refuses(search.problem, search.policy)
+    policy, problem = search.policy.trees, search.problem
+    work, most = search.target * problem.collective.deliveries, policy.max_deliveries * policy.max_ranks
+    if work > most:
+        return f"{work:,} deliveries to look at, step by step, are more than {most:,}"
+    return balanced_trees.refuses(problem, search.policy)
 
 
 def _model_small(search: Search) -> str | None:

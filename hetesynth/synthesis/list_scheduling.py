@@ -38,14 +38,15 @@ def list_schedule(tables: CopyProblem, routes: Routes, ended: Ended = lambda: Fa
 
 
 def list_schedule_by_work(
-    tables: CopyProblem, trees: Sequence[Tree], noise: float, rng: np.random.Generator
-) -> Schedule:
-    """The schedule of ``trees``, what the most work waits for first. ``noise``: the share of a random change of
-    priorities."""
-    schedule = _MostWorkFirst(tables, trees, noise, rng).run(lambda: False)
-    if schedule is None:
-        raise InternalError("a list schedule that nothing ends was ended")
-    return schedule
+    tables: CopyProblem,
+    trees: Sequence[Tree],
+    noise: float,
+    rng: np.random.Generator,
+    ended: Ended = lambda: False,
+) -> Schedule | None:
+    """The schedule of ``trees``, what the most work waits for first; None when ``ended`` says so. ``noise``: the
+    share of a random change of priorities."""
+    return _MostWorkFirst(tables, trees, noise, rng).run(ended)
 
 
 def precedence(trees: Sequence[Tree]) -> tuple[dict[int, list[int]], list[int]]:

@@ -148,6 +148,11 @@ class Search:
 
         return check
 
+    def may_leave(self) -> bool:
+        """True where the deadline has passed and something may be left unfinished: there is a schedule, or the
+        deadline is strict."""
+        return (self.best is not None or self.budget.strict_deadline) and self.out_of_time()
+
     def out_of_time(self, seconds: float = 0.0) -> bool:
         """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
         left = self.remaining()

@@ -71,7 +71,7 @@ def baseline(name: str, router: Router) -> Strategy:
     def improve(search: Search) -> None:
         tables, routes = routed(search.problem, search.policy)
         latest.clear()
-        schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
+        schedule = list_schedule(tables, routes, search.may_leave)
         if schedule is None:
             return
         search.offer(schedule, name)

@@ -56,7 +56,9 @@ def improve(search: Search, rounds: int | None = None) -> None:
             if search.done or search.out_of_time() or not routing.sweep():
                 return
         noise = policy.noise * min(number, 1)
-        schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng)
+        schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng, search.may_leave)
+        if schedule is None:
+            return
         search.offer(schedule, "trees")
 
 
