@@ -122,3 +122,27 @@ def test_impossible_measurements_are_refused(
     assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 2
     said = capsys.readouterr().err
     assert code in said and all(word in said for word in words)
+
+
+def test_two_points_state_no_interval_and_write_nothing(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    table.write_text("size,us\n1024,2\n1073741824,2700\n")
+    assert run(["topo", "calibrate", str(box), str(table), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["figures"]["rate"]["error"] is None
+    assert any("no interval" in remark for remark in shown["remarks"])
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    assert "450 GB/s" in box.read_text()
+
+
+def test_a_wide_spread_is_told_and_not_written(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    rows = [(2**e, (2 + 2**e / 200e3) * (1.8 if e % 2 else 0.6)) for e in range(10, 31)] * 20
+    table.write_text("size,us\n" + "".join(f"{size},{time}\n" for size, time in rows))
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    assert "the points spread by" in capsys.readouterr().out
+    assert "450 GB/s" in box.read_text()
