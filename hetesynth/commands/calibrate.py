@@ -192,8 +192,11 @@ def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures,
         if figure.error == float("inf"):
             remarks.append(f"{name} has no interval by so few points: it stays as stated; measure more points")
             return None
-        if fitted.spread > policy.fitting.most_error:
-            remarks.append(f"the points spread by {fitted.spread:.0%} around the model: {name} stays as stated")
+        if fitted.spread > policy.fitting.most_error or 2 * fitted.outliers > len(fitted.residuals):
+            remarks.append(
+                f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
+                f"{len(fitted.residuals)} are outliers: {name} stays as stated"
+            )
             return None
         if figure.error > policy.fitting.most_error:
             remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
