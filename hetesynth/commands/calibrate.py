@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from hetesynth.diagnostics import visible
 from hetesynth.errors import HetesynthError
@@ -84,7 +85,7 @@ class Calibrated:
 
 
 def calibrate(request: CalibrationRequest) -> Calibrated:
-    """The figures of ``request.link_class`` by the measurements. HetesynthError HS840 to HS848."""
+    """The figures of ``request.link_class`` by the measurements. HetesynthError HS825, HS826, HS840 to HS848."""
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
@@ -100,6 +101,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     points = tuple(
         Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
     )
+    _demand_possible(fitted, observed, links, request.policy)
     copy = _copy_rate(fitted, links, request)
     figures, remarks = _written(fitted, copy, request.policy)
     line_end = line_end_of(request.topology)
@@ -139,6 +141,37 @@ def _stated(topology: Topology, links: LinkClass) -> Stated:
     return Stated(float(links.alpha), float(links.rate), float(min(reduce)) if reduce else None)
 
 
+def _demand_possible(
+    fitted: Fit, observed: Sequence[tuple[str, Observation]], links: LinkClass, policy: Policy
+) -> None:
+    """HS825 where times fall as sizes grow, HS826 where the rate is above what the links are stated to carry."""
+    for title in dict.fromkeys(title for title, _ in observed):
+        points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
+        half = len({o.size for o in points}) > 1 and len(points) // 2
+        if half:
+            small, large = (median(o.seconds for o in part) for part in (points[:half], points[-half:]))
+            if large * (1 + policy.fitting.robust_scale) < small:
+                raise HetesynthError(
+                    f"{title}: the larger half of the sizes takes {large * 1e6:.4g} us, "
+                    f"the smaller half {small * 1e6:.4g} us: times fall as sizes grow",
+                    code="HS825",
+                    help="check the columns and the order of the sizes, and measure again",
+                )
+    most, rate = float(links.rate), fitted.rate
+    if rate.stated:
+        return
+    sure = rate.value * (1 - rate.error) if rate.error < 1 else rate.value
+    if sure * policy.fitting.limiting > most:
+        title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
+        raise HetesynthError(
+            f"the fit says {rate.value / 1e9:.4g} GB/s, and {links.title} carries {most / 1e9:.4g} GB/s at most; "
+            f"the fastest point is {fastest.seconds * 1e6:.4g} us for {fastest.size:.0f} bytes of {title}",
+            code="HS826",
+            help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
+            "wrong, or the topology states an earlier measured rate: state what the hardware carries",
+        )
+
+
 def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Figure | None:
     """What one thread block copies, where the program had few and the links carried less than they can."""
     if request.channels is None:
@@ -155,6 +188,15 @@ def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures,
 
     def sure(figure: Figure | None, name: str) -> float | None:
         if figure is None or figure.stated:
+            return None
+        if figure.error == float("inf"):
+            remarks.append(f"{name} has no interval by so few points: it stays as stated; measure more points")
+            return None
+        if fitted.spread > policy.fitting.most_error or 2 * fitted.outliers > len(fitted.residuals):
+            remarks.append(
+                f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
+                f"{len(fitted.residuals)} are outliers: {name} stays as stated"
+            )
             return None
         if figure.error > policy.fitting.most_error:
             remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[np.float64]]
 
 NAMES = ("alpha", "rate", "reduce")
-_CONFIDENCE = 1.96  # standard deviations on either side of 95 %
+_CONFIDENCE = 0.95
 _NORMAL_MAD = 1.4826  # standard deviation over median absolute deviation of a normal distribution
 
 
@@ -50,7 +50,10 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A fitted value and half of its 95 % interval, as a share of the value; ``stated``: it was not fitted."""
+    """A fitted value and half of its 95 % interval, as a share of the value; ``stated``: it was not fitted.
+
+    The share is infinite where there are no more points than figures: these points state no interval.
+    """
 
     value: float
     error: float = 0.0
@@ -203,11 +206,15 @@ class _Problem:
 def _errors(jacobian: Array, residuals: Array, x: Array) -> Array:
     """Half the 95 % intervals as shares of the values, from the scaled Jacobian and the robust spread."""
     import numpy as np
+    from scipy.stats import t
 
+    freedom = len(residuals) - len(x)
+    if freedom < 1:
+        return np.full(len(x), np.inf)
     information = jacobian.T @ jacobian
-    covariance = np.linalg.pinv(information) * max(_spread(residuals) ** 2, 1e-12)
+    covariance = np.linalg.pinv(information) * max(_spread(residuals) ** 2 * len(residuals) / freedom, 1e-12)
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    shares: Array = _CONFIDENCE * deviations / np.maximum(x, 1e-300)
+    shares: Array = t.ppf((1 + _CONFIDENCE) / 2, freedom) * deviations / np.maximum(x, 1e-300)
     return shares
 
 

@@ -144,7 +144,6 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
-        hetesynth/fitting/readers/nccl_tests.py: _GROUP
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
         hetesynth/lint/limits.py: _ETHERNET _LINE_RATES

@@ -99,3 +99,50 @@ def test_held_out_sizes_are_predicted(box: Path, capsys: pytest.CaptureFixture[s
 def test_what_is_refused(box: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: str) -> None:
     assert run(["topo", "calibrate", str(box), *arguments]) == 2
     assert code in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "words"),
+    [
+        ([(2**e, 2 + 2**e / 590e3) for e in range(12, 31)], "HS826", ("590", "450 GB/s", "NVLS")),
+        ([(2**e, 2e3 / (e - 10)) for e in range(12, 31)], "HS825", ("times fall",)),
+        ([(1024, 1e-9), (1 << 30, 1e-6)], "HS826", ("the fastest point",)),
+    ],
+)
+def test_impossible_measurements_are_refused(
+    tmp_path: Path,
+    box: Path,
+    capsys: pytest.CaptureFixture[str],
+    rows: list[tuple[int, float]],
+    code: str,
+    words: tuple[str, ...],
+) -> None:
+    table = tmp_path / "m.csv"
+    table.write_text("size,us\n" + "".join(f"{size},{time:.12f}\n" for size, time in rows))
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 2
+    said = capsys.readouterr().err
+    assert code in said and all(word in said for word in words)
+
+
+def test_two_points_state_no_interval_and_write_nothing(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    table.write_text("size,us\n1024,2\n1073741824,2700\n")
+    assert run(["topo", "calibrate", str(box), str(table), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["figures"]["rate"]["error"] is None
+    assert any("no interval" in remark for remark in shown["remarks"])
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    assert "450 GB/s" in box.read_text()
+
+
+def test_a_wide_spread_is_told_and_not_written(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    rows = [(2**e, (2 + 2**e / 200e3) * (1.8 if e % 2 else 0.6)) for e in range(10, 31)] * 20
+    table.write_text("size,us\n" + "".join(f"{size},{time}\n" for size, time in rows))
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    assert "the points spread by" in capsys.readouterr().out
+    assert "450 GB/s" in box.read_text()

@@ -131,3 +131,23 @@ def test_half_of_a_published_table_predicts_the_other(fitted: slice) -> None:
     for at in range(len(SIZES)):
         wins = predicted["one-shot"][at] < predicted["two-shot"][at]
         assert wins == (TABLE["one-shot"][at] < TABLE["two-shot"][at]), SIZES[at]
+
+
+def test_the_stated_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng, inside = random.Random(7), 0
+    for _ in range(200):
+        sizes = [2.0**e for e in range(10, 31, 2)]
+        points = [Observation(s, (2e-6 + s / 50e9) * rng.lognormvariate(0, 0.03), 1.0, s, 0.0) for s in sizes]
+        rate = fit(points, Stated(1e-6, 50e9), POLICY).rate
+        inside += abs(50e9 / rate.value - 1) <= rate.error
+    assert 0.88 <= inside / 200 <= 0.99
+
+
+def test_few_points_widen_the_interval_and_two_state_none() -> None:
+    off = (1.02, 0.98, 1.02, 0.98)
+    points = [
+        Observation(s, (2e-6 + s / 50e9) * o, 1.0, s, 0.0) for s, o in zip((1e3, 1e5, 1e7, 1e9), off, strict=True)
+    ]
+    assert fit(points[::2], Stated(1e-6, 50e9), POLICY).rate.error == math.inf
+    few, many = fit(points, Stated(1e-6, 50e9), POLICY), fit(points * 8, Stated(1e-6, 50e9), POLICY)
+    assert few.rate.error > 3 * many.rate.error

@@ -162,3 +162,11 @@ def test_mutated_output_is_read_or_refused() -> None:
 @pytest.mark.slow
 def test_much_mutated_output_is_read_or_refused() -> None:
     assert _fuzz(20_000 * len(FORMATS), 2) > 10_000
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_nccl_tests_without_in_place_columns(wrong: bool) -> None:
+    text = "# all_reduce_perf\n# size count type redop root time algbw busbw" + " #wrong" * wrong + "\n"
+    text += "1024 256 float sum -1 10.5 0.1 0.2" + " 0" * wrong + "\n"
+    (series,) = read_measurements(text.encode(), "x", ranks=4)
+    assert [(p.size, p.seconds) for p in series.points] == [(1024, pytest.approx(10.5e-6))]

@@ -59,7 +59,11 @@ def calibration_document(result: Calibrated, written: str | None) -> dict[str, A
         "cluster": result.topology.name,
         "class": result.links.title,
         "figures": {
-            name: {"value": figure.value, "error": figure.error, "stated": figure.stated}
+            name: {
+                "value": figure.value,
+                "error": figure.error if figure.error < float("inf") else None,
+                "stated": figure.stated,
+            }
             for name, figure in figures.items()
             if figure is not None
         },

@@ -2,7 +2,7 @@
 
 In: text. Out: one ``Series`` for each. The operation is the caller's, else that of the program's name in the
 text, else of the file's name, else what the ratio of bus to algorithm bandwidth leaves. The columns are those of
-the header: each ``time`` begins a group of four (time, algbw, busbw, wrong).
+the header: each ``time`` begins a group (time, algbw, busbw, and wrong where it was checked).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from hetesynth.fitting.lines import Line, lines_of, number, refused
 from hetesynth.fitting.measurements import MAX_POINTS, PAIRWISE, Operation, Point, Series
 
 TOOL = "nccl-tests"
-_GROUP = 4
 _PLACES = ("out of place", "in place")
 _PROGRAMS: tuple[tuple[str, Operation], ...] = (
     ("all_reduce", "allreduce"),
@@ -41,10 +40,10 @@ def recognizes(text: str) -> bool:
 def read(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """The series of the table; HetesynthError HS841 where the operation or the rows are not to be told."""
     lines = list(lines_of(text))
-    groups = max(
-        (len(re.findall(r"\btime\b", line.text)) for line in lines if _HEADER.search(line.text)), default=0
-    )
-    rows = [row for line in lines for row in _row(line, groups)]
+    header = next((line.text.lstrip("# ").split() for line in lines if _HEADER.search(line.text)), [])
+    starts = [len(header) - place for place, word in enumerate(header) if word == "time"]
+    groups = len(starts)
+    rows = [row for line in lines for row in _row(line, starts)]
     if not rows:
         raise refused(source, "there is no row of a table", "give the whole output, with its header")
     devices = len({match[1] for line in lines for match in _RANK.finditer(line.text)})
@@ -70,18 +69,17 @@ class _Row:
     ratio: float | None
 
 
-def _row(line: Line, groups: int) -> list[_Row]:
+def _row(line: Line, starts: Sequence[int]) -> list[_Row]:
     words = line.words
-    if line.text.startswith("#") or not groups or len(words) < 3 + _GROUP * groups or line.number > MAX_POINTS:
+    if line.text.startswith("#") or not starts or len(words) < 3 + max(starts) or line.number > MAX_POINTS:
         return []
     size = number(words[0])
-    cells = words[-_GROUP * groups :]
-    times = [number(cells[_GROUP * g]) for g in range(groups)]
-    if size is None or size <= 0 or any(time is None for time in times):
+    times = [number(words[-start]) for start in starts]
+    if size is None or size <= 0 or all(time is None for time in times):
         return []
-    algorithm, bus = number(cells[1]), number(cells[2])
+    algorithm, bus = number(words[1 - starts[0]]), number(words[2 - starts[0]])
     ratio = bus / algorithm if algorithm and bus and algorithm >= 1 else None
-    return [_Row(size, tuple(time for time in times if time is not None), ratio)]
+    return [_Row(size, tuple(time or 0.0 for time in times), ratio)]
 
 
 def _named(text: str) -> Operation | None:
