@@ -23,6 +23,7 @@ from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.compile.time_verdict import Timed, TimeVerdict, time_verdict
 from hetesynth.deployment.programs import program_file
 from hetesynth.errors import InternalError
+from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.frontend import GivenTopology
 from hetesynth.manifest.values import Cell, SizeRange
 from hetesynth.model.collective import ROOTED
@@ -109,6 +110,11 @@ def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str,
     certificate, model = synthesis.by_steps.solution.certificate, synthesis.by_steps
     root = synthesis.problem.collective.root
     programs = {name: data for name, data in files.items() if not name.endswith(SCHEDULE_SUFFIX)}
+    # of the schedule that is written, which may be another than the one that was searched for by its steps
+    steps = min(
+        (read_schedule_json(data, name).schedule.makespan for name, data in files.items() if name not in programs),
+        default=certificate.steps,
+    )
     return {
         "cell": cell.name,
         "cluster": cell.cluster,
@@ -122,9 +128,9 @@ def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str,
         "candidate": None if synthesis.choice is None else synthesis.choice.label,
         "strategy": model.strategy,
         "chunks": model.chunks,
-        "steps": certificate.steps,
+        "steps": steps,
         "lower_bound": certificate.bound.steps,
-        "proven_optimal": certificate.proven_optimal,
+        "proven_optimal": steps == certificate.bound.steps,
         "channels": max(p.figures.channels for p in synthesis.programs.values()),
         "sizes": [{"size": v.size, **v.figures()} for v in verdicts],
         "warnings": [warned.plain() for warned in synthesis.warnings],
