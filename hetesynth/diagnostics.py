@@ -16,9 +16,7 @@ Severity = Literal["error", "warning", "note"]
 
 MAX_SHOWN_COLUMNS = 160
 
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns the direction of writing around or is no character: C0 without tab and line feed,
 DEL, C1, line separators, bidirectional marks, embeddings, overrides and isolates, halves of surrogate pairs."""
 
