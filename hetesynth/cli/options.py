@@ -120,8 +120,8 @@ class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             seconds = float(number) * self.units[unit]
         except (ValueError, KeyError):
             self.fail(f"{text!r} is no time: a number with {', '.join(self.units)}, or of seconds", param, ctx)
-        if not 0 < seconds < math.inf:
-            self.fail(f"{text!r} must be more than 0 and finite", param, ctx)
+        if not 0 < seconds <= 3600 * 10_000:  # timers of the system end at some number
+            self.fail(f"{text!r} must be more than 0 and at most 10000h", param, ctx)
         return seconds
 
 

@@ -210,7 +210,7 @@ def _slower(rate: Fraction, spec: Fraction) -> str:
 
 
 def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
-    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: two NICs, or fewer than half as many."""
+    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: at most two, or under half."""
     gbps = rate * BITS / GB
     if gbps * BITS == limits.nic:
         if gbps in _ETHERNET and few:
