@@ -100,7 +100,8 @@ def _slow_nics(
     for nics in twins.values():
         for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
             gpus = servers.get(part.server, ())
-            said = _nic(rate, gpus[0][1], few=2 * count[part.server] < len(gpus)) if gpus else None
+            few = count[part.server] <= max(2, (len(gpus) - 1) // 2)
+            said = _nic(rate, gpus[0][1], few=few) if gpus else None
             if said is not None:
                 yield part, *said
 
@@ -209,7 +210,7 @@ def _slower(rate: Fraction, spec: Fraction) -> str:
 
 
 def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
-    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: fewer than half as many NICs."""
+    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: at most two, or under half."""
     gbps = rate * BITS / GB
     if gbps * BITS == limits.nic:
         if gbps in _ETHERNET and few:
