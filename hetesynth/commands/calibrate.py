@@ -106,7 +106,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     )
     _demand_possible(fitted, observed, topology, links, request.policy)
     copy = _copy_rate(fitted, links, request)
-    figures, remarks = _written(fitted, copy, request.policy)
+    figures, remarks = _written(fitted, copy, _most(topology, links)[0], request.policy)
     line_end = line_end_of(request.topology)
     source = read_source(request.topology)
     note = _note(series, fitted, figures, stated, _latencies(topology, links))
@@ -151,7 +151,7 @@ def _demand_possible(
     links: LinkClass,
     policy: Policy,
 ) -> None:
-    """HS825 where times fall as sizes grow, HS826 and HS827 where the rate, or a point, is above what links carry."""
+    """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2
@@ -165,21 +165,23 @@ def _demand_possible(
                     help="check the columns and the order of the sizes, and measure again",
                 )
     (most, carries), rate = _most(topology, links), fitted.rate
+    beyond = {o.size for _, o in observed if o.moved > o.seconds * most * (1 + policy.fitting.most_error)}
+    absurd = len(beyond) == 1 and len({o.size for _, o in observed}) > 2
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
     point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
-    sure = rate.value * (1 - rate.error) if rate.error < 1 else rate.value
-    if not rate.stated and sure * policy.fitting.limiting > most:
+    sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
+    if not absurd and (beyond or sure * policy.fitting.limiting > most):
         raise HetesynthError(
             f"the fit says {rate.value / 1e9:.4g} GB/s, and {carries}; the fastest point: {point}",
             code="HS826",
             help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
             "wrong, or the topology states an earlier measured rate: state what the hardware carries",
         )
-    if fastest.moved > fastest.seconds * most * (1 + policy.fitting.most_error):
+    if absurd:
         raise HetesynthError(
             f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
             code="HS827",
-            help="remove this line or measure it again, or leave its size out with --sizes",
+            help="remove this line or measure it again; where it is right, the run used other links, NVLS or SHARP",
         )
 
 
@@ -224,7 +226,7 @@ def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Fi
     return Figure(total / request.channels, fitted.rate.error)
 
 
-def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures, tuple[str, ...]]:
+def _written(fitted: Fit, copy: Figure | None, most: float, policy: Policy) -> tuple[Figures, tuple[str, ...]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
     remarks: list[str] = []
 
@@ -242,6 +244,9 @@ def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures,
             return None
         if figure.error > policy.fitting.most_error:
             remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
+            return None
+        if name == "rate" and float(rounded(figure.value)) > most:
+            remarks.append(f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated")
             return None
         return float(rounded(figure.value))
 

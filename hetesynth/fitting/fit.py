@@ -210,7 +210,7 @@ class _Problem:
 def _errors(jacobian: Array, residuals: Array, x: Array, scale: float) -> Array:
     """Half the 95 % intervals as shares of the values: those of an M-estimate with Cauchy's loss of ``scale``.
 
-    ``jacobian``: weighted by the loss's curvature. Where no residual nears ``scale``, least squares' own intervals.
+    ``jacobian``: weighted by the loss's curvature. Least squares' own where no residual nears ``scale``.
     """
     import numpy as np
     from scipy.stats import t

@@ -96,7 +96,7 @@ def rounded(value: float) -> Fraction:
 
 
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:
-    """``text`` with the library's node types that have such links in place of their imports, to be changed there."""
+    """``text`` with the library's node types that have such links in place of their imports."""
     file = parse(checked_source(text, name))
     used = {item.node.text for item in _all_items(text, name) if isinstance(item, Instance)}
     edits = []

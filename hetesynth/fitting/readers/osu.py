@@ -60,7 +60,8 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
         raise refused(source, "there is no row of a table", "give the whole output")
     both = "bi-directional" in what
     if both:
-        points = [Point(point.size, point.seconds * 2, point.line) for point in points]  # the sum of both directions is shown
+        # the sum of both directions is shown
+        points = [Point(point.size, point.seconds * 2, point.line) for point in points]
     return [Series(source, TOOL, what[:40], goal, tuple(points), None if goal in PAIRWISE else ranks)]
 
 
