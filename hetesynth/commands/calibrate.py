@@ -25,6 +25,7 @@ from hetesynth.frontend import load_topology
 from hetesynth.frontend.source import line_end_of, read_source
 from hetesynth.lint.limits import NVLINK_KINDS
 from hetesynth.lint.models import limits_of
+from hetesynth.lint.roles import NETWORK, NVLINK
 from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
@@ -106,7 +107,7 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     )
     _demand_possible(fitted, observed, topology, links, request.policy)
     copy = _copy_rate(fitted, links, request)
-    figures, remarks = _written(fitted, copy, _most(topology, links)[0], request.policy)
+    figures, remarks = _written(fitted, copy, links, _most(topology, links)[0], request.policy)
     line_end = line_end_of(request.topology)
     source = read_source(request.topology)
     note = _note(series, fitted, figures, stated, _latencies(topology, links))
@@ -181,7 +182,7 @@ def _demand_possible(
         raise HetesynthError(
             f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
             code="HS827",
-            help="remove this line or measure it again; where it is right, the run used other links, NVLS or SHARP",
+            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
         )
 
 
@@ -226,9 +227,12 @@ def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Fi
     return Figure(total / request.channels, fitted.rate.error)
 
 
-def _written(fitted: Fit, copy: Figure | None, most: float, policy: Policy) -> tuple[Figures, tuple[str, ...]]:
+def _written(
+    fitted: Fit, copy: Figure | None, links: LinkClass, most: float, policy: Policy
+) -> tuple[Figures, tuple[str, ...]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
     remarks: list[str] = []
+    role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
 
     def sure(figure: Figure | None, name: str) -> float | None:
         if figure is None or figure.stated:
@@ -247,6 +251,9 @@ def _written(fitted: Fit, copy: Figure | None, most: float, policy: Policy) -> t
             return None
         if name == "rate" and float(rounded(figure.value)) > most:
             remarks.append(f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated")
+            return None
+        if name == "alpha" and role and not role.least_latency <= rounded(figure.value) <= role.most_latency:
+            remarks.append(f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated")
             return None
         return float(rounded(figure.value))
 

@@ -101,8 +101,7 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
     used = {item.node.text for item in _all_items(text, name) if isinstance(item, Instance)}
     edits = []
     for item in file.items:
-        path = library_path(item.target.text) if isinstance(item, Import) and not item.is_path else None
-        if path is None:
+        if not isinstance(item, Import) or item.is_path or (path := library_path(item.target.text)) is None:
             continue
         library = read_source(path)
         types = "\n\n".join(

@@ -178,6 +178,19 @@ def test_an_nvls_run_given_as_net_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert path.read_text() == before
 
 
+def test_a_rate_or_alpha_that_no_link_has_is_not_written(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    rows = [(2**e, (0.001 + 2**e / 453e3) * (1.01 if e % 2 else 0.99)) for e in range(4, 30)]
+    table.write_text("size,us\n" + "".join(f"{size},{time:.9f}\n" for size, time in rows))
+    before = box.read_text()
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    said = capsys.readouterr().out
+    assert "rate is above the 450 GB/s" in said and "no alpha of 0.001 us" in said
+    assert box.read_text() == before
+
+
 def test_two_points_state_no_interval_and_write_nothing(
     tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
