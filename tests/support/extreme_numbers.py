@@ -51,9 +51,26 @@ SMALL = (
     "ndv2_x4",
     "v100_4x3",
 )
-COMMANDS: tuple[tuple[str, ...], ...] = (("topo", "lint"), ("topo", "show"), ("topo", "ranks"), ("topo", "fmt"), ("topo", "convert"),
-            ("topo", "export"), ("bounds",), ("bounds",), ("synth",), ("synth",), ("synth",), ("simulate",),
-            ("simulate",), ("verify",), ("degrade",), ("repair",), ("atlas",), ("compare",))  # fmt: skip
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("topo", "lint"),
+    ("topo", "show"),
+    ("topo", "ranks"),
+    ("topo", "fmt"),
+    ("topo", "convert"),
+    ("topo", "export"),
+    ("bounds",),
+    ("bounds",),
+    ("synth",),
+    ("synth",),
+    ("synth",),
+    ("simulate",),
+    ("simulate",),
+    ("verify",),
+    ("degrade",),
+    ("repair",),
+    ("atlas",),
+    ("compare",),
+)
 
 
 def number(rng: random.Random) -> str:

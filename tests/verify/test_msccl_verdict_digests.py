@@ -1,7 +1,7 @@
 """Nothing that a judge says of a damaged program changes unnoticed: whole verdicts of every target, as digests.
 
-After a change on purpose ``pytest --update-golden`` writes the digests anew; ``verdict`` of the document shows what is
-said of it.
+After a change on purpose ``pytest --update-golden`` writes the digests anew; ``verdict`` of a document shows what
+is said of it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ def fused_chain() -> Program:
 PROGRAMS = {**good_programs(), "fused": fused_chain()}
 
 
+JUDGES = (program_violations, large_message_violations, profile_violations, notes)
+
+
 def said(violations: Iterable[Violation]) -> str:
     """Each with its place and evidence."""
     return "; ".join(repr(violation) for violation in violations)
@@ -58,15 +61,29 @@ def verdict(data: bytes) -> str:
     read = read_program(data, "x.xml")
     targets = [TARGETS[name] for name in XML_TARGETS]
     parts = [f"{t.target} {t.acceptance} {said(t.violations)}" for t in lint_targets(read, targets)]
-    parts += [said(judge(read)) for judge in (program_violations, large_message_violations, profile_violations, notes)]
+    parts += [
+        said(judge(read)) for judge in (program_violations, large_message_violations, profile_violations, notes)
+    ]
     parts.append(said(program_violations(read, slots=1, root=1, links={(0, 1), (1, 0), (1, 2)}, sms=1)))
     parts += [said(call_warnings(read, target)) for target in targets]
     if read.program is not None:
-        parts += [said(network_violations(read.program, targets, servers)) for servers in (None, ("a", "a", "b", "c"))]
+        parts += [
+            said(network_violations(read.program, targets, servers)) for servers in (None, ("a", "a", "b", "c"))
+        ]
     return " | ".join(parts)
 
 
-@pytest.mark.parametrize("name", ["allreduce_2", "ring_allgather_2", "broadcast_3", "reducescatter_3_inplace", "fused"])
+@pytest.mark.parametrize(
+    "name", ["allreduce_2", "ring_allgather_2", "broadcast_3", "reducescatter_3_inplace", "fused"]
+)
 def test_verdicts_on_damaged_programs_are_what_they_were(name: str, golden: Callable[[Path, bytes], None]) -> None:
     text = to_xml(replace(PROGRAMS[name], max_bytes=2**30)).decode()
     golden(TABLES / f"msccl_{name}.txt", digests(damaged_xml(text), verdict))
+
+
+@pytest.mark.parametrize("name", ["gather_3", "scatter_3", "reduce_3", "alltoall_3", "allreduce_3_inplace"])
+def test_verdicts_on_other_collectives_are_what_they_were(
+    name: str, golden: Callable[[Path, bytes], None]
+) -> None:
+    text = to_xml(replace(PROGRAMS[name], max_bytes=2**30)).decode()
+    golden(TABLES / f"msccl_{name}.txt", digests(damaged_xml(text, last=False), verdict))
