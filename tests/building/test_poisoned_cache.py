@@ -151,18 +151,17 @@ def test_a_right_result_is_taken(project: Project) -> None:
     assert project.build(Here(None)).status == "cached"
 
 
-@pytest.mark.parametrize(
-    "values",
-    [{"tau_ref_us": 10**400}, {"tau_ref_us": 5e-324}, {"chunk_bytes": 10**400}],
-    ids=["long", "short", "chunk"],
-)
-def test_steps_of_any_length_are_replayed(project: Project, values: dict[str, Any]) -> None:
+ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "short": {"tau_ref_us": 5e-324}, "chunk": {"chunk_bytes": 10**400}}
+
+
+@pytest.mark.parametrize("name", ODD_STEPS)
+def test_steps_of_any_length_are_replayed(project: Project, name: str) -> None:
     """Whatever a schedule says of its steps, the cluster decides."""
-    kept(project, lambda result: schedule(result, lambda document: document["header"].update(values)))
+    kept(project, lambda result: schedule(result, lambda document: document["header"].update(ODD_STEPS[name])))
     assert project.build(Here()).status in ("cached", "built")
     assert project.check().cells[0].status == "current"
-    name = next(project.deployed.rglob("*.schedule.json"))
-    assert run(["verify", str(name), "--topo", str(project.folder / "three.dsl")]) in (0, 1)
+    path = next(project.deployed.rglob("*.schedule.json"))
+    assert run(["verify", str(path), "--topo", str(project.folder / "three.dsl")]) in (0, 1)
 
 
 def outside(path: Path) -> dict[str, bytes]:
@@ -226,6 +225,14 @@ def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str
     assert deployed(project.deployed) == ()
     assert project.check().cells[0].status in ("invalid", "missing")
     assert project.build(Here()).status == "built"
+
+
+def test_a_cell_that_an_index_has_twice_counts_once(project: Project) -> None:
+    project.build(Here())
+    path = project.deployed / "index.json"
+    index = json.loads(path.read_text())
+    path.write_text(json.dumps({**index, "cells": index["cells"] * 2}))
+    assert len(deployed(project.deployed)) == 1
 
 
 def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
