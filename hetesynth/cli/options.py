@@ -135,8 +135,8 @@ class NewPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """click.BadParameter for what cannot be a name."""
-        if not str(value) or "\0" in str(value):
-            self.fail("a name has at least one character, and no NUL among them", param, ctx)
+        if not str(value):
+            self.fail("a name has at least one character", param, ctx)
         return super().convert(value, param, ctx)
 
 
