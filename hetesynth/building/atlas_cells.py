@@ -6,17 +6,16 @@ has of a collective is not replaced.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any
 
-from hetesynth.building.compute import measured
+from hetesynth.building.compute import result_record
 from hetesynth.building.job import job, pickled
+from hetesynth.building.provenance import with_provenance
+from hetesynth.building.result import as_kept
 from hetesynth.commands.atlas import Atlas, Range
 from hetesynth.commands.atlas_folder import refusal
 from hetesynth.commands.folder_index import FolderIndex, read_index
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
-from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
 from hetesynth.deployment.folder import ORIGIN, DeployedCell, Deployment, deployed
 from hetesynth.manifest.values import Cell, CellOptions, SizeRange
@@ -81,13 +80,13 @@ def _cell(result: Atlas, entry: Range, cluster: str) -> DeployedCell:
             ending = f"{'.inplace' if program.in_place else ''}.{suffix.rpartition('.')[2]}"
         files[f"{cell.stem}{ending}"] = data
     work = job(cell, *pickled(result.topology))
+    files = with_provenance(work, files)
     record = {
-        **_figures(result, entry, cell),
-        "topology_sha256": work.topology_sha256,
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
-        "versions": dict(work.versions),
+        **result_record(work, result.topology, entry.synthesis, files),
+        "calls": [entry.min_bytes, entry.max_bytes],
+        "candidate": result.pool.candidates[entry.member].label,
     }
-    return DeployedCell(cell.name, work.key, work.key, record, files, ORIGIN)
+    return DeployedCell(cell.name, work.key, work.key, as_kept(record), files, ORIGIN)
 
 
 def _extent(entry: Range) -> SizeRange:
@@ -95,35 +94,6 @@ def _extent(entry: Range) -> SizeRange:
     if entry.high is None:
         return SizeRange(max(1, entry.low), None, f"atlas from {entry.low}B")
     return SizeRange(entry.low, entry.high, f"atlas {entry.low}B..{entry.high}B")
-
-
-def _figures(result: Atlas, entry: Range, cell: Cell) -> dict[str, Any]:
-    """As the record of a cell that a build made has them."""
-    synthesis, candidate = entry.synthesis, result.pool.candidates[entry.member]
-    certificate, costs = synthesis.by_steps.solution.certificate, CostOptions.of(result.request)
-    program = next(data for data in synthesis.programs.values() if not data.in_place).data
-    sizes = cell.extent.sizes if isinstance(cell.extent, SizeRange) else ()
-    (target,) = result.request.targets
-    verdicts = measured(program, target, result.topology, cell, sizes, costs)
-    return {
-        "cell": cell.name,
-        "cluster": cell.cluster,
-        "collective": cell.collective,
-        "target": cell.target,
-        "extent": cell.extent_text,
-        "calls": [entry.min_bytes, entry.max_bytes],
-        "ranks": result.topology.ranks,
-        "root": synthesis.problem.collective.root,
-        "candidate": candidate.label,
-        "strategy": synthesis.by_steps.strategy,
-        "chunks": synthesis.by_steps.chunks,
-        "steps": certificate.steps,
-        "lower_bound": certificate.bound.steps,
-        "proven_optimal": certificate.proven_optimal,
-        "channels": max(p.figures.channels for p in synthesis.programs.values()),
-        "sizes": [{"size": v.size, **v.figures()} for v in verdicts],
-        "warnings": [warned.plain() for warned in synthesis.warnings],
-    }
 
 
 def _collective(cell: DeployedCell) -> str:

@@ -43,7 +43,7 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     _demand_repeatable(cell, synthesis)
     stem = cell.stem
     files = with_provenance(job, {f"{stem}{_suffix(suffix)}": data for suffix, data in synthesis.files.items()})
-    return CellResult(job.key, files, as_kept(_record(job, topology, synthesis, files)))
+    return CellResult(job.key, files, as_kept(result_record(job, topology, synthesis, files)))
 
 
 def _demand_repeatable(cell: Cell, synthesis: Synthesis) -> None:
@@ -102,7 +102,8 @@ def _suffix(suffix: str) -> str:
     return f"{inplace}.{suffix.rpartition('.')[2]}"
 
 
-def _record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str, bytes]) -> dict[str, Any]:
+def result_record(job: Job, topology: Topology, synthesis: Synthesis, files: dict[str, bytes]) -> dict[str, Any]:
+    """What is known of ``files``, which ``synthesis`` gave for ``job``."""
     cell, runtime = job.cell, target(job.cell.target)
     sizes = cell.extent.sizes if isinstance(cell.extent, SizeRange) else (synthesis.time_optimality.size,)
     program = next(data for suffix, data in synthesis.programs.items() if not data.in_place).data

@@ -169,16 +169,15 @@ class _Run:
             self.workers.refuse(answer.address, answer.versions)
             yield from self._again(attempt)
         elif isinstance(answer, Failed):
-            yield answer
+            yield replace(answer, key=attempt.job.key)
+        elif isinstance(answer, Broken):
+            raise InternalError(f"{attempt.job.cell.name}: {answer.message}")
         else:
             result = unpacked(answer, attempt.job.key) if isinstance(answer, bytes) else None
-            if result is None:
-                what = answer.message if isinstance(answer, Broken) else "a worker sent what is no result"
-                raise InternalError(f"{attempt.job.cell.name}: {what}")
-            wrong = objections(CheckedCell.given(attempt.job, result), NORMAL)
-            if wrong:
-                raise InternalError(f"{attempt.job.cell.name}: a worker sent a wrong result: {wrong[0]}")
-            yield result
+            wrong = (
+                ("it is none",) if result is None else objections(CheckedCell.given(attempt.job, result), NORMAL)
+            )
+            yield _wrong(attempt.job, wrong[0]) if result is None or wrong else result
 
     def _again(self, attempt: _Attempt) -> Iterator[Outcome]:
         """Give the job out once more; a job that was given out too often has failed."""
@@ -223,6 +222,11 @@ class _Run:
                 f"{address} has no worker that can be given cells; waiting for one, {seconds:.0f} s so far\n"
                 f"  help: start one with `dask worker {address} --nthreads 1`"
             )
+
+
+def _wrong(job: Job, why: str) -> Failed:
+    help_ = "build it without --scheduler, and look at who can reach the cluster"
+    return Failed(job.key, f"a worker sent a wrong result: {why}", "HS888", help_, 3)
 
 
 def _failed(job: Job, why: str) -> Failed:

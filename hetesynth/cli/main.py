@@ -89,6 +89,8 @@ def run(arguments: list[str]) -> int:
                 raise HetesynthError(message, code=USAGE, help="leave it out; rename the file")
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            if any("\0" in argument for argument in arguments):
+                raise click.UsageError("no argument can have a NUL in it")
             result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,6 +152,12 @@ def test_an_atlas_in_a_folder_that_was_built(here: Path, capsys: pytest.CaptureF
     }.items() <= built.items()
     rows = json.loads(added["index.json"])["cells"]
     assert [row.get("origin") for row in rows] == [None, "atlas"]
+    assert rows[0]["record"].keys() == rows[1]["record"].keys()
+    programs = {n: d for n, d in added.items() if n.startswith("algorithms/")}
+    assert {f"algorithms/{p['name']}" for row in rows for p in row["record"]["programs"]} == programs.keys()
+    channels = max(int(n) for d in programs.values() for n in re.findall(rb'nchannels="(\d+)"', d))
+    assert f'NCCL_MIN_NCHANNELS="{channels}"' in added["environment.sh"].decode()
+    assert all(b"provenance" in data for data in programs.values())
     assert run(["verify", str(folder), "--topo", "tri.dsl"]) == 0
     report = _built(here)
     assert report.ok and report.written == () and report.warnings == ()

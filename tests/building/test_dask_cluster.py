@@ -105,6 +105,19 @@ def test_a_bug_on_a_worker_is_said_and_not_waited_for(
         list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Nobody()))
 
 
+def test_a_wrong_result_of_a_worker_fails_its_cell(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is whole, and its digests are right."""
+    (job,) = jobs(tmp_path, "allgather")
+    right = compute(job)
+    wrong = dataclasses.replace(right, record={**right.record, "sizes": right.record["sizes"] * 2})
+    monkeypatch.setattr("hetesynth.building.dask_task.made", lambda *arguments: wrong)
+    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
+    assert isinstance(outcome, Failed)
+    assert (outcome.key, outcome.code) == (job.key, "HS888")
+
+
 def test_workers_of_other_versions_are_refused(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,8 +64,11 @@ def test_a_file_of_no_collective_is_never_just_ok(
     run(["verify", str(custom)])
     line = capsys.readouterr().out.splitlines()[-1]
     assert "NOT CHECKED" in line and ": ok" not in line
-    run(["verify", str(custom.parent)])
-    assert "NOT CHECKED" in capsys.readouterr().out
+    junit = tmp_path / "verify.xml"
+    run(["verify", str(custom.parent), "--junit", str(junit)])
+    of_file, summary = capsys.readouterr().out.splitlines()
+    assert "NOT CHECKED" in of_file and "data of 1 NOT CHECKED" in summary
+    assert "<system-out>" in junit.read_text() and "NOT CHECKED" in junit.read_text()
     run(["verify", str(custom), "--json"])
     assert json.loads(capsys.readouterr().out)["data_checked"] is False
     run(["verify", good, "--json"])

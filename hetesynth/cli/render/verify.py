@@ -119,8 +119,10 @@ def summary_line(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool
     """``96 files: 95 ok, 1 wrong; 3 others passed over``."""
     right = sum(verdict.ok(portable=portable) for verdict in verdicts)
     wrong = f", {len(verdicts) - right} wrong" if right < len(verdicts) else ""
+    unchecked = sum(v.ok(portable=portable) and not v.judged.data_checked for v in verdicts)
+    data = f" (data of {unchecked} NOT CHECKED)" if unchecked else ""
     others = f"; {counted(passed, 'other')} passed over" if passed else ""
-    return f"{counted(len(verdicts), 'file')}: {right} ok{wrong}{others}"
+    return f"{counted(len(verdicts), 'file')}: {right} ok{data}{wrong}{others}"
 
 
 def files_document(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool) -> dict[str, Any]:
@@ -148,6 +150,8 @@ def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
             lines = [finding_line(on_one_line(verdict.path), f.level, f, several=True) for f in findings]
             message = _xml(one_line(verdict, portable=portable))
             ElementTree.SubElement(case, "failure", {"message": message}).text = _xml("\n".join(lines))
+        elif not verdict.judged.data_checked:
+            ElementTree.SubElement(case, "system-out").text = _xml(one_line(verdict, portable=portable))
     ElementTree.indent(root, " ")
     return bytes(ElementTree.tostring(root, "utf-8", xml_declaration=True)) + b"\n"
 
