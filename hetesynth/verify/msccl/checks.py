@@ -60,8 +60,6 @@ def _gpus(findings: Findings) -> None:
     for rank in range(program.ranks):
         if rank not in seen:
             findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
-        if findings.full:
-            return
 
 
 def _declared_sizes(findings: Findings) -> None:

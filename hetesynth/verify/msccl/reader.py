@@ -323,8 +323,6 @@ class _Reader:
                 self.values.report("step-order", text, line, minor=True)
         self._check_step(attributes, op, hasdep, depid, line)
         nop = op == "nop"
-        if op not in _OPS:
-            op = "nop"
         source = None if nop else self._slice(attributes.get("srcbuf"), src)
         target = None if nop else self._slice(attributes.get("dstbuf"), dst)
         depends = (depid, deps) if depid >= 0 else None
