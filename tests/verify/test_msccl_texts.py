@@ -6,6 +6,7 @@ The tables in ``golden`` are read by people: after a change on purpose ``pytest 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -21,9 +22,7 @@ from hetesynth.verify.msccl.rules import BY_ID
 from hetesynth.verify.msccl.values import Values
 
 TABLES = Path(__file__).parent / "golden"
-STEP = (
-    '<step s="{}" type="cpy" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>\n'
-)
+STEP = '<step s="{}" type="cpy" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>\n'
 BLOCK = '<tb id="{}" send="-1" recv="-1" chan="0">\n'
 ALGO = (
     '<algo name="a" proto="Simple" nchannels="1" nchunksperloop="1" ngpus="1" coll="allreduce" inplace="1"'
@@ -172,7 +171,9 @@ def test_what_is_said_of_odd_spellings(golden: Callable[[Path, bytes], None]) ->
 NOP = STEP.format(1).replace("cpy", "nop").replace('depid="-1" deps="-1"', 'depid="1" deps="0"')
 WHAT = '<what a="1">\n<gpu id="5">\n<step/></gpu></what>\n'
 LATER = '<gpu id="{}"><tb><step/><step/></tb></gpu>'
-SECOND = "<algo>" + LATER.format(0) + LATER.format(1234567890) + LATER.format("x") + LATER.format(123456789) + "</algo>"
+SECOND = (
+    "<algo>" + LATER.format(0) + LATER.format(1234567890) + LATER.format("x") + LATER.format(123456789) + "</algo>"
+)
 ELEMENTS: dict[str, str | bytes] = {
     "no step": ALGO + GPU + BLOCK.format(0) + "</tb></gpu></algo>",
     "empty elements": ALGO + GPU + BLOCK.format(0).replace(">", "/>") + "</gpu></algo>",
@@ -217,7 +218,7 @@ ELEMENTS: dict[str, str | bytes] = {
     "larger than these": with_(('i_chunks="1" o_chunks="1"', 'i_chunks="65537" o_chunks="65537"')),
     "a negative size": with_(('s_chunks="1"', 's_chunks="-1"')),
     "peers and channels": with_(('send="-1" recv="-1" chan="0"', 'send="-2" recv="-2" chan="-1"')),
-    "peers": with_(('send="-1" recv="-1"', 'send="0" recv="3"')),
+    "peers": with_(('send="-1" recv="-1"', 'send="0" recv="0"')),
     "residual add": with_(('type="cpy"', 'type="ra"')),
     "no operation": with_(('type="cpy"', 'type="copy"')),
     "buffers": with_(('srcbuf="i"', 'srcbuf="x"'), ('dstbuf="s"', f'dstbuf="{"x" * 41}"')),
@@ -336,8 +337,8 @@ def test_where_reading_stops(monkeypatch: pytest.MonkeyPatch) -> None:
         "never-closed, line None: gpu 0: <gpu> is never closed",
     ]
     assert cut.program is None
-    monkeypatch.setattr(msccl_reader, "MAX_ELEMENTS", 10**6)
     for depth in (64, 65):
+        monkeypatch.setattr(msccl_reader, "MAX_ELEMENTS", depth)
         deep = read_program(b"<algo>" + b"\n<a>" * (depth - 1) + b"</a>" * (depth - 1) + b"</algo>", "x")
         found = [line(v) for v in deep.violations if v.kind == "limit"]
         assert found == ["too-deep, line 65: more than 64 nested elements; reading stops here"][: depth - 64]
@@ -353,6 +354,11 @@ def test_files_exactly_as_large_as_is_read(monkeypatch: pytest.MonkeyPatch, tmp_
     assert line(found) == f"too-large, line None: the file has {len(TEXT)} bytes; at most {len(TEXT) - 1} are read"
     with pytest.raises(HetesynthError, match="is larger than 0 MiB"):
         load_program(path)
+    reading, writing = os.pipe()
+    os.close(writing)
+    with pytest.raises(HetesynthError, match="not a regular file"):
+        load_program(Path(f"/dev/fd/{reading}"))
+    os.close(reading)
     with pytest.raises(HetesynthError) as raised:
         load_program(tmp_path / "none.xml")
     assert str(raised.value) == f"cannot read {tmp_path / 'none.xml'}: No such file or directory"

@@ -95,13 +95,11 @@ class Scanner:
         source = self._source
         if not source.strip():
             self._defect("empty-file", "the file is empty")
-            return False
-        match = _NOT_TEXT.search(source)
-        if match:
+        elif match := _NOT_TEXT.search(source):
             text = f"not a text file: it holds the control byte 0x{match.group()[0]:02x}"
             self._defect("not-text", text, match.start())
             return False
-        if source.startswith(b"\xef\xbb\xbf"):
+        elif source.startswith(b"\xef\xbb\xbf"):
             text = "a byte order mark stands before the first element; every runtime's reader refuses it"
             self._defect("byte-order-mark", text)
         elif match := _NOT_ASCII.search(source):
