@@ -60,8 +60,6 @@ def _gpus(findings: Findings) -> None:
     for rank in range(program.ranks):
         if rank not in seen:
             findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
-        if findings.full:
-            return
 
 
 def _declared_sizes(findings: Findings) -> None:
@@ -256,7 +254,7 @@ def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: P
         findings.add("unpaired-connection", text, sender)
     elif len(sent) != len(got):
         text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
-        findings.add("message-count", text, sender if len(sent) > len(got) else receiver)
+        findings.add("message-count", text, sender if sent[len(got) :] else receiver)
     else:
         for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
             if a != b and receiver is not None:

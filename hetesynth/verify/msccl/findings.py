@@ -73,7 +73,7 @@ class Findings:
     def _line(self, place: Place) -> int | None:
         lines = self.lines.get((place.gpu, -1 if place.block is None else place.block))
         index = 0 if place.step is None else place.step + 1
-        return lines[index] if lines and index < len(lines) else None
+        return None if lines is None else lines[index]
 
     def where(self, place: Place) -> str:
         """``gpu 0 thread block 1 step 2`` in the file's own ids."""

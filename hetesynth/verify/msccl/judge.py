@@ -160,7 +160,6 @@ def _execute(findings: Findings, slots: int | None, root: Rank | None, split: in
         buffers_touched(layout, findings)
         if len(findings.violations) == before:
             Execution(layout, slots or PORTABLE.slots(program.protocol), findings, split).run()
-    findings.context = ""
 
 
 def longest_message(program: Program) -> int:
@@ -177,7 +176,7 @@ def _root(findings: Findings, program: Program, lines: Lines, slots: int | None,
         findings.add("bad-root", f"root {root} is no rank: there are {program.ranks}")
         return None
     instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
-    trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // max(1, instructions))
+    trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // (1 + instructions))
     candidates = _likely_roots(program)[: max(1, trials)]
     for candidate in candidates:
         trial = Findings(program, lines, 1)
@@ -196,4 +195,4 @@ def _likely_roots(program: Program) -> list[Rank]:
         gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
         for gpu in program.gpus
     }
-    return sorted(range(program.ranks), key=lambda rank: (moved.get(rank, 0), rank))
+    return sorted(range(program.ranks), key=lambda rank: (moved[rank], rank))

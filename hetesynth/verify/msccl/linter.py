@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from hetesynth.model.program import Program
 from hetesynth.model.target import Target
@@ -22,7 +22,7 @@ from hetesynth.verify.msccl.lint_limits import limits, peers_refused, sizes_refu
 from hetesynth.verify.msccl.lint_metadata import metadata, smallest_message
 from hetesynth.verify.msccl.lint_readers import reader_of
 from hetesynth.verify.msccl.reader import ReadResult
-from hetesynth.verify.msccl.rules import BY_ID, RULES
+from hetesynth.verify.msccl.rules import BY_ID, RULES, Stage
 
 Acceptance = Literal["accepted", "refused", "crashes"]
 UNBOUNDED = 10**9
@@ -84,7 +84,7 @@ def lint_targets(
 
 
 def _acceptance(violations: Iterable[Violation]) -> Acceptance:
-    stages = {BY_ID[v.rule].stage for v in violations if v.rule is not None}
+    stages = {_stage(v) for v in violations}
     return "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
 
 
@@ -124,10 +124,13 @@ def _executed(read: ReadResult, program: Program, slots: int, root: Rank | None)
     return findings.violations
 
 
+def _stage(violation: Violation) -> Stage:
+    return BY_ID[violation.rule or ""].stage
+
+
 def _shown(violations: list[Violation]) -> list[Violation]:
     """At most MAX_FINDINGS, at least one of each rule, those of the reader first."""
-    order = {"read": 0, "crash": 1, "run": 2, "advice": 3}
-    ranked = sorted(violations, key=lambda v: order[BY_ID[v.rule].stage] if v.rule is not None else 2)
+    ranked = sorted(violations, key=lambda v: get_args(Stage).index(_stage(v)))
     firsts: list[Violation] = []
     rest: list[Violation] = []
     seen: set[str | None] = set()

@@ -9,6 +9,8 @@ access under vector clock c when c[b] >= k.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +70,8 @@ class ProgramMemory(Memory[ProgramAccess, Span]):
     ) -> None:  # fmt: skip
         place = self._places[other.actor]
         block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
-        step = _step_of(block.instructions, other.stamp, self._split) if self._split else other.stamp - 1
+        finished = list(accumulate(parts(x, self._split) for x in block.instructions))
+        step = bisect_left(finished, other.stamp)
         text = f"{kind}s {_cell_name(where, position)} while thread block {block.id} step {step} {other.kind}s it"
         rule = "split-race" if self._split else "race"
         self._findings.add(rule, f"{text}: no dependence or message orders them", self._place(access))
@@ -81,15 +84,6 @@ class ProgramMemory(Memory[ProgramAccess, Span]):
 def parts(x: Instruction, split: int) -> int:
     """How many messages the instruction has where one carries at most ``split`` chunks; 0: it is one."""
     return -(-x.count // split) if split and (x.op in SENDS or x.op in RECEIVES) else 1
-
-
-def _step_of(instructions: tuple[Instruction, ...], stamp: int, split: int) -> int:
-    """The step that the ``stamp``-th message belongs to."""
-    for step, x in enumerate(instructions):
-        stamp -= parts(x, split)
-        if stamp <= 0:
-            return step
-    return len(instructions) - 1
 
 
 def _cell_name(span: Span, position: int) -> str:

@@ -231,10 +231,9 @@ class _Reader:
                 if self._stack and tag.name not in _PARENT:
                     self._pop()  # a misspelt closing tag: take it for the one that is open
                 return True
-        while self._stack and self._stack[-1] != tag.name:
+        while self._stack[-1] != tag.name:
             self._pop()
-        if self._stack:
-            self._pop()
+        self._pop()
         return True
 
     def _pop(self) -> None:
@@ -279,12 +278,9 @@ class _Reader:
             self.values.integer(attributes, "gpu", name, line) for name in ("i_chunks", "o_chunks", "s_chunks")
         ]
         for name, size in zip(("i_chunks", "o_chunks", "s_chunks"), sizes, strict=True):
-            if not 0 <= size <= MAX_CHUNKS:
-                self.values.report(
-                    "negative-size" if size < 0 else "huge-size",
-                    f"{name}={size} is out of range, 0 to {MAX_CHUNKS}",
-                    line,
-                )
+            rule = "negative-size" if size < 0 else "huge-size" if size > MAX_CHUNKS else None
+            if rule is not None:
+                self.values.report(rule, f"{name}={size} is out of range, 0 to {MAX_CHUNKS}", line)
                 self.values.unreadable = True
         self._gpu = _OpenGpu(rank, (sizes[0], sizes[1], sizes[2]))
         self.lines[len(self._gpus), -1] = [line]
@@ -323,8 +319,6 @@ class _Reader:
                 self.values.report("step-order", text, line, minor=True)
         self._check_step(attributes, op, hasdep, depid, line)
         nop = op == "nop"
-        if op not in _OPS:
-            op = "nop"
         source = None if nop else self._slice(attributes.get("srcbuf"), src)
         target = None if nop else self._slice(attributes.get("dstbuf"), dst)
         depends = (depid, deps) if depid >= 0 else None

@@ -16,15 +16,17 @@ from dataclasses import dataclass
 
 MAX_TAG_BYTES = 65536
 MAX_VALUE_BYTES = 255
+MAX_NAME_BYTES = 254  # of an attribute; readers store what ends the name of an element, which is one shorter
 MAX_ATTRIBUTES = 16
 MAX_DEFECTS = 50
 
 _NAME = rb"[A-Za-z_][-A-Za-z0-9_.:]*"
-_PLAIN_TAG = re.compile(rb"<(" + _NAME + rb")((?: +" + _NAME + rb'="[^"<&]*")*) *(/?)>')
-_PLAIN_ATTRIBUTE = re.compile(rb' +([^ =]+)="([^"]*)"')
+_TEXT_TAG = re.compile("<(" + _NAME.decode() + ")((?: " + _NAME.decode() + '="[^"<&]*")*) ?(/?)>')
+_TEXT_ATTRIBUTE = re.compile(' ([^ =]+)="([^"]*)"')
 _PLAIN_CLOSE = re.compile(rb"</(" + _NAME + rb")>")
-_TEXT_TAG = re.compile(_PLAIN_TAG.pattern.decode())
-_TEXT_ATTRIBUTE = re.compile(_PLAIN_ATTRIBUTE.pattern.decode())
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_COMMENT_WORD = re.compile(rb"<([^ >/\r\n]*)")
+_DECLARATION = re.compile(rb"<.*?\?>", re.DOTALL)
 _LOOSE_CLOSE = re.compile(rb"</\s*(" + _NAME + rb")[^>]{0,999}>")
 _LOOSE_END = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
 _LOOSE_NAME = re.compile(rb"<(" + _NAME + rb")")
@@ -39,8 +41,8 @@ class Tag:
 
     name: str
     attributes: dict[str, str] | None
-    empty: bool
     line: int
+    empty: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Scanner:
         self._line = 1
         self._counted = 0
         self._defects: dict[str, Defect] = {}
-        self._tags = 0
+        self._begun = False
 
     @property
     def defects(self) -> tuple[Defect, ...]:
@@ -83,40 +85,35 @@ class Scanner:
                 return
             end, tag = self._tag_at(start)
             if tag is not None:
-                self._tags += 1
+                self._begun = True
                 yield tag
-            if end < 0:
+            if end is None:
                 return
             position = end
 
     def _is_text(self) -> bool:
         source = self._source
         if not source.strip():
-            self._defect("empty-file", "the file is empty", 0)
-            return False
-        match = _NOT_TEXT.search(source)
-        if match:
+            self._defect("empty-file", "the file is empty")
+        elif match := _NOT_TEXT.search(source):
             text = f"not a text file: it holds the control byte 0x{match.group()[0]:02x}"
             self._defect("not-text", text, match.start())
             return False
-        if source.startswith(b"\xef\xbb\xbf"):
+        elif source.startswith(b"\xef\xbb\xbf"):
             text = "a byte order mark stands before the first element; every runtime's reader refuses it"
-            self._defect("byte-order-mark", text, 0)
-        elif not source.isascii():
-            match = _NOT_ASCII.search(source)
-            at = match.start() if match else 0
-            self._defect("not-ascii", "the file holds bytes that are not ASCII; write plain ASCII", at, False)
+            self._defect("byte-order-mark", text)
+        elif match := _NOT_ASCII.search(source):
+            text = "the file holds bytes that are not ASCII; write plain ASCII"
+            self._defect("not-ascii", text, match.start(), False)
         return True
 
     def _line_at(self, position: int) -> int:
-        """The 1-based line of a position; positions come mostly in rising order, so counting is incremental."""
-        if position < self._counted:
-            return self._source.count(b"\n", 0, position) + 1
+        """The 1-based line of a position; positions come in rising order, so counting is incremental."""
         self._line += self._source.count(b"\n", self._counted, position)
         self._counted = position
         return self._line
 
-    def _defect(self, rule: str, message: str, position: int, fatal: bool = True) -> None:
+    def _defect(self, rule: str, message: str, position: int = 0, fatal: bool = True) -> None:
         earlier = self._defects.get(message)
         if earlier is not None:
             earlier.count += 1
@@ -130,29 +127,25 @@ class Scanner:
         rest = text.strip(b" \r\n")
         if not rest:
             return
-        at = start + text.find(rest[:1])
+        at = start + text.find(rest)
         if rest.strip(b"\t \r\n"):
             shown = rest.strip()[:20].decode("ascii", "replace")
-            where = "between the elements" if self._tags else "before the first element"
+            where = "between the elements" if self._begun else "before the first element"
             message = f"text content {shown!r} stands {where}; every runtime's reader refuses it"
             self._defect("text-content", message, at)
         else:
             message = "a tab stands between the elements; every runtime's reader takes only blanks"
             self._defect("tab-between", message, at)
 
-    def _tag_at(self, start: int) -> tuple[int, Tag | None]:
-        """The end of the markup at ``start`` (-1: nothing can be read after it) and the tag, if it is one."""
+    def _tag_at(self, start: int) -> tuple[int | None, Tag | None]:
+        """The end of the markup at ``start`` (None: nothing can be read after it) and the tag, if it is one."""
         limit = start + MAX_TAG_BYTES
         usual = self._usual_tag(start, limit)
         if usual is not None:
             return usual
-        plain = _PLAIN_TAG.match(self._source, start, limit)
-        if plain:
-            pairs = _PLAIN_ATTRIBUTE.findall(plain.group(2))
-            return plain.end(), self._start_tag(plain.group(1), pairs, plain.group(3) == b"/", start)
         close = _PLAIN_CLOSE.match(self._source, start, limit)
         if close:
-            return close.end(), Tag(close.group(1).decode(), None, False, self._line_at(start))
+            return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
         opening = self._source[start : start + 9]
         if opening.startswith(b"<!--"):
             return self._comment(start), None
@@ -161,7 +154,7 @@ class Scanner:
         if opening.startswith(b"<!"):
             what = "a DOCTYPE" if opening.upper() == b"<!DOCTYPE" else "a `<!` declaration"
             self._defect("doctype", f"{what} is refused by every runtime's reader; remove it", start)
-            return -1, None
+            return None, None
         if opening.startswith(b"</"):
             return self._loose_close(start, limit)
         return self._loose_tag(start, limit)
@@ -174,18 +167,20 @@ class Scanner:
         name, inside, slash = plain.groups()
         pairs = _TEXT_ATTRIBUTE.findall(inside)
         attributes = dict(pairs)
-        if not len(attributes) == len(pairs) <= MAX_ATTRIBUTES or max(len(name), len(inside)) >= MAX_VALUE_BYTES:
+        if not len(attributes) == len(pairs) <= MAX_ATTRIBUTES or max(len(name), len(inside)) >= MAX_NAME_BYTES:
             return None
-        return plain.end(), Tag(name, attributes, slash == "/", self._line_at(start))
+        return plain.end(), Tag(name, attributes, self._line_at(start), slash == "/")
 
     def _start_tag(self, name: bytes, pairs: list[tuple[bytes, bytes]], empty: bool, start: int) -> Tag:
         attributes: dict[str, str] = {}
-        if len(name) >= MAX_VALUE_BYTES:
+        if len(name) >= MAX_NAME_BYTES:
             self._defect("long-name", "the name of an element is longer than readers take", start)
-        if len(pairs) > MAX_ATTRIBUTES:
-            message = f"an element has more than {MAX_ATTRIBUTES} attributes; readers drop the rest"
-            self._defect("many-attributes", message, start, fatal=False)
+        if any(key for key, _ in pairs[MAX_ATTRIBUTES:]):
+            message = f"an element has more than {MAX_ATTRIBUTES} attributes, each further blank between two is one"
+            self._defect("many-attributes", f"{message}; readers drop the rest", start, fatal=False)
         for key, value in pairs[:MAX_ATTRIBUTES]:
+            if not key:
+                continue
             text = key.decode("ascii", "replace")
             if text in attributes:
                 self._defect(
@@ -195,44 +190,46 @@ class Scanner:
             if len(value) > MAX_VALUE_BYTES:
                 what = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters"
                 self._defect("long-value", f"{what}: readers overflow", start)
-            if len(key) >= MAX_VALUE_BYTES:
+            if len(key) > MAX_NAME_BYTES:
                 self._defect("long-name", "the name of an attribute is longer than readers take", start)
             attributes[text] = value.decode("utf-8", "replace")
-        return Tag(name.decode(), attributes, empty, self._line_at(start))
+        return Tag(name.decode(), attributes, self._line_at(start), empty)
 
-    def _comment(self, start: int) -> int:
-        end = self._source.find(b"-->", start + 4)
-        if end < 0:
+    def _comment(self, start: int) -> int | None:
+        comment, word = _COMMENT.match(self._source, start), _COMMENT_WORD.match(self._source, start)
+        if comment is None or word is None:
             self._defect("open-comment", "a comment is not closed", start)
-            return -1
-        first = self._source[start:end].split(None, 1)[0]
-        if b"=" in first:
+            return None
+        if b"=" in word[1]:
             message = "a comment whose first word holds `=` is refused by every reader; put a blank after `<!--`"
             self._defect("comment-equals", message, start)
-        return end + 3
+        elif len(word[1]) >= MAX_NAME_BYTES:
+            message = "the first word of a comment is longer than readers take; put a blank after `<!--`"
+            self._defect("long-name", message, start)
+        return comment.end()
 
-    def _declaration(self, start: int) -> int:
+    def _declaration(self, start: int) -> int | None:
         message = "a `<?xml` declaration or processing instruction is refused by every runtime's reader; remove it"
         self._defect("declaration", message, start)
-        end = self._source.find(b"?>", start)
-        return end + 2 if end >= 0 else -1
+        whole = _DECLARATION.match(self._source, start)
+        return whole.end() if whole else None
 
-    def _loose_close(self, start: int, limit: int) -> tuple[int, Tag | None]:
+    def _loose_close(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
         close = _LOOSE_CLOSE.match(self._source, start, limit)
         if close is None:
             self._defect("broken-close", "a closing tag is broken", start)
-            return -1, None
+            return None, None
         message = "a closing tag holds more than the name; readers refuse a blank before `>`"
         self._defect("broken-close", message, start)
-        return close.end(), Tag(close.group(1).decode(), None, False, self._line_at(start))
+        return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
 
-    def _loose_tag(self, start: int, limit: int) -> tuple[int, Tag | None]:
-        """A start tag with some lexical defect: name it and read on."""
+    def _loose_tag(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
+        """A start tag that may have some lexical defect: name it and read on."""
         name = _LOOSE_NAME.match(self._source, start, limit)
         whole = _LOOSE_END.match(self._source, start, limit)
         if name is None or whole is None:
             self._defect("broken-tag", "a tag is broken or never closed by `>`", start)
-            return -1, None
+            return None, None
         inside = self._source[name.end() : whole.end() - 1]
         empty = inside.endswith(b"/")
         if empty:
@@ -241,14 +238,19 @@ class Scanner:
         return whole.end(), self._start_tag(name.group(1), pairs, empty, start)
 
     def _loose_attributes(self, inside: bytes, start: int) -> list[tuple[bytes, bytes]]:
+        """Names and values; an empty name for every further blank, which readers store as an attribute."""
         pairs: list[tuple[bytes, bytes]] = []
         for item in _LOOSE_ITEM.finditer(inside):
             key, before, after, quoted, blank, junk = item.groups()
             if blank is not None:
                 self._blank_defects(blank, start)
+                pairs += [(b"", b"")] * (len(blank) - 1)
             elif junk is not None or quoted is None:
                 self._defect("no-attribute", 'an element holds something that is not name="value"', start)
             else:
+                if inside[item.start() - 1 : item.start()] in (b"", b'"', b"'"):
+                    message = "no blank stands before an attribute; every runtime's reader refuses it"
+                    self._defect("no-attribute", message, start)
                 if before or after:
                     message = "a blank stands beside `=`; every runtime's reader refuses it"
                     self._defect("blank-equals", message, start)

@@ -15,7 +15,6 @@ from hetesynth.verify.msccl.rules import RULES
 
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
 _STRTOL = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|0[0-7]{1,17}|[1-9][0-9]{0,17}|0)\Z")
-MAX_PER_RULE = 50
 MAX_KNOWN = 100_000
 _LARGE = frozenset({"minBytes", "maxBytes"})
 
@@ -34,15 +33,14 @@ class Values:
         self.block: int | None = None
         self.step: int | None = None
         self._integers: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
+        self._reported: set[str] = set()
 
     def report(self, rule: str, message: str, line: int | None, minor: bool = False) -> None:
-        """Keeps a finding about the place where the reader stands; of each rule at most MAX_PER_RULE."""
+        """Keeps a finding about the place where the reader stands: MAX_FINDINGS, and the first of each rule."""
         violations = self.minor if minor else self.fatal
-        seen = self._counts.get(rule, 0)
-        if seen >= MAX_PER_RULE or (seen and len(violations) >= MAX_FINDINGS):
+        if rule in self._reported and len(violations) >= MAX_FINDINGS:
             return
-        self._counts[rule] = seen + 1
+        self._reported.add(rule)
         parts = (("gpu", self.rank), ("thread block", self.block), ("step", self.step))
         where = " ".join(f"{word} {number}" for word, number in parts if number is not None)
         text = f"{where}: {message}" if where else message
@@ -85,29 +83,25 @@ class Values:
             return [self.integer(attributes, element, name, line) for name in names]
 
     def _parsed(self, text: str, element: str, name: str, line: int) -> int:
-        if _DECIMAL.match(text):
-            value = int(text)
-            if abs(value) < 2**31:
-                if len(self._integers) < MAX_KNOWN:
-                    self._integers[text] = value
-                return value
-            if name in _LARGE:
-                return value
-            self.bad("bad-integer", element, name, text, "a number below 2^31", line)
-            return 0
         if not _STRTOL.match(text):
             self.bad("bad-integer", element, name, text, "a plain decimal integer", line)
             return 0
-        return self._strtol(text, name, line)
+        plain = _DECIMAL.match(text)
+        value = int(text) if plain else self._strtol(text, name, line)
+        if name not in _LARGE and abs(value) >= 2**31:
+            self.bad("bad-integer", element, name, text, "a number below 2^31", line)
+            return 0
+        if plain and name not in _LARGE and len(self._integers) < MAX_KNOWN:
+            self._integers[text] = value
+        return value
 
     def _strtol(self, text: str, name: str, line: int) -> int:
         digits = text.lstrip("+-").lower()
         base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") and len(digits) > 1 else 10
-        value = int(digits, base) * (-1 if text.startswith("-") else 1)
+        value = int(digits, base)
+        if text.startswith("-"):
+            value = -value
         how = {16: "hexadecimal", 8: "octal", 10: "with a sign"}[base]
         note = f'{name}="{text}" is written {how}; readers take it for {value}, write plain decimal'
         self.report("odd-integer", note, line, minor=True)
-        if abs(value) >= 2**31:
-            self.bad("bad-integer", "element", name, text, "a number below 2^31", line)
-            return 0
         return value
