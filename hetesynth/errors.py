@@ -21,8 +21,7 @@ class HetesynthError(Exception):
 
     def render(self) -> str:
         """The text a terminal shows: ``error[CODE]: message`` and, when there is one, a help line."""
-        message = self.message.replace("\n", "\\n")  # of a name: a message is one line
-        text = f"error[{self.code}]: {message}"
+        text = f"error[{self.code}]: {self.message}"
         return f"{text}\n  help: {self.help}" if self.help else text
 
 

@@ -89,8 +89,6 @@ def run(arguments: list[str]) -> int:
                 raise HetesynthError(message, code=USAGE, help="leave it out; rename the file")
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            if any("\0" in argument for argument in arguments):
-                raise click.UsageError("no argument can have a NUL in it")
             result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
@@ -147,7 +145,7 @@ def _known(error: BaseException) -> HetesynthError:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         help_ = f"{context.command_path} --help lists the options" if context else ""
-        return HetesynthError(error.format_message(), code=USAGE, help=help_)
+        return HetesynthError(" ".join(error.format_message().split()), code=USAGE, help=help_)
     if isinstance(error, KeyboardInterrupt | click.Abort):
         message = "interrupted before there was anything to keep"
         return HetesynthError(message, code=INTERRUPTED, exit_code=3)
