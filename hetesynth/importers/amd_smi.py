@@ -23,7 +23,7 @@ from hetesynth.importers.amd_tables import (
 )
 from hetesynth.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark
 from hetesynth.importers.nearest_nics import one_nic_a_gpu
-from hetesynth.importers.rates import GIGA, cpu_rate, pcie_rate, xgmi_rate
+from hetesynth.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.importers.reading import Reading, ReadOptions, Source, lacking, refused
 from hetesynth.importers.tool_text import lines_of
 
@@ -142,6 +142,6 @@ def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
     between = cpu_rate("AMD", "", 0)
     cpus = tuple(Cpu(name, node, "AMD") for node, name in names.items())
     cpu_links = tuple(CpuLink(a.name, b.name, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
-    text = f"PCIe slots of 16 lanes at 16 GT/s, {between // GIGA} GB/s between CPUs: the tools have no such rates"
+    text = "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates"
     return replace(machine, gpus=gpus, nics=nics, cpus=cpus, cpu_links=cpu_links,
         remarks=(*machine.remarks, Remark("assumed", text)))  # fmt: skip

@@ -159,8 +159,6 @@ def _machine(source: Source, root: etree._Element, tree: _Tree, options: ReadOpt
     cpu_links = tuple(CpuLink(a.name, b.name, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
     bridges = tuple(replace(b, place=_rooted(b.place, cpus)) for b in tree.bridges)
     notes = [Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks]
-    if cpu_links:
-        notes.append(Remark("assumed", f"{float(between) / 10**9:g} GB/s between CPUs: hwloc has no such rate"))
     return Machine(tree.host, gpus, tuple(nics), tuple(cpus), bridges, cpu_links, links, ports, tuple(notes))
 
 

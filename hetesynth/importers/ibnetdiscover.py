@@ -32,8 +32,10 @@ _NO_CABLE = re.compile(r"(\[\d{1,3}\])(?:\([0-9a-fA-F]{1,16}\))?\s*(?:#.*)?")
 _IMAGE = re.compile(r"sysimgguid=0x([0-9a-fA-F]{1,16})")
 # how a NIC calls itself before its host gives it a name
 _OF_FACTORY = re.compile(
-    r"(MT\d{3,6}( (ConnectX|BlueField).*)?|localhost\b.*|.*\b(Mellanox|NVIDIA|Nvidia) Technologies.*)"
+    r"(MT\d{3,6}( (ConnectX|BlueField).*)?|localhost\b.*|.*\b(Mellanox|NVIDIA|Nvidia) Technologies.*"
+    r"|mlx\d_\d+|hfi\d_\d+|qib\d+|ibp\w+)"
 )
+_HOST = re.compile(r"[A-Za-z0-9_.:-]+")
 # bits per second of a lane that carry data: the signalling rate less its line code
 _LANE = {
     "SDR": Fraction(2), "DDR": Fraction(4), "QDR": Fraction(8), "FDR10": Fraction(10), "FDR": Fraction(150, 11),
@@ -134,12 +136,15 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Att
         for (nic, number), switch in (((one, port), other), ((other, other_port), one)):
             if nic.startswith("H") and switch.startswith("S"):
                 ports[nic].append((number, switch, rate))
+    described = {guid: " ".join(devices.names.get(guid, "").split()) for guid in ports}
+    times = Counter(described.values())
     for guid, cables in ports.items():
-        words = devices.names.get(guid, "").split()
+        words = described[guid].split()
         if "Aggregation" in words:
             passed += 1
             continue
-        if not words or _OF_FACTORY.fullmatch(" ".join(words)):
+        repeated = len(words) > 1 and times[described[guid]] > 1  # by cards of several hosts
+        if repeated or not words or not _HOST.fullmatch(words[0]) or _OF_FACTORY.fullmatch(described[guid]):
             unnamed += 1
             words = [devices.images.get(guid) or guid[2:], guid[2:]]
         host, nic = words[0], " ".join(words[1:]) or guid
@@ -151,7 +156,7 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Att
     if passed:
         remarks.append(Remark("found", f"{passed} aggregation nodes of switches are passed over"))
     if unnamed:
-        text = "no host's name in their descriptions, so that each card is a host of its own, called by its GUID"
+        text = "their descriptions name no one host, so that each card is a host of its own, called by its GUID"
         way_out = "name hosts by `ibnetdiscover --node-name-map FILE`, or take the others with --hosts"
         remarks.append(Remark("suspicious", f"{unnamed} NICs: {text}; {way_out}", "warning"))
     unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]

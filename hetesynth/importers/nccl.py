@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hetesynth.importers import nccl_remarks
+from hetesynth.importers.gpu_models import gpu_model
 from hetesynth.importers.machine import (
     MAX_GPUS_OF_A_MACHINE,
     Bridge,
@@ -116,7 +117,7 @@ def _machine(source: Source, host: HostTree, options: ReadOptions) -> Machine:
     gpus = _ranked(host)
     calibration = options.calibration
     links, link_remarks = _links(source, gpus, calibration)
-    devices = [Gpu(_model(gpu.slot, source, options), gpu.arch, _place(gpu.slot, calibration)) for gpu in gpus]
+    devices = [_gpu(gpu, source, options) for gpu in gpus]
     nics = [_nic(net, source, options) for net in host.nets]
     bridges, bridge_remarks = _bridges(host, devices, nics, calibration)
     machine = Machine(
@@ -138,6 +139,15 @@ def _place(slot: Slot, calibration: Calibration) -> Place:
     if slot.direct:
         return Place(slot.parent)
     return Place(slot.parent, pcie_rate(slot.speed, abs(slot.width), calibration), slot.bus)
+
+
+def _gpu(gpu: GpuElement, source: Source, options: ReadOptions) -> Gpu:
+    """A GPU; its slot has 16 lanes of what the model is made for where no speed is told."""
+    model, place = _model(gpu.slot, source, options), _place(gpu.slot, options.calibration)
+    known = gpu_model(model)
+    if known and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
+        place = replace(place, rate=pcie_rate(known.pcie, 0, options.calibration))
+    return Gpu(model, gpu.arch, place)
 
 
 def _model(slot: Slot, source: Source, options: ReadOptions) -> str:

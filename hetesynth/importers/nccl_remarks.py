@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hetesynth.importers.gpu_models import gpu_model
 from hetesynth.importers.machine import Machine, Remark, RemarkKind
 from hetesynth.importers.nccl_devices import GpuElement, HostTree, Slot
 from hetesynth.importers.rates import pcie_speed_is_known
@@ -33,7 +34,8 @@ def of_host(host: HostTree, gpus: Sequence[GpuElement], machine: Machine, rates:
     """Everything about one host but its links, which ``nccl.py`` remarks on while it reads them."""
     return [
         *_links_per_gpu(gpus, machine),
-        *_slots(gpus),
+        *_hidden(machine),
+        *_slots(gpus, machine),
         *_nics(host, machine, rates),
         *_numa(host),
         *_identities(host, gpus),
@@ -76,13 +78,25 @@ def _links_per_gpu(gpus: Sequence[GpuElement], machine: Machine) -> Iterable[Rem
             yield Remark("found", f"{text}: as wired")
 
 
-def _slots(gpus: Sequence[GpuElement]) -> Iterable[Remark]:
+def _hidden(machine: Machine) -> Iterable[Remark]:
+    """No NVLink where the models mostly have it."""
+    models = sorted({gpu.model for gpu in machine.gpus if (known := gpu_model(gpu.model)) and known.switched})
+    if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
+        yield _warning(f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?")
+
+
+def _slots(gpus: Sequence[GpuElement], machine: Machine) -> Iterable[Remark]:
     widths = Counter((gpu.slot.speed.split(" ")[0], gpu.slot.width) for gpu in gpus if not gpu.slot.direct)
     if len(widths) > 1:
         told = ", ".join(f"{n} at {speed or '?'} GT/s x{width}" for (speed, width), n in sorted(widths.items()))
         yield _warning(f"GPUs in different slots: {told}")
-    if any(not pcie_speed_is_known(gpu.slot.speed) for gpu in gpus if not gpu.slot.direct):
-        yield Remark("assumed", "slots without a speed are taken for 16 lanes of PCIe 3, as NCCL does")
+    untold: dict[Fraction, list[int]] = defaultdict(list)
+    for i, (gpu, device) in enumerate(zip(gpus, machine.gpus, strict=True)):
+        if device.place.rate is not None and not pcie_speed_is_known(gpu.slot.speed):
+            untold[device.place.rate].append(i)
+    for rate, those in untold.items():
+        what = "16 lanes of what the model is made for, or of PCIe 3 where it is not known"
+        yield Remark("assumed", f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, {what}")
     slow = [
         gpu
         for gpu in gpus

@@ -23,9 +23,8 @@ LATENCIES = f"a way over NVLink or xGMI takes {time(NVLINK_LATENCY)}"
 def statements(machine: Machine) -> list[str]:
     """The lines between the braces of ``node NAME { ... }``, without comments and indentation."""
     lines = [f"gpus {len(machine.gpus)}"]
-    models = {gpu.model for gpu in machine.gpus} - {""}
-    if models:
-        lines.insert(0, f'model "{min(models)}"')
+    if named := models(machine):
+        lines.insert(0, f'model "{named[0]}"')
     lines += _links(machine)
     used = gpus_of_nics(machine)
     lines += _nics(machine, tuple(used))
@@ -33,6 +32,11 @@ def statements(machine: Machine) -> list[str]:
     if needs_tree(machine):
         return lines + pcie_text.tree(machine, number)
     return lines + _ports(machine) + _attached(machine, used, number)
+
+
+def models(machine: Machine) -> tuple[str, ...]:
+    """The models of its GPUs; the first is what the text says of all of them."""
+    return tuple(sorted({gpu.model for gpu in machine.gpus} - {""}))
 
 
 def needs_tree(machine: Machine) -> bool:

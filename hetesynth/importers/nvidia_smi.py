@@ -216,9 +216,6 @@ def _with_slots(
     between = cpu_rate("", "", 0)
     cpus = [cpu.name for cpu in tree.cpus]
     cpu_links = tuple(CpuLink(a, b, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
-    texts = [f"PCIe slots and uplinks of 16 lanes at {model.pcie if model else '8 GT/s'}: the table has no rates"]
-    if cpu_links:
-        texts.append(f"{float(between) / 10**9:g} GB/s between CPUs, what NCCL counts where it does not know them")
-    remarks = tuple(Remark("assumed", text) for text in texts)
+    text = f"PCIe slots and uplinks of 16 lanes at {model.pcie if model else '8 GT/s'}: the table has no rates"
     return replace(machine, gpus=gpus, nics=nics, cpus=tree.cpus, bridges=bridges, cpu_links=cpu_links,
-        remarks=(*machine.remarks, *remarks))  # fmt: skip
+        remarks=(*machine.remarks, Remark("assumed", text)))  # fmt: skip

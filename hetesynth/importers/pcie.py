@@ -95,6 +95,16 @@ def with_nic_slots(machine: Machine) -> Machine:
     return replace(machine, nics=tuple(nics), remarks=(*machine.remarks, *remarks))
 
 
+def over_cpus(machine: Machine) -> bool:
+    """Whether a GPU and a NIC that it uses hang on two CPUs."""
+    tree = Tree.of(machine)
+    return any(
+        tree.distance(machine.gpus[gpu].place, machine.nics[nic].place) == _BETWEEN_CPUS
+        for nic, gpus in gpus_of_nics(machine).items()
+        for gpu in gpus
+    )
+
+
 def narrowest(edges: Sequence[Edge]) -> Fraction | None:
     """The rate of the slowest edge."""
     return min((rate for _, rate in edges), default=None)

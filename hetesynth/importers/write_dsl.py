@@ -16,7 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.importers import network_text, node_text, pcie_text, tier_text
 from hetesynth.importers.fabric import Fabric
 from hetesynth.importers.machine import Machine, Remark
-from hetesynth.importers.pcie import UNSTATED, gpus_of_nics
+from hetesynth.importers.pcie import UNSTATED, gpus_of_nics, over_cpus
 from hetesynth.importers.wording import bandwidth, comment, identifier, listed, parts
 
 INDENT = "  "
@@ -120,11 +120,19 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
     trees = [m for m in machines if not m.node_type and node_text.needs_tree(m)]
     if trees:
         texts.append(pcie_text.LATENCIES)
+    crossing = [
+        m for m in machines if m.cpu_links and not m.node_type and (node_text.needs_tree(m) or over_cpus(m))
+    ]
+    if between := sorted({link.rate for m in crossing for link in m.cpu_links}):
+        rates = " or ".join(bandwidth(rate) for rate in between)
+        texts.append(f"{rates} between CPUs, what NCCL counts: the tools tell no such rate")
     if any(gpu.place.rate is None for m in trees for gpu in m.gpus):
         texts.append(f"slots of GPUs whose speed is not told carry {bandwidth(UNSTATED)}, 16 lanes of PCIe 3")
     if any(bridge.place.rate is None for m in trees for bridge in m.bridges):
         texts.append("bridges whose speed is not told are as fast as the fastest device below them")
-    return [Remark("assumed", text) for text in texts]
+    mixed = {models for m in machines if len(models := node_text.models(m)) > 1}
+    doubts = (f"GPUs of {', '.join(m)} in one server: `model` of all of them is {m[0]}" for m in sorted(mixed))
+    return [*(Remark("assumed", text) for text in texts), *(Remark("suspicious", d, "warning") for d in doubts)]
 
 
 def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:

@@ -181,6 +181,41 @@ def test_slots_of_hwloc_without_a_speed_are_said(tmp_path: Path) -> None:
         assert f"{what} not told" in unwrapped(result.text)
 
 
+def test_slots_of_gpus_without_a_speed_have_that_of_the_model(tmp_path: Path) -> None:
+    """H200 behind 15.75 GB/s: what virtual machines do not tell was taken for PCIe 3."""
+    slots = [unstated(gpu(i, SWITCH.format(18), sm=90)) for i in range(2)]
+    known = system(cpu(0, bridge(0, *slots, nic(0, 400_000)))).replace(b"0x20b0", b"0x2335")
+    for data, rate in ((known, "63"), (known.replace(b"0x2335", b"0xffff"), "15.75")):
+        text = unwrapped(imported(tmp_path, data, alone=True).text)
+        assert f"gpu[0-1]: the slot's speed is not told: {rate} GB/s" in text
+
+
+# What is not in the file, or contradicts itself
+
+
+@pytest.mark.parametrize(("device", "hidden"), [("0x20b0", True), ("0x20f1", False), ("0xffff", False)])
+def test_no_nvlink_where_the_model_mostly_has_it_is_a_warning(device: str, hidden: bool, tmp_path: Path) -> None:
+    """A100 with and without a socket of its own, and a GPU that is not known."""
+    data = system(cpu(0, bridge(0, gpu(0), gpu(1), nic(0)))).replace(b"0x20b0", device.encode())
+    assert ("no NVLink, which A100 mostly have" in warnings(imported(tmp_path, data, alone=True))) == hidden
+
+
+def test_the_rate_between_cpus_is_said_to_be_assumed_where_it_counts(tmp_path: Path) -> None:
+    meeting = system(cpu(0, gpu(0)), cpu(1, gpu(1), nic(0)))
+    assert "10 GB/s between CPUs, what NCCL counts" in unwrapped(imported(tmp_path, meeting, alone=True).text)
+    far = system(cpu(0, gpu(0, SWITCH.format(12)), gpu(1, SWITCH.format(12))), cpu(1, nic(0)))
+    assert "10 GB/s between CPUs" in unwrapped(imported(tmp_path, far, alone=True).text)
+    near = system(cpu(0, gpu(0, SWITCH.format(12)), nic(0)), cpu(1, gpu(1, SWITCH.format(12)), nic(1)))
+    assert "between CPUs" not in imported(tmp_path, near, alone=True).text
+
+
+def test_models_that_differ_in_a_server_are_a_warning(tmp_path: Path) -> None:
+    """Four H100 and four H200 were eight H100."""
+    data = switched().replace(b"0x20b0", b"0x2335", 2).replace(b"0x20b0", b"0x2330")
+    result = imported(tmp_path, data, alone=True)
+    assert "GPUs of H100, H200 in one server: `model` of all of them is H100" in warnings(result)
+
+
 # Parts of a GPU
 
 
@@ -270,16 +305,23 @@ FACTORY = "MT4129 ConnectX7 Mellanox Technologies"
 
 
 @pytest.mark.parametrize(
-    "description", [FACTORY, "MT4129", "ConnectX7 NVIDIA Technologies", "localhost mlx5_0", ""]
-)
+    "description",
+    [FACTORY, "MT4129", "ConnectX7 NVIDIA Technologies", "localhost mlx5_0", "", "ConnectX-7 HCA", "mlx5_0",
+     "Mellanox MT4129 ConnectX-7", "(none) mlx5_0", "gpu02 mlx5_0"],
+)  # fmt: skip
 def test_cards_without_the_name_of_a_host_are_no_one_server(description: str, tmp_path: Path) -> None:
     """Four cards in two hosts were one server of that name."""
     hosts = {"a": [description] * 2, "b": [description] * 2, "c": named("gpu01")}
     result = imported(tmp_path, fabric(hosts), node_type="h100x8")
     assert len({machine.host for machine in result.machines}) == 5
-    assert "4 NICs: no host's name in their descriptions" in warnings(result) and "--node-name-map" in warnings(
+    assert "4 NICs: their descriptions name no one host" in warnings(result) and "--node-name-map" in warnings(
         result
     )
+
+
+def test_nics_that_are_all_called_like_their_host_are_its_own(tmp_path: Path) -> None:
+    result = imported(tmp_path, fabric({"a": ["gpu01"] * 4, "b": ["gpu02"] * 4}), node_type="h20x4")
+    assert [machine.host for machine in result.machines] == ["gpu01", "gpu02"] and not warnings(result)
 
 
 def test_a_host_may_be_called_mt(tmp_path: Path) -> None:
