@@ -190,21 +190,3 @@ def test_a_line_end_in_a_name_makes_no_verdict(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "x\nright.xml: ok.xml").write_bytes(b"<algo/>")
     assert run(["verify", str(tmp_path)]) == 1
     assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("right.xml")]
-
-
-NAMED = (
-    ["topo", "show"], ["topo", "fmt"], ["verify"], ["build"], ["build", "--cache"], ["simulate"], ["repair"],
-    ["topo", "calibrate"], ["atlas"], ["import"], ["run"], ["install-hint"],
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("command", NAMED, ids=" ".join)
-def test_a_nul_in_an_argument_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command, "a\0b"]) == 2
-    assert "NUL" in capsys.readouterr().err
-
-
-def test_a_newline_in_a_name_is_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["topo", "show", "a\nerror[HS999]: b.dsl"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error[HS101]: a\\nerror[HS999]: b.dsl does not exist\n")
