@@ -236,8 +236,10 @@ def message_order(late: bool) -> Row:
     back = block(3, None, 1, step("r", "i0", "s4"), step("cpy", "i0", "s0"), channel=1)
     return pair(
         [writes, first, block(2, 1, None, *sends), back],
-        [block(0, 0, None, channel=1), block(1, None, 0, step("r", "i0", "s0", flag=True))][1:]
-        + [block(0, 0, None, step("s", "i1", "i1", on=(1, 0)), channel=1)],
+        [
+            block(1, None, 0, step("r", "i0", "s0", flag=True)),
+            block(0, 0, None, step("s", "i1", "i1", on=(1, 0)), channel=1),
+        ],
     )
 
 
