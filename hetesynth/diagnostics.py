@@ -16,9 +16,9 @@ Severity = Literal["error", "warning", "note"]
 
 MAX_SHOWN_COLUMNS = 160
 
-HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns the direction of writing around or is no character: C0 without tab and line feed,
-DEL, C1, line separators, bidirectional embeddings, overrides and isolates, halves of surrogate pairs."""
+DEL, C1, line separators, bidirectional marks, embeddings, overrides and isolates, halves of surrogate pairs."""
 
 
 def visible(text: str) -> str:
@@ -56,7 +56,7 @@ def render(diagnostic: Diagnostic, source: str | None) -> str:
     span = diagnostic.span
     label = "" if diagnostic.severity == "error" else f"{diagnostic.severity} "
     head = f"{span.file}:{span.line}:{span.column}: {label}{diagnostic.code}: {diagnostic.message}"
-    shown = [head, *_excerpt(span, source)]
+    shown = [head.replace("\n", "\\u000a"), *_excerpt(span, source)]
     if diagnostic.help:
         shown.append(f"  help: {diagnostic.help}")
     return "\n".join(shown)

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 class HetesynthError(Exception):
     """The user can fix it: a message, a stable code such as ``HS301``, and a way out.
 
+    The message is one line: a name in it from a file or a command line begins no line of its own.
     ``exit_code`` follows docs/architecture.md: 1 the answer is no, 2 usage or input, 3 gave up.
     """
 
     def __init__(self, message: str, *, code: str = "HS000", help: str = "", exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = message.replace("\n", "\\u000a")
+        super().__init__(self.message)
         self.code = code
         self.help = help
         self.exit_code = exit_code

@@ -51,10 +51,13 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
 def _nothing_named() -> HetesynthError:
     """What there is to name, and what fits the clusters that are described in this folder."""
     from hetesynth.cli.render.install import target_lines
+    from hetesynth.cli.render.verify import on_one_line
 
     lines = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`", *target_lines()]
     files = sorted(Path().glob("*.dsl"))[:8]  # they are read, which is to stay quick
-    lines += [f"{file}: {fitting}" for file in files if file.is_file() and (fitting := _fitting(file))]
+    lines += [
+        f"{on_one_line(file)}: {fitting}" for file in files if file.is_file() and (fitting := _fitting(file))
+    ]
     return HetesynthError("install-hint needs a target or a folder", code="HS004", help="\n  ".join(lines))
 
 

@@ -83,6 +83,10 @@ def run(arguments: list[str]) -> int:
     """
     gc.set_threshold(1_000_000, 20, 20)  # large clusters are millions of small values that all stay
     try:
+        for argument in arguments:  # what the system refuses later, and a name whose second line passes for ours
+            if "\0" in argument or "\n" in argument:
+                message = f"the argument '{argument[:200]}' has a NUL or a line end in it"
+                raise HetesynthError(message, code=USAGE, help="leave it out; rename the file")
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)

@@ -22,13 +22,13 @@ def warned(text: str) -> None:
 
 
 @contextmanager
-def watching(*, quiet: bool, budget: float | None = None, patience: float | None = None) -> Iterator[Progress]:
+def watching(*, quiet: bool, budget: float | None = None) -> Iterator[Progress]:
     """A progress callback that shows seconds gone of ``budget``, what is being done and the best so far. A first
-    Ctrl-C is answered at once; ``patience``: seconds until it counts as a second, None: it never does."""
+    Ctrl-C is answered at once."""
     from hetesynth.synthesis.interrupts import announcing
 
     answer = partial(show, "writing the best so far; again to abandon", err=True)
-    with announcing(answer, patience), _shown(quiet=quiet, budget=budget) as progress:
+    with announcing(answer), _shown(quiet=quiet, budget=budget) as progress:
         yield progress
 
 

@@ -154,8 +154,7 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
 
     decisions = Decisions()
     try:
-        patience = stated.policy.compile.programs_after_interrupt
-        with watching(quiet=quiet, budget=stated.budget.seconds, patience=patience) as progress:
+        with watching(quiet=quiet, budget=stated.budget.seconds) as progress:
             return synthesize(stated, progress, warned, decisions=decisions, trace=steps)
     except HetesynthError:
         if explain:
@@ -176,8 +175,7 @@ def _composition(stated: Request, named: Path | None, output: Path | None, *, as
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
     from hetesynth.commands.composition import compose_files
 
-    patience = stated.policy.compile.programs_after_interrupt
-    with watching(quiet=as_json, budget=stated.budget.seconds, patience=patience) as progress:
+    with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
         files = compose_files(stated, progress, warned)
     task = files.composed.composition.task
     chunks = f"-c{task.chunks}" if task.chunks > 1 else ""

@@ -6,6 +6,7 @@ nothing itself.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from hetesynth.fitting.readers.registry import read_file
 from hetesynth.fitting.update import Figures, rounded, updated
 from hetesynth.frontend import load_topology
 from hetesynth.frontend.source import line_end_of, read_source
+from hetesynth.lint.limits import NVLINK_KINDS
+from hetesynth.lint.models import limits_of
+from hetesynth.lint.roles import NETWORK, NVLINK
 from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
@@ -85,7 +89,7 @@ class Calibrated:
 
 
 def calibrate(request: CalibrationRequest) -> Calibrated:
-    """The figures of ``request.link_class`` by the measurements. HetesynthError HS825, HS826, HS840 to HS848."""
+    """The figures of ``request.link_class`` by the measurements. HetesynthError HS825 to HS827, HS840 to HS848."""
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
@@ -101,14 +105,14 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     points = tuple(
         Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
     )
-    _demand_possible(fitted, observed, links, request.policy)
+    _demand_possible(fitted, observed, topology, links, request.policy)
     copy = _copy_rate(fitted, links, request)
-    figures, remarks = _written(fitted, copy, request.policy)
+    figures, remarks = _written(fitted, copy, links, _most(topology, links)[0], request.policy)
     line_end = line_end_of(request.topology)
     source = read_source(request.topology)
     note = _note(series, fitted, figures, stated, _latencies(topology, links))
     changed, effects = updated(source.text, source.name, topology, links, figures, note)
-    remarks = (*fitted.remarks, *remarks, *_mixed(topology, links), *effects)
+    remarks = (*fitted.remarks, *remarks, *_farthest(fitted, observed), *_mixed(topology, links), *effects)
     return Calibrated(topology, links, fitted, copy, points, figures, remarks, changed.replace("\n", line_end))
 
 
@@ -125,7 +129,7 @@ def _observations(
     low, high = request.sizes or (0.0, float("inf"))
     return [
         Observation(
-            p.size, p.seconds, terms.latencies, p.size * terms.moved / width, p.size * terms.reduced, start
+            p.size, p.seconds, terms.latencies, p.size * terms.moved / width, p.size * terms.reduced, start, p.line
         )
         for p in series.points
         if low <= p.size <= high
@@ -142,9 +146,13 @@ def _stated(topology: Topology, links: LinkClass) -> Stated:
 
 
 def _demand_possible(
-    fitted: Fit, observed: Sequence[tuple[str, Observation]], links: LinkClass, policy: Policy
+    fitted: Fit,
+    observed: Sequence[tuple[str, Observation]],
+    topology: Topology,
+    links: LinkClass,
+    policy: Policy,
 ) -> None:
-    """HS825 where times fall as sizes grow, HS826 where the rate is above what the links are stated to carry."""
+    """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2
@@ -157,19 +165,56 @@ def _demand_possible(
                     code="HS825",
                     help="check the columns and the order of the sizes, and measure again",
                 )
-    most, rate = float(links.rate), fitted.rate
-    if rate.stated:
-        return
-    sure = rate.value * (1 - rate.error) if rate.error < 1 else rate.value
-    if sure * policy.fitting.limiting > most:
-        title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
+    (most, carries), rate = _most(topology, links), fitted.rate
+    beyond = {o.size for _, o in observed if o.moved > o.seconds * most * (1 + policy.fitting.most_error)}
+    absurd = len(beyond) == 1 and len({o.size for _, o in observed}) > 2
+    title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
+    point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
+    sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
+    if not absurd and (beyond or sure * policy.fitting.limiting > most):
         raise HetesynthError(
-            f"the fit says {rate.value / 1e9:.4g} GB/s, and {links.title} carries {most / 1e9:.4g} GB/s at most; "
-            f"the fastest point is {fastest.seconds * 1e6:.4g} us for {fastest.size:.0f} bytes of {title}",
+            f"the fit says {rate.value / 1e9:.4g} GB/s, and {carries}; the fastest point: {point}",
             code="HS826",
             help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
             "wrong, or the topology states an earlier measured rate: state what the hardware carries",
         )
+    if absurd:
+        raise HetesynthError(
+            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
+            code="HS827",
+            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
+        )
+
+
+def _most(topology: Topology, links: LinkClass) -> tuple[float, str]:
+    """What a link of the class carries at most, as stated and by the data sheets of the GPUs that it joins."""
+    most, why = links.rate, f"{links.title} carries {float(links.rate) / 1e9:.4g} GB/s at most, as stated"
+    if links.kind not in NVLINK_KINDS:
+        return float(most), why
+    for model in sorted({topology.models[topology.links[i].src] for i in links.links}):
+        limits = limits_of(model)
+        if limits is None or not limits.links:
+            continue
+        one = limits.most if limits.word == "xGMI" else limits.spec  # NVLink's `most` is what is signalled
+        if one * limits.links / links.width < most:
+            most = one * limits.links / links.width
+            why = f"{limits.links} {limits.word}s of {limits.name} carry {float(one) / 1e9:g} GB/s each"
+            why += f", {float(most) / 1e9:.4g} GB/s at most for {links.title}"
+    return float(most), why
+
+
+def _named(title: str, point: Observation) -> str:
+    """``m.csv: in place, line 7, 1024 bytes``."""
+    return f"{title}{f', line {point.line}' if point.line else ''}, {point.size:.0f} bytes"
+
+
+def _farthest(fitted: Fit, observed: Sequence[tuple[str, Observation]]) -> tuple[str, ...]:
+    """The outlier that is farthest from the fit."""
+    if not fitted.outliers:
+        return ()
+    title, point = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
+    times = f"{point.seconds * 1e6:.4g} us measured, {fitted.seconds(point) * 1e6:.4g} us fitted"
+    return (f"farthest from the fit: {_named(title, point)}: {times}",)
 
 
 def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Figure | None:
@@ -182,9 +227,12 @@ def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Fi
     return Figure(total / request.channels, fitted.rate.error)
 
 
-def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures, tuple[str, ...]]:
+def _written(
+    fitted: Fit, copy: Figure | None, links: LinkClass, most: float, policy: Policy
+) -> tuple[Figures, tuple[str, ...]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
     remarks: list[str] = []
+    role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
 
     def sure(figure: Figure | None, name: str) -> float | None:
         if figure is None or figure.stated:
@@ -200,6 +248,12 @@ def _written(fitted: Fit, copy: Figure | None, policy: Policy) -> tuple[Figures,
             return None
         if figure.error > policy.fitting.most_error:
             remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
+            return None
+        if name == "rate" and float(rounded(figure.value)) > most:
+            remarks.append(f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated")
+            return None
+        if name == "alpha" and role and not role.least_latency <= rounded(figure.value) <= role.most_latency:
+            remarks.append(f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated")
             return None
         return float(rounded(figure.value))
 

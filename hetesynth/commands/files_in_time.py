@@ -14,28 +14,17 @@ from hetesynth.compile.time_ahead import TimeAhead, operations_of, within
 from hetesynth.model.decisions import Decisions
 
 
-def in_time(
-    ranked: Sequence[Ranked], run: Compilation, record: Decisions, *, interrupted: bool
-) -> list[Ranked]:  # fmt: skip
-    """Those whose files are made before the deadline, or soon where the run is ``interrupted``; then the others,
-    the soonest first."""
+def in_time(ranked: Sequence[Ranked], run: Compilation, record: Decisions) -> list[Ranked]:
+    """Those whose files are made before the deadline; then the others, the soonest first."""
     left = run.deadline.left()
-    if interrupted:
-        left = min(left, run.request.policy.compile.files_after_interrupt)
     seconds = [_seconds(entry, run) * run.deadline.pace() for entry in ranked]
     early = [entry for entry, s in zip(ranked, seconds, strict=True) if within(s, left)]
     late = [(s, place) for place, s in enumerate(seconds) if not within(s, left)]
     if not within(seconds[0], left) and len(ranked) > 1:
         why = f"its files take about {seconds[0]:.1f} s, {max(0.0, left):.1f} s are left"
         record.note(ranked[0].candidate.label, "skipped", why)
-        if not interrupted:
-            run.budget.clock_decisions.note("files of the quickest")
+        run.budget.clock_decisions.note("files of the quickest")
     return [*early, *(ranked[place] for _, place in sorted(late))]
-
-
-def soon(entry: Ranked, run: Compilation) -> bool:
-    """Whether its files are made soon enough to be finished after Ctrl-C."""
-    return _seconds(entry, run) * run.deadline.pace() <= run.request.policy.compile.files_after_interrupt
 
 
 def _seconds(entry: Ranked, run: Compilation) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetesynth.diagnostics import visible
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def write_first_topology(path: Path, first: FirstTopology) -> None:
     from hetesynth.files.atomic import write_atomically
 
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, text(first, path.name).encode("ascii"))
+    write_atomically(path, text(first, visible(path.name)).encode())
 
 
 def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetesynth.autotune.candidates import strategy_of
-from hetesynth.commands.files_in_time import in_time, soon
+from hetesynth.commands.files_in_time import in_time
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -100,7 +100,7 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
         long = seconds > request.policy.compile.simulated_anyway
-        if abandoned() or (long and synthesis.ending == "interrupt"):
+        if abandoned():
             without_rings = "interrupted"
         elif long and deadline.expired("library not simulated", seconds):
             without_rings = "the time budget is over"
@@ -257,7 +257,7 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")
-    queue = in_time(chosen.ranked, run, record, interrupted=interrupted)
+    queue = list(chosen.ranked) if interrupted else in_time(chosen.ranked, run, record)
     shown.best = _solved(run, tuning, chosen.ranked[0], Choice(chosen.ranked[0].candidate.label, 1, True))
     while queue:
         if abandoned():
@@ -272,13 +272,9 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is chosen.ranked[0]))
         try:
             solved = _solved(run, tuning, entry, choice)
-            synthesis = judged_files(solved, protected=interrupted or soon(entry, run) or not queue)
+            synthesis = judged_files(solved)
             demand_carried(synthesis, size)
             return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=entry.seconds)
-        except KeyboardInterrupt:
-            if interrupted or abandoned():
-                raise
-            interrupted, queue = True, in_time([entry, *queue], run, record, interrupted=True)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.synthesis.interrupts import abandoned, finishing, interrupted
+from hetesynth.synthesis.interrupts import abandoned, finishing
 from hetesynth.synthesis.search import Ending
 
 if TYPE_CHECKING:
@@ -208,16 +207,16 @@ def finished(solved: SolvedRequest) -> Synthesis:
     the schedule alone."""
     if not abandoned():
         try:
-            return judged_files(solved, protected=True)
+            return judged_files(solved)
         except KeyboardInterrupt:
             pass
     with finishing(however_often=True):
         return _files(solved, bare=True)
 
 
-def judged_files(solved: SolvedRequest, *, protected: bool) -> Synthesis:
-    """The same, ended by KeyboardInterrupt: by a second Ctrl-C if ``protected``, else by the first."""
-    with finishing() if protected else nullcontext():
+def judged_files(solved: SolvedRequest) -> Synthesis:
+    """The same, ended by a second Ctrl-C with KeyboardInterrupt."""
+    with finishing():
         return _files(solved, bare=solved.compilation.request.schedule_only)
 
 
@@ -226,7 +225,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     timer, request, problem, solution = _parts(solved)
     rechecked = _verified(solved)
     with timer.phase("predict"):
-        optimality = solved.time_optimality or _implied_time(solved, simulated=not _hurried(solved))
+        optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned())
     solved.compilation.progress("lowering", solution.schedule.makespan)
     programs = {} if bare else _programs(solved, optimality.size)
     forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
@@ -399,17 +398,9 @@ def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
     return not _late(solved, share * ahead.files(number, timed=True), "variants of lowering")
 
 
-def _hurried(solved: SolvedRequest) -> bool:
-    """Whether Ctrl-C came twice, or bounds in seconds take too long to be worked out after it."""
-    if abandoned():
-        return True
-    seconds = TimeAhead.of(solved.compilation.request, solved.problem.ranks).time_bounds()
-    return interrupted() and seconds > solved.compilation.request.policy.compile.simulated_anyway
-
-
 def _late(solved: SolvedRequest, seconds: float, where: str) -> bool:
-    """Whether there is no time for ``seconds`` of work that can be left out; after Ctrl-C there never is."""
-    return interrupted() or solved.compilation.deadline.expired(where, seconds)
+    """Whether there is no time for ``seconds`` of work that can be left out."""
+    return solved.compilation.deadline.expired(where, seconds)
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

@@ -72,7 +72,8 @@ def launch(command: Sequence[str], ranks: int) -> str:
         if result.exists():
             return result.read_text()
         tail = (place / "output").read_text(errors="replace").strip()[-2000:]
-        raise HetesynthError(f"the ranks ended without a result:\n{tail}", code="HS808", exit_code=1)
+        help_ = f"they said last:\n{tail}"
+        raise HetesynthError("the ranks ended without a result", code="HS808", help=help_, exit_code=1)
 
 
 def _environment(directory: str) -> dict[str, str]:

@@ -29,7 +29,10 @@ _NORMAL_MAD = 1.4826  # standard deviation over median absolute deviation of a n
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides."""
+    """One measured time and its multiples of alpha, 1/rate and 1/reduce; ``start``: seconds besides.
+
+    ``line``: of the file that it was read from.
+    """
 
     size: float
     seconds: float
@@ -37,6 +40,7 @@ class Observation:
     moved: float
     reduced: float
     start: float = 0.0
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPoli
     problem = _Problem(times, terms, starts, fixed, free, policy)
     without = problem.solve(floor=False)
     with_floor = problem.solve(floor=True)
-    floored = _pays(with_floor, without, times, policy)
+    floored = _pays(with_floor, without, times, len(free), policy)
     best = with_floor if floored else without
     if 2 not in free and terms[:, 2].any() and fixed[2] > 0:  # the rate hangs on what is stated of reductions
         other = replace(problem, fixed=fixed * np.array([1.0, 1.0, 0.0])).solve(floor=floored)
@@ -154,7 +158,7 @@ class _Problem:
         figures = self.fixed.copy()
         for place, index in enumerate(self.free):
             figures[index] = values[place]
-        shares = _errors(solved.jac, solved.fun, solved.x)
+        shares = _errors(solved.jac, solved.fun, solved.x, self.policy.robust_scale)
         errors = np.zeros(len(figures))
         for place, index in enumerate(self.free):
             errors[index] = shares[place]
@@ -203,16 +207,21 @@ class _Problem:
         return bounded
 
 
-def _errors(jacobian: Array, residuals: Array, x: Array) -> Array:
-    """Half the 95 % intervals as shares of the values, from the scaled Jacobian and the robust spread."""
+def _errors(jacobian: Array, residuals: Array, x: Array, scale: float) -> Array:
+    """Half the 95 % intervals as shares of the values: those of an M-estimate with Cauchy's loss of ``scale``.
+
+    ``jacobian``: weighted by the loss's curvature. Least squares' own where no residual nears ``scale``.
+    """
     import numpy as np
     from scipy.stats import t
 
     freedom = len(residuals) - len(x)
     if freedom < 1:
         return np.full(len(x), np.inf)
-    information = jacobian.T @ jacobian
-    covariance = np.linalg.pinv(information) * max(_spread(residuals) ** 2 * len(residuals) / freedom, 1e-12)
+    square = (residuals / scale) ** 2
+    slopes, curvatures = residuals / (1 + square), np.maximum((1 - square) / (1 + square) ** 2, 0.0)
+    variance = (slopes**2).sum() / freedom / max(float(curvatures.mean()), 1e-12)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * max(variance, 1e-12)
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     shares: Array = t.ppf((1 + _CONFIDENCE) / 2, freedom) * deviations / np.maximum(x, 1e-300)
     return shares
@@ -254,8 +263,10 @@ def _sine(column: Array, others: Array) -> float:
     return float(np.linalg.norm(unit - basis @ (basis.T @ unit)))
 
 
-def _pays(floor: _Solution, without: _Solution, times: Array, policy: FittingPolicy) -> bool:
-    if floor.floor is None or floor.loss > policy.floor_gain * without.loss:
+def _pays(floor: _Solution, without: _Solution, times: Array, free: int, policy: FittingPolicy) -> bool:
+    """Losses count by what is left of the points: of few, one more figure explains much by chance."""
+    left = len(times) - free
+    if floor.floor is None or floor.loss * left > policy.floor_gain * without.loss * (left - 1):
         return False
     on_it = int((floor.predicted <= floor.floor * (1 + 1e-9)).sum())
     return policy.floor_points <= on_it < len(times)

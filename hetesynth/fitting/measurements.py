@@ -33,10 +33,14 @@ MAX_SECONDS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """``size`` bytes, as the tool counts them (``model/cost.py``, ``chunk_bytes``), took ``seconds``."""
+    """``size`` bytes, as the tool counts them (``model/cost.py``, ``chunk_bytes``), took ``seconds``.
+
+    ``line``: of the file, from 1; 0 where it has none.
+    """
 
     size: float
     seconds: float
+    line: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.size <= MAX_BYTES:

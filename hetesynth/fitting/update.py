@@ -2,7 +2,8 @@
 
 In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
 figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
-stated by ``set`` in the cluster. Comments and layout stay.
+stated by ``set`` in the cluster; for direct links, which have no name to be set by, the library's types are copied
+into the file. Comments and layout stay.
 """
 
 from __future__ import annotations
@@ -17,10 +18,23 @@ from hetesynth.fitting.link_class import LinkClass
 from hetesynth.fitting.source_edits import CALIBRATED, Edit, closing, edited, noted, offset, opening
 from hetesynth.frontend import parse_topology
 from hetesynth.frontend.findings import Findings
+from hetesynth.frontend.language import library_path
 from hetesynth.frontend.parser import parse
 from hetesynth.frontend.properties import lanes_of
-from hetesynth.frontend.source import checked_source
-from hetesynth.frontend.syntax import Amount, Cluster, Element, Join, Loop, Network, NodeType, PodType, Property
+from hetesynth.frontend.source import checked_source, read_source
+from hetesynth.frontend.syntax import (
+    Amount,
+    Cluster,
+    Element,
+    Import,
+    Instance,
+    Join,
+    Loop,
+    Network,
+    NodeType,
+    PodType,
+    Property,
+)
 from hetesynth.frontend.units import UNITS
 from hetesynth.importers.wording import bandwidth as bandwidth_text
 from hetesynth.importers.wording import time as time_text
@@ -53,6 +67,18 @@ def updated(
     text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
 ) -> tuple[str, tuple[str, ...]]:
     """``text`` with ``figures``, and what else that changes; HetesynthError HS847 where a figure has no place."""
+    try:
+        return _updated(text, name, topology, links, figures, note)
+    except HetesynthError as error:
+        own = _with_own_types(text, name, links) if error.code == "HS847" else text
+        if own == text:
+            raise
+        return _updated(own, name, topology, links, figures, note)
+
+
+def _updated(
+    text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
+) -> tuple[str, tuple[str, ...]]:
     changed = text
     if figures.rate is not None:
         changed = _with_rate(changed, name, topology, links, figures.rate, note)
@@ -67,6 +93,28 @@ def updated(
 def rounded(value: float) -> Fraction:
     """``value`` with four significant digits, as it is written."""
     return Fraction(f"{value:.{_DIGITS - 1}e}")
+
+
+def _with_own_types(text: str, name: str, links: LinkClass) -> str:
+    """``text`` with the library's node types that have such links in place of their imports."""
+    file = parse(checked_source(text, name))
+    used = {item.node.text for item in _all_items(text, name) if isinstance(item, Instance)}
+    edits = []
+    for item in file.items:
+        if not isinstance(item, Import) or item.is_path or (path := library_path(item.target.text)) is None:
+            continue
+        library = read_source(path)
+        types = "\n\n".join(
+            library.text[start : closing(library.text, start)] + "}"
+            for node in parse(library).items
+            if isinstance(node, NodeType) and node.name.text in used
+            for start in [offset(library.text, node.span)]
+        )
+        if any(_is_of(statement, links) for statement in _statements(types, library.name)):
+            target = offset(text, item.target.span)
+            start = text.rindex("import", 0, target)
+            edits.append(Edit(start, target + item.target.span.length, f"# as in {path.name}\n{types}"))
+    return edited(text, edits)
 
 
 # --- bandwidths
@@ -99,17 +147,21 @@ def _statements(text: str, name: str) -> list[Statement]:
 
 
 def _all_statements(text: str, name: str) -> list[Statement]:
-    """Those inside of loops too."""
+    return [item for item in _all_items(text, name) if isinstance(item, (Element, Join, Network))]
+
+
+def _all_items(text: str, name: str) -> list[object]:
+    """What stands in types and in the cluster, inside of loops too."""
     file = parse(checked_source(text, name))
     todo: list[object] = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
-    statements: list[Statement] = []
+    inside: list[object] = []
     while todo:
         item = todo.pop(0)
         if isinstance(item, (NodeType, PodType, Cluster, Loop)):
             todo += item.items
-        elif isinstance(item, (Element, Join, Network)):
-            statements.append(item)
-    return statements
+        else:
+            inside.append(item)
+    return inside
 
 
 def _property(statement: Statement, name: str) -> Property | None:
@@ -280,8 +332,8 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
     return HetesynthError(
-        f"the {what} of {links.title} has no statement that could be changed: it comes from links without a name "
-        "in an imported type, from a loss (`degrade`), or another part of the way limits it",
+        f"the {what} of {links.title} has no statement that could be changed: it comes from an imported file "
+        "that is not the library's, from a loss (`degrade`), or another part of the way limits it",
         code="HS847",
         help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
     )

@@ -13,14 +13,21 @@ from hetesynth.frontend.units import MAX_DIGITS, UNITS, Dimension
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9.]+)")
 _LOOSE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(?:[eE]\+?([0-9]{1,2}))?\s*([A-Za-zµ]{0,9})")
-_SIZE = re.compile(r"[KMGT](?:i?B?|IB)|[kmgt](?:i?[bB]|i)?")
+_SIZE = re.compile(r"[KMGTPE](?:i?B?|IB)|[kmgtpe](?:i?[bB]|i)?")
+_UNITS: dict[str, tuple[Dimension, Fraction]] = {
+    **UNITS,
+    "PB": ("size", Fraction(10**15)),
+    "PiB": ("size", Fraction(2**50)),
+    "EB": ("size", Fraction(10**18)),  # more than any command takes, read so that it names its limit
+    "EiB": ("size", Fraction(2**60)),
+}
 _EXAMPLES: dict[str, str] = {"size": "16MB", "time": "20us", "bandwidth": "400Gbps"}
 
 
 def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
     """``text`` in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
     match = _QUANTITY.fullmatch(text.strip()[: 4 * MAX_DIGITS])
-    unit = UNITS.get(_size_unit(match[2]) if dimension == "size" else match[2]) if match else None
+    unit = _UNITS.get(_size_unit(match[2]) if dimension == "size" else match[2]) if match else None
     if match is None or unit is None or unit[0] != dimension or len(match[1]) > MAX_DIGITS:
         raise HetesynthError(
             f"{option}: {text!r} is not a {dimension} with a unit",
@@ -51,9 +58,9 @@ def _meant(text: str, dimension: Dimension) -> str:
     if match is None or dimension == "bandwidth":  # whose b and B differ
         return ""
     number, exponent, word = match.groups()
-    fitting = {unit.lower(): unit for unit, (measures, _) in UNITS.items() if measures == dimension}
+    fitting = {unit.lower(): unit for unit, (measures, _) in _UNITS.items() if measures == dimension}
     unit = fitting.get(word.lower()) or fitting.get(f"{word.lower()}{'b' if dimension == 'size' else 's'}")
     amount = Fraction(number) * 10 ** int(exponent or 0)
-    if unit is None or amount <= 0 or (exponent and amount.denominator > 1):
+    if unit is None or amount <= 0 or (exponent and (amount.denominator > 1 or amount >= 10**MAX_DIGITS)):
         return ""
     return f"did you mean {amount if exponent else number}{unit}?"

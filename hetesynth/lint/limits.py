@@ -23,7 +23,7 @@ _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/
 _LINE_RATES = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)  # of NICs, Gbps
 _ETHERNET = (10, 25)  # Gbps that servers of any kind have, one or two of them
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
-_NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
+NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
 
 _Finding = tuple[str, str, str, str]  # code, where, message behind the name, help
@@ -100,7 +100,8 @@ def _slow_nics(
     for nics in twins.values():
         for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
             gpus = servers.get(part.server, ())
-            said = _nic(rate, gpus[0][1], few=2 * count[part.server] < len(gpus)) if gpus else None
+            few = count[part.server] <= max(2, (len(gpus) - 1) // 2)
+            said = _nic(rate, gpus[0][1], few=few) if gpus else None
             if said is not None:
                 yield part, *said
 
@@ -129,7 +130,7 @@ def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) 
         if far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
             pcie = max(pcie, rate)
             continue
-        if kind in _NVLINK_KINDS:
+        if kind in NVLINK_KINDS:
             stated += rate
         elif kind not in _FAR_KINDS and far.server in (server, ""):
             other += rate
@@ -209,7 +210,7 @@ def _slower(rate: Fraction, spec: Fraction) -> str:
 
 
 def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
-    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: fewer than half as many NICs."""
+    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: at most two, or under half."""
     gbps = rate * BITS / GB
     if gbps * BITS == limits.nic:
         if gbps in _ETHERNET and few:

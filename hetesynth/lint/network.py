@@ -64,13 +64,10 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
         far = any(w.kind.lower() in _LONG or topology.vertices[w.dst].kind == "router" for w in ups)
         rates = [wire.bandwidth * wire.lanes for wire in ups if wire.bandwidth is not None]
         pipe = part.bandwidth * part.lanes if part.bandwidth is not None else None
-        for rate, widest, what in (
-            (pipe, pipe, "one pipe"),
-            (sum(rates, Fraction(0)), max(rates, default=None), "uplinks"),
-        ):
-            if rate is None or widest is None or far or len(nics) < 2 or rate >= sum(nics):
+        for rate, what in ((pipe, "one pipe"), (sum(rates, Fraction(0)) if rates else None, "uplinks")):
+            if rate is None or far or len(nics) < 2 or rate >= sum(nics):
                 continue
-            thin = rate * _NARROW <= sum(nics) or widest < max(nics)
+            thin = rate * _NARROW <= sum(nics)
             message = f"{what} of {gb(rate)} for {len(nics)} NICs of {gb(Fraction(sum(nics)))} together"
             help_ = (
                 "`bandwidth` of a fabric is what all NICs share: leave it out where the switch does not block"

@@ -44,7 +44,7 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
             alike[_span_of(inspection, topology, ranks[0]), told].append(server)
     for (span, told), servers in alike.items():
         message = f"unlike its twins inside {listed(servers)}: {told}"
-        help_ = "add the missing link, or `disable` the GPU if it is out of order"
+        help_ = "add the missing link; slow on purpose: `degrade` it; out of order: `disable` the GPU"
         yield Diagnostic("HS240", in_file(inspection, span, servers[0]), message, help_, "warning")
 
 

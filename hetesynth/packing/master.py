@@ -39,7 +39,7 @@ class Master:
 
         self._resources = len(rate)
         self._unit = float(rate.max())
-        self._rate = rate / self._unit
+        self._rate = np.maximum(rate / self._unit, 1e-8)  # HiGHS drops what is below 1e-9
         make: Any = highspy.Highs
         self._highs = make()
         self._infinite = highspy.kHighsInf

@@ -59,18 +59,6 @@ class CompilePolicy(Record):
         "What is written, and the library beside it, are simulated though the budget is over where that takes no "
         "longer: a verdict without them says little. Not measured.",
     )
-    files_after_interrupt: float = threshold(
-        3.0,
-        "seconds",
-        "What the files of a candidate may take after Ctrl-C; else those of another are made. With 1.5 a busy "
-        "machine writes rings where a program of 1.4 times their speed was shown.",
-    )
-    programs_after_interrupt: float = threshold(
-        1.2,
-        "seconds",
-        "Programs that are not judged so long after Ctrl-C are given up, and the schedule of the best is written "
-        "with those that are: a command ends within 2 s. The schedule of 64 GPUs is judged and written in 0.3 s.",
-    )
     large_rounding_error: float = threshold(
         0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."
     )

@@ -21,7 +21,7 @@ class FittingPolicy(Record):
         0.5,
         "of the loss",
         "A floor, below which no operation ends however small it is, is a figure of its own only if the loss "
-        "falls below this share of the loss without. 0 of 200 made sets without a floor get one.",
+        "per point to spare falls below this share of that without. 0 of 200 made sets without a floor get one.",
     )
     floor_points: int = threshold(
         1,

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import cast
@@ -22,10 +22,10 @@ Handler = Callable[[int, "FrameType | None"], object] | int | None
 
 class Announcing:
     """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does. ``times``: how
-    often Ctrl-C came. ``patience``: seconds after the first at which a second is taken to come; None: never."""
+    often Ctrl-C came."""
 
-    def __init__(self, say: Callable[[], None], before: Handler, patience: float | None = None) -> None:
-        self.say, self.before, self.patience = say, before, patience
+    def __init__(self, say: Callable[[], None], before: Handler) -> None:
+        self.say, self.before = say, before
         self.times = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -39,15 +39,6 @@ class Announcing:
         self.times += 1
         if self.times == 1:
             self.say()
-            if self.patience is not None:
-                signal.setitimer(signal.ITIMER_REAL, self.patience)
-
-
-def _again(number: int, frame: FrameType | None) -> None:
-    """The patience is over: what Ctrl-C does."""
-    handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):
-        handler(signal.SIGINT, frame)
 
 
 @dataclass
@@ -92,15 +83,13 @@ def abandoned() -> bool:
 
 
 @contextmanager
-def announcing(say: Callable[[], None], patience: float | None = None) -> Iterator[None]:
-    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, which a thread sees to.
-    ``patience``: seconds after it at which a second one is taken to come; None: never."""
+def announcing(say: Callable[[], None]) -> Iterator[None]:
+    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, which a thread sees to."""
     if _unreachable():
         yield
         return
     once = _Once(say)
-    alarm = nullcontext() if patience is None else _alarm()
-    with alarm, _heard(once), _handled(lambda before: Announcing(once, before, patience)):
+    with _heard(once), _handled(lambda before: Announcing(once, before)):
         yield
 
 
@@ -113,17 +102,6 @@ class _Once:
     def __call__(self) -> None:
         if self._first.acquire(blocking=False):
             self._say()
-
-
-@contextmanager
-def _alarm() -> Iterator[None]:
-    """The timer that repeats Ctrl-C."""
-    before = signal.signal(signal.SIGALRM, _again)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

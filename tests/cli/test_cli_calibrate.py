@@ -106,7 +106,7 @@ def test_what_is_refused(box: Path, capsys: pytest.CaptureFixture[str], argument
     [
         ([(2**e, 2 + 2**e / 590e3) for e in range(12, 31)], "HS826", ("590", "450 GB/s", "NVLS")),
         ([(2**e, 2e3 / (e - 10)) for e in range(12, 31)], "HS825", ("times fall",)),
-        ([(1024, 1e-9), (1 << 30, 1e-6)], "HS826", ("the fastest point",)),
+        ([(1024, 1e-9), (1 << 30, 1e-6)], "HS826", ("the fastest point", "line ")),
     ],
 )
 def test_impossible_measurements_are_refused(
@@ -122,6 +122,73 @@ def test_impossible_measurements_are_refused(
     assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 2
     said = capsys.readouterr().err
     assert code in said and all(word in said for word in words)
+
+
+GOOD = [(2**e, 2 + 2**e / 400e3) for e in range(10, 30)]
+
+
+@pytest.mark.parametrize("at", [0, 10, 19])
+def test_one_impossible_point_among_good_ones_is_refused(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str], at: int
+) -> None:
+    rows = [(size, size / 1e12 if place == at else time) for place, (size, time) in enumerate(GOOD)]
+    table = tmp_path / "m.csv"
+    table.write_text("# measured\nsize,us\n" + "".join(f"{size},{time:.15f}\n" for size, time in rows))
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 2
+    said = capsys.readouterr().err
+    assert "HS827" in said and f"line {at + 3}, {rows[at][0]} bytes" in said and "450 GB/s at most" in said
+
+
+def test_one_absurdly_slow_point_is_named(tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "m.csv"
+    rows = [(size, time * (1e4 if place == 7 else 1)) for place, (size, time) in enumerate(GOOD)]
+    table.write_text("size,us\n" + "".join(f"{size},{time:.6f}\n" for size, time in rows))
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    assert "farthest from the fit" in (said := capsys.readouterr().out) and "line 9, 131072 bytes" in said
+    assert float(load_topology(box).links[0].bandwidth) == pytest.approx(400e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "measured", "limit"),
+    [("H100", 900, 590, "18 NVLinks of H100"), ("A100", 450, 400, "12 NVLinks of A100"), ("H100", 900, 440, "")],
+)
+def test_the_model_limits_what_is_stated_too_high(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str, stated: int, measured: int, limit: str
+) -> None:
+    path, table = tmp_path / "box.dsl", tmp_path / "m.csv"
+    box = BOX.format(rate=f"{stated} GB/s", latency="0.7 us").replace("gpus 4", f'model "{model}"\n  gpus 4')
+    path.write_text(box)
+    table.write_text("size,us\n" + "".join(f"{2**e},{2 + 2**e / measured / 1e3}\n" for e in range(12, 31)))
+    assert run(["topo", "calibrate", str(path), str(table), "-o", str(path)]) == (2 if limit else 0)
+    assert limit in (said := capsys.readouterr().err) and (not limit or "HS826" in said)
+
+
+def test_an_nvls_run_given_as_net_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An allreduce on 16 GPUs whose bytes would need 73.8 GB/s of each of eight 400 Gbps NICs."""
+    path, table = tmp_path / "two.dsl", tmp_path / "all_reduce.csv"
+    path.write_text("import h100\ncluster c { instance a[0-1] = h100x8; fabric f { join *.nic* } }\n")
+    rate = 73.8e9 * 8
+    rows = [(2**e, 30 + 2**e * 2 * 15 / 16 / rate * 1e6) for e in range(16, 34)]
+    table.write_text("size,us\n" + "".join(f"{size},{time}\n" for size, time in rows))
+    options = ["--class", "net", "--operation", "allreduce", "--ranks", "16", "--start", "0us", "-o", str(path)]
+    before = path.read_text()
+    assert run(["topo", "calibrate", str(path), str(table), *options]) == 2
+    said = capsys.readouterr().err
+    assert "HS826" in said and "net@50GB/s carries 50 GB/s at most" in said and "NVLS" in said
+    assert path.read_text() == before
+
+
+def test_a_rate_or_alpha_that_no_link_has_is_not_written(
+    tmp_path: Path, box: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "m.csv"
+    rows = [(2**e, (0.001 + 2**e / 453e3) * (1.01 if e % 2 else 0.99)) for e in range(4, 30)]
+    table.write_text("size,us\n" + "".join(f"{size},{time:.9f}\n" for size, time in rows))
+    before = box.read_text()
+    assert run(["topo", "calibrate", str(box), str(table), "-o", str(box)]) == 0
+    said = capsys.readouterr().out
+    assert "rate is above the 450 GB/s" in said and "no alpha of 0.001 us" in said
+    assert box.read_text() == before
 
 
 def test_two_points_state_no_interval_and_write_nothing(

@@ -10,13 +10,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from hetesynth.cli.main import run
-from hetesynth.diagnostics import HIDDEN
+from hetesynth.cli.main import cli, run
+from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
+from hetesynth.errors import HetesynthError
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
-ESCAPES = "\x1b[31m\x9b1m\x7f\u202e\u2028"
+ESCAPES = "\x1b[31m\x9b1m\x7f\u202e\u2028\u200f"
 STEM = f"x{ESCAPES}y"
 
 
@@ -76,6 +78,76 @@ def commands_on_topologies(files: dict[str, str]) -> Iterator[list[str]]:
     yield [ESCAPES]
 
 
+def each_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[list[str], click.Command]]:
+    """Every command with the words that name it and the collective where one is demanded."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from each_command(inner, (*words, name))
+    else:
+        demanded = [
+            word for p in command.params if p.name == "name" and p.required for word in (p.opts[0], "gather")
+        ]
+        yield [*words, *demanded], command
+
+
+@pytest.mark.parametrize("character", ["\0", "\n"], ids=["NUL", "line end"])
+def test_no_argument_has_a_nul_or_a_line_end(
+    character: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever it is, and whether there is such a file."""
+    name = str(tmp_path / f"a{character}error: b.dsl")
+    if character == "\n":
+        Path(name).write_bytes(Path(FIG10).read_bytes())
+    for words, command in each_command(cli):
+        arguments = [p for p in command.params if isinstance(p, click.Argument)]
+        options = [p.opts[0] for p in command.params if isinstance(p, click.Option) and not p.is_flag]
+        for asked in ([name] * max(1, len(arguments)), *([*[FIG10] * len(arguments), o, name] for o in options)):
+            assert run([*words, *asked]) == 2
+            told = capsys.readouterr().err
+            assert told.startswith("error[HS001]: the argument '") and "has a NUL or a line end in it" in told
+            assert f"a\\u00{ord(character):02x}error: b.dsl" in told and "\nerror" not in told
+
+
+def test_files_that_were_found_begin_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for content, kind in ((Path(FIG10).read_text(), ".dsl"), ("<algo/>", ".xml"), ("{", ".json"), ("x{", "x.dsl")):
+        Path(f"a\nerror: b{kind}").write_text(content)
+    for asked in (["verify", "."], ["install-hint"], ["init"], ["topo", "lint", "."], ["import", "."], ["build"]):
+        run(asked)
+        said = "".join(capsys.readouterr())
+        assert said and "\nerror: b" not in said, asked
+
+
+def test_a_message_is_one_line() -> None:
+    span = Span("a\nerror: b.dsl", 1, 1)
+    error = SourceError([Diagnostic("HS201", span, "no `x\nerror: y`")], {})
+    assert error.render() == "a\\u000aerror: b.dsl:1:1: HS201: no `x\\u000aerror: y`"
+    assert HetesynthError("no `x\nerror: y`", code="HS201").render() == "error[HS201]: no `x\\u000aerror: y`"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [Path(FIG10).read_bytes(), b"x{", b"<algo/>", b"{", None])
+def test_every_command_takes_names_that_are_no_text(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, command in each_command(cli):
+        if words[0] in ("bench", "build"):
+            continue
+        for ending in (".dsl", ".xml", ".json"):
+            name = os.fsdecode(b"\xff\xfe") + STEM + ending
+            if content is not None:
+                Path(name).write_bytes(content)
+            named = sum(isinstance(p, click.Argument) for p in command.params)
+            assert run([*words, *[name] * named]) in (0, 1, 2), (words, ending)
+            assert not HIDDEN.findall("".join(capsys.readouterr())), (words, ending)
+
+
 @pytest.mark.slow
 def test_names_are_shown_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -91,7 +163,7 @@ def test_names_are_shown_escaped(
     said = "".join(capsys.readouterr())
     assert {0, 2} <= codes <= {0, 1, 2}
     assert not HIDDEN.findall(said)
-    assert "x\\u001b[31m\\u009b1m\\u007f\\u202e\\u2028y.xml" in said
+    assert "x\\u001b[31m\\u009b1m\\u007f\\u202e\\u2028\\u200fy.xml" in said
     made = [p for name in set(os.listdir(tmp_path)) - before for p in (Path(name), *Path(name).rglob("*"))]
     kinds = {path.suffix for path in made if path.is_file()}
     assert {".xml", ".json", ".html", ".svg", ".trace"} <= kinds
@@ -115,6 +187,6 @@ def test_a_name_that_is_no_text_is_shown(form: str, tmp_path: Path, capsys: pyte
 
 
 def test_a_line_end_in_a_name_makes_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x\nright.xml: ok").write_bytes(b"<algo/>")
-    assert run(["verify", str(tmp_path / "x\nright.xml: ok")]) == 1
+    (tmp_path / "x\nright.xml: ok.xml").write_bytes(b"<algo/>")
+    assert run(["verify", str(tmp_path)]) == 1
     assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("right.xml")]

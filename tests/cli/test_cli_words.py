@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
+from hetesynth.cli.options import buffer_sizes
 from hetesynth.errors import HetesynthError
 from hetesynth.manifest.sizes import size_range
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
@@ -50,6 +51,22 @@ def test_a_letter_alone_is_binary_and_its_bytes_are_said(
     assert "  size         1,048,576 bytes\n" in capsys.readouterr().out
     assert run(["synth", "--help"]) == 0
     assert "M alone is MiB" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("option", ["--size", "--chunk-size"])
+@pytest.mark.parametrize("size", ["2PB", "1.1PiB", "1EB", "0.5B", "999999999999999999TB"])
+def test_a_size_beyond_the_limits_names_them(
+    size: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["synth", FIG10, "--coll", "allgather", option, size, "-o", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"error[HS307]: {option}: '{size}' is not a size from 1 byte to 1 PiB" in told and "16MB" in told
+
+
+def test_a_petabyte_is_a_size(tmp_path: Path) -> None:
+    assert buffer_sizes("0.5KB,1TB,1PB,1PiB,1P", "--sizes") == (500, 10**12, 10**15, 2**50)
+    asked = ["synth", FIG10, "--coll", "allgather", "--strategy", "ring", "--size", "1PB", "--schedule-only"]
+    assert run([*asked, "-o", str(tmp_path)]) == 0
 
 
 @pytest.mark.parametrize(

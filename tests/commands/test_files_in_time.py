@@ -17,7 +17,7 @@ from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.choice import choose
 from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.commands import synth
-from hetesynth.commands.files_in_time import in_time, soon
+from hetesynth.commands.files_in_time import in_time
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.compilation import compilation
 from hetesynth.compile.problem import ProblemFactory
@@ -75,7 +75,7 @@ def test_more_operations_take_longer_and_forms_add_up() -> None:
 
 def test_without_a_limit_nothing_is_put_off(ranked: list[Ranked]) -> None:
     run = compilation(asked(None, dear(judge=1e9)))
-    assert in_time(ranked, run, Decisions(), interrupted=False) == ranked
+    assert in_time(ranked, run, Decisions()) == ranked
     assert math.isinf(run.deadline.left()) and not run.budget.clock_decisions
 
 
@@ -86,21 +86,11 @@ def test_the_quickest_whose_files_are_in_time_comes_first(ranked: list[Ranked]) 
     price = 1.0 / (2 * min(numbers))  # two forms: the smallest takes a second
     run = compilation(asked(1.5, dear(judge=price, lower=0.0, replay=0.0, start=0.0)))
     record = Decisions()
-    queue = in_time(ranked, run, record, interrupted=False)
+    queue = in_time(ranked, run, record)
     early = [n for n in numbers if 2 * price * n <= 1.5]
     assert [of(entry) for entry in queue] == early + sorted(n for n in numbers if n not in early)
     assert run.budget.clock_decisions.told() == ("files of the quickest",)
     assert [(d.what, d.verdict) for d in record.entries] == [(ranked[0].candidate.label, "skipped")]
-
-
-@pytest.mark.usefixtures("still")
-def test_after_ctrl_c_the_limit_is_that_of_the_policy(ranked: list[Ranked]) -> None:
-    least = min(of(entry) for entry in ranked)
-    limit = DEFAULT.compile.files_after_interrupt
-    run = compilation(asked(None, dear(judge=limit / (2 * least), lower=0.0, replay=0.0)))
-    queue = in_time(ranked, run, Decisions(), interrupted=True)
-    assert of(queue[0]) == least and soon(queue[0], run) and not soon(ranked[0], run)
-    assert not run.budget.clock_decisions  # Ctrl-C decided
 
 
 def test_nothing_is_chosen_by_time_where_only_the_files_are_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,3 +125,11 @@ def test_the_command_and_what_it_says_next(tmp_path: Path, capsys: pytest.Captur
     assert run(["init", str(tmp_path / "second.dsl"), "--servers", "1"]) == 0
     assert "wrote" in capsys.readouterr().out
     assert run(["init", path]) == 2
+
+
+@pytest.mark.parametrize("name", ["\u00b5.dsl", "\udcff\u202e.dsl"])
+def test_a_file_of_any_name(name: str, tmp_path: Path) -> None:
+    """It names itself in a comment."""
+    assert run(["init", str(tmp_path / name), "--node-type", "h100x8"]) == 0
+    assert run(["topo", "lint", str(tmp_path / name)]) == 0
+    assert ("\u00b5.dsl" if name[0] == "\u00b5" else r"\udcff\u202e.dsl") in (tmp_path / name).read_text("utf-8")

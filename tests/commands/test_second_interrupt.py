@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hetesynth.autotune import choice
 from hetesynth.cli.render.synth import synthesis_report
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile import artifacts
@@ -56,9 +57,8 @@ def made(request: Request) -> Synthesis:
         return synthesize(request)
 
 
-def asked(size: int | None = SIZE, soon: float = 1e9) -> Request:
-    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, files_after_interrupt=soon))
-    return Request(FIG10, "allgather", budget=Budget(), size=size, policy=policy)
+def asked(size: int | None = SIZE) -> Request:
+    return Request(FIG10, "allgather", budget=Budget(), size=size)
 
 
 @pytest.mark.parametrize("size", [None, SIZE])
@@ -91,21 +91,19 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert "time budget" not in synthesis_report(kept, [])
 
 
-def test_files_that_take_long_give_way_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no time after Ctrl-C the candidate of the fewest operations is written, with its programs."""
-    best = made(asked())
-    pressing(monkeypatch, 1)
-    kept = made(asked(soon=0.0))
-    assert kept.programs and kept.ending == "interrupt"
-    assert kept.choice is not None and best.choice is not None and kept.choice.label != best.choice.label
-    assert len(b"".join(kept.files.values())) < len(b"".join(best.files.values()))
+def test_what_was_found_is_written_with_its_programs_and_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the search loses neither the program of the best so far nor what it is held against."""
+    real = choice.ring_candidate
 
+    def rings(*arguments: Any) -> Any:
+        press()
+        return real(*arguments)
 
-def test_a_second_one_after_that_keeps_the_best_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    best = made(asked())
-    pressing(monkeypatch, 2)
-    kept = made(asked(soon=0.0))
-    assert kept.abandoned and kept.solution.schedule == best.solution.schedule
+    monkeypatch.setattr(choice, "ring_candidate", rings)
+    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, simulated_anyway=0.0))
+    kept = made(replace(asked(), policy=policy))
+    assert kept.programs and not kept.abandoned and kept.ending == "interrupt" and kept.cut_short
+    assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_rings
 
 
 def test_how_often_it_came_is_counted_in_announcing_alone() -> None:

@@ -70,10 +70,45 @@ def test_figures_of_a_library_type_are_set_in_the_cluster() -> None:
     assert again.count("set *.nvswitch") == changed.count("set *.nvswitch") == 2
 
 
-def test_direct_links_of_a_library_type_have_no_name() -> None:
-    text = (EXAMPLES / "dgx1" / "topo.dsl").read_text()
+@pytest.mark.parametrize(
+    ("library", "server", "name"),
+    [
+        ("dgx1", "dgx1", "nvlink@25GB/s"),
+        ("dgx1", "dgx1", "nvlink@50GB/s"),
+        ("v100", "v100x4", "nvlink@50GB/s"),
+        ("mi250", "mi250x16", "xgmi@200GB/s"),
+        ("mi300x", "mi300x8", "xgmi"),
+        ("gaudi3", "gaudi3x8", "ethernet"),
+    ],
+)
+def test_direct_links_of_a_library_type_are_changed_in_a_copy(library: str, server: str, name: str) -> None:
+    text = f"import h20\nimport {library}\ncluster c {{\n  instance a[0-1] = {server}\n  instance b = h20x8\n"
+    text += "  fabric f { join *.nic* }\n}\n"
+    topology = parse_topology(text)
+    links = named_class(topology, name)
+    rate = float(links.rate) * 0.8
+    changed, after = _after(text, name, Figures(alpha=0.9e-6, rate=rate))
+    assert "# calibrated: 3 points of x.csv" in changed and f"import {library}" not in changed
+    for number, (old, new) in enumerate(zip(topology.links, after.links, strict=True)):
+        if number in links.links:
+            assert float(new.bandwidth * new.lanes) == pytest.approx(rate, rel=1e-3)
+            assert new.latency == F(9, 10**7)
+        else:
+            assert new == old
+    again, twice = _after(changed, f"{links.kind}@{float(F(rate) / 10**9):g}GB/s", Figures(rate=rate * 1.05))
+    assert again.count("node ") == changed.count("node ") and len(again.splitlines()) == len(changed.splitlines())
+    assert float(twice.links[links.links[0]].bandwidth * twice.links[links.links[0]].lanes) == pytest.approx(
+        rate * 1.05, rel=1e-3
+    )
+
+
+def test_direct_links_of_another_file_of_the_user_s_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "box.dsl").write_text(LOCAL.partition("cluster")[0])
+    text = 'import "box.dsl"\ncluster c { instance a = box }\n'
+    name = str(tmp_path / "c.dsl")
+    topology = parse_topology(text, name)
     with pytest.raises(HetesynthError) as caught:
-        _after(text, "nvlink@25GB/s", Figures(rate=21e9))
+        updated(text, name, topology, named_class(topology, "nvlink"), Figures(rate=21e9), "x")
     assert caught.value.code == "HS847" and "copy the node type" in caught.value.help
 
 

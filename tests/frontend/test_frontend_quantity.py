@@ -24,6 +24,8 @@ from hetesynth.frontend.units import Dimension
         ("8K", "size", 2**13),
         ("2T", "size", 2**41),
         ("2tb", "size", 2 * 10**12),
+        *((text, "size", 10**15) for text in ("1PB", "1pb", "0.001EB")),
+        *((text, "size", 2**50) for text in ("1PiB", "1P", "1pib")),
     ],
 )
 def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
@@ -46,6 +48,8 @@ def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
         ("MB", "size", "for example 16MB"),
         ("25gbps", "bandwidth", "for example 400Gbps"),
         ("9" * 4000, "size", "for example 16MB"),
+        ("1e3MB", "size", "did you mean 1000MB?"),
+        *((text, "size", "for example 16MB") for text in ("1e30GB", "-1MB", "nan", "inf", "1e400B", "1_0MB", "")),
     ],
 )
 def test_near_misses(text: str, dimension: Dimension, help_: str) -> None:

@@ -206,6 +206,26 @@ def test_slow_on_purpose_is_not_told(slow: str) -> None:
     assert not [f for f in findings(text) if f.severity == "warning"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # four to one, where the uplink has less than a single NIC
+        server(gpus=2) + (
+            "cluster c { instance a[0-1] = box; fabric leaf[0-1] { join a[0-1].nic* }\n"
+            "switch spine { ports leaf*; bandwidth 25 GB/s; kind uplink } }"
+        ),
+        # two Ethernet NICs are in servers of any kind
+        server("A100", "300 GB/s", "25 Gbps", gpus=4).replace("nic[0-3]", "nic[0-1]").replace(
+            "attach gpu[0-3] -> nic[0-1]", "attach gpu[0-1] -> nic0; attach gpu[2-3] -> nic1"
+        ) + two(),
+        server("A100", "300 GB/s", "25 Gbps", gpus=2).replace("nic[0-1]", "nic0") + two(),
+    ],
+    ids=["a thin uplink", "two Ethernet NICs", "one Ethernet NIC"],
+)  # fmt: skip
+def test_what_is_built_so_is_not_warned_of(text: str) -> None:
+    assert not [f for f in findings(text) if f.severity == "warning"]
+
+
 # what is told of real files: where, and why it is right
 TOLD = {
     ("rccl__topo_4p3l", "HS253"): "a NIC of 10 Gbps stands in a slot of one lane of the first generation",

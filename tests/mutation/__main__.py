@@ -106,7 +106,7 @@ def _calls(session: pytest.Session, files: Sequence[str]) -> dict[str, tuple[flo
                 passed = _passes(session, item)
                 seconds = time.perf_counter() - begin
                 sys.setprofile(None)
-                threading.setprofile(None)  # type: ignore[arg-type]
+                threading.setprofile(None)
                 places = frozenset(
                     (c.co_filename, c.co_name, c.co_firstlineno) for c in seen if c.co_filename in wanted
                 )
@@ -201,7 +201,8 @@ class Trial:
 
 def listed(path: Path) -> dict[str, str]:
     """Mutants that change nothing, each with the reason, as ``path`` states them."""
-    entries, name = {}, ""
+    entries: dict[str, str] = {}
+    name = ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             entries[name] = f"{entries[name]} {line.strip()}".strip()

@@ -167,7 +167,9 @@ def _of_test(node: ast.AST) -> Iterator[tuple[Do, Do]]:
 def _without_a_statement(node: ast.AST) -> Iterator[tuple[ast.stmt, Do, Do]]:
     fields = (getattr(node, name, None) for name in ("body", "orelse", "finalbody"))
     for statements in fields:
-        for i, statement in enumerate(statements if isinstance(statements, list) else []):
+        if not isinstance(statements, list):
+            continue
+        for i, statement in enumerate(statements):
             if _may_go(statement):
                 yield statement, *_put(statements, i, ast.Pass())
 

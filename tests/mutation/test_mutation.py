@@ -32,8 +32,18 @@ def run(folder: Path, equivalent: str) -> tuple[int, str]:
     (folder / "toy.py").write_text(TOY)
     (folder / "test_toy.py").write_text(TESTS)
     (folder / "equivalent.txt").write_text(equivalent)
-    command = [sys.executable, "-m", "mutation", folder / "toy.py", "--tests", folder / "test_toy.py",
-               "--equivalent", folder / "equivalent.txt", "--jobs", "2"]  # fmt: skip
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "mutation",
+        folder / "toy.py",
+        "--tests",
+        folder / "test_toy.py",
+        "--equivalent",
+        folder / "equivalent.txt",
+        "--jobs",
+        "2",
+    ]
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     return ended.returncode, ended.stdout + ended.stderr

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from hetesynth.synthesis.interrupts import _heard, abandoned, announcing, deferred, finishing, interrupted
+from hetesynth.synthesis.interrupts import _heard, announcing, deferred, finishing
 
 
 @pytest.fixture(autouse=True)
@@ -53,24 +53,3 @@ def test_it_is_said_though_no_handler_can_run() -> None:
     with _heard(lambda: said.append("x")):
         signal.raise_signal(signal.SIGINT)
     assert said == ["x"]
-
-
-def test_when_patience_is_over_it_counts_as_a_second() -> None:
-    before = signal.getsignal(signal.SIGALRM)
-    with announcing(lambda: None, patience=0.01):
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        assert interrupted()
-        with pytest.raises(KeyboardInterrupt), finishing():
-            while True:
-                signal.pause()
-        assert abandoned()
-    assert signal.getsignal(signal.SIGALRM) is before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-
-
-def test_without_patience_nothing_follows_a_first() -> None:
-    with announcing(lambda: None):
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

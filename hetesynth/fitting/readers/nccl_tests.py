@@ -56,17 +56,18 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     return [
         Series(source, TOOL, _PLACES[place % 2], goal, tuple(points), None if goal in PAIRWISE else count)
         for place in range(groups)
-        if (points := [Point(row.size, row.times[place] * 1e-6) for row in rows if row.times[place] > 0])
+        if (points := [Point(row.size, row.times[place] * 1e-6, row.line) for row in rows if row.times[place] > 0])
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row: bytes, microseconds of each group, bus over algorithm bandwidth."""
+    """A row: bytes, microseconds of each group, bus over algorithm bandwidth, its line."""
 
     size: float
     times: tuple[float, ...]
     ratio: float | None
+    line: int
 
 
 def _row(line: Line, starts: Sequence[int]) -> list[_Row]:
@@ -79,7 +80,7 @@ def _row(line: Line, starts: Sequence[int]) -> list[_Row]:
         return []
     algorithm, bus = number(words[1 - starts[0]]), number(words[2 - starts[0]])
     ratio = bus / algorithm if algorithm and bus and algorithm >= 1 else None
-    return [_Row(size, tuple(time or 0.0 for time in times), ratio)]
+    return [_Row(size, tuple(time or 0.0 for time in times), ratio, line.number)]
 
 
 def _named(text: str) -> Operation | None:

@@ -52,7 +52,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
             raise refused(source, "OSU gives the size of one block, not how many there are", "add --ranks N")
         factor = ranks
     points = [
-        Point(row[0] * factor, row[0] / (row[1] * 1e6) if bandwidth else row[1] * 1e-6)
+        Point(row[0] * factor, row[0] / (row[1] * 1e6) if bandwidth else row[1] * 1e-6, row[2])
         for row in _rows(text)
         if row[0] > 0 and row[1] > 0
     ]
@@ -60,7 +60,8 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
         raise refused(source, "there is no row of a table", "give the whole output")
     both = "bi-directional" in what
     if both:
-        points = [Point(point.size, point.seconds * 2) for point in points]  # the sum of both directions is shown
+        # the sum of both directions is shown
+        points = [Point(point.size, point.seconds * 2, point.line) for point in points]
     return [Series(source, TOOL, what[:40], goal, tuple(points), None if goal in PAIRWISE else ranks)]
 
 
@@ -70,13 +71,13 @@ def _operation(what: str, bandwidth: bool) -> Operation | None:
     return "transfer" if what in ("", "latency", "d2d", "multi latency") else _COLLECTIVES.get(what)
 
 
-def _rows(text: str) -> list[tuple[float, float]]:
-    rows: list[tuple[float, float]] = []
+def _rows(text: str) -> list[tuple[float, float, int]]:
+    rows: list[tuple[float, float, int]] = []
     for line in lines_of(text):
         words = line.words
         if len(words) < 2 or line.text.startswith("#") or len(rows) >= MAX_POINTS:
             continue
         size, value = number(words[0]), number(words[1])
         if size is not None and value is not None:
-            rows.append((size, value))
+            rows.append((size, value, line.number))
     return rows

@@ -38,7 +38,7 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
         if size is None or count is None or value is None or size <= 0 or value <= 0:
             continue
         seconds = value * 1e-6 if header is None else size / (value * _UNITS[header["unit"]])
-        points.append(Point(size, seconds))
+        points.append(Point(size, seconds, line.number))
     if not points:
         raise refused(source, "there is no row of a table", "give the whole output")
     goal: Operation = "transfer" if header is None else "stream"

@@ -41,13 +41,16 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     header = [cell.lower() for cell in rows[0]]
     if not any(cell in _SIZES for cell in header):
         header, rows = ["size", "us"], [["size", "us"], *rows]
+    numbers = _numbers(text)[-len(rows[1:]) :]
     at = next(i for i, cell in enumerate(header) if cell in _SIZES)
     series = []
     for column, title in enumerate(header):
         if column == at:
             continue
         factor = 1.0 if title in _SECONDS else 1e-6
-        points = [_point(row, at, column, factor, line, source) for line, row in enumerate(rows[1:], 2)]
+        points = [
+            _point(row, at, column, factor, line, source) for line, row in zip(numbers, rows[1:], strict=True)
+        ]
         name = "" if title in (*_MICROSECONDS, *_SECONDS) else rows[0][column][:40]
         if not points:
             raise refused(source, "the table has no rows", _HELP)
@@ -55,8 +58,15 @@ def read(text: str, source: str, operation: Operation | None, ranks: int | None)
     return series
 
 
+def _numbers(text: str) -> list[int]:
+    """Of the lines with a row, from 1."""
+    lines = enumerate(text.splitlines(), 1)
+    return [number for number, line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
 def _rows(text: str) -> list[list[str]]:
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    every = text.splitlines()
+    lines = [every[number - 1] for number in _numbers(text)]
     if not lines:
         return []
     mark = max(",;\t", key=lines[0].count)
@@ -68,12 +78,12 @@ def _rows(text: str) -> list[list[str]]:
 
 def _point(row: Sequence[str], at: int, column: int, factor: float, line: int, source: str) -> Point:
     if len(row) <= max(at, column):
-        raise refused(source, f"row {line} is short: {len(row)} cells", _HELP)
+        raise refused(source, f"line {line} is short: {len(row)} cells", _HELP)
     bytes_, time = size(row[at]), number(row[column])
     if bytes_ is None or time is None:
         wrong = row[at] if bytes_ is None else row[column]
-        raise refused(source, f"row {line}: {wrong[:40]!r} is no {'size' if bytes_ is None else 'time'}", _HELP)
+        raise refused(source, f"line {line}: {wrong[:40]!r} is no {'size' if bytes_ is None else 'time'}", _HELP)
     try:
-        return Point(bytes_, time * factor)
+        return Point(bytes_, time * factor, line)
     except ValueError as error:
-        raise refused(source, f"row {line}: {error}", _HELP) from None
+        raise refused(source, f"line {line}: {error}", _HELP) from None

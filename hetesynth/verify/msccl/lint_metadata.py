@@ -43,7 +43,7 @@ def smallest_message(attributes: Mapping[str, str], program: Program, target: Ta
     """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
     being the default ones: 1 where no size is too large."""
     high = _high(attributes, program, target)
-    if high == 0:
+    if high <= 0:
         return 1
     largest = -(-high // max(1, program.chunks_per_loop))  # bytes of a chunk
     return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
