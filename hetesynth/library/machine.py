@@ -1,142 +1,176 @@
-"""A cluster as a communication library sees it: nodes, their GPUs' bandwidth, their NICs.
+"""A cluster as a communication library sees it: nodes, what joins their GPUs, their NICs.
 
-A node is what NVLink or xGMI joins, as NCCL counts nodes (src/graph/connect.cc), or else a server. GB/s.
+In: a ``Topology``. Out: a ``Machine``, or None where the library's search is not modelled: GPUs of a node that meet
+neither on a switch nor in a full mesh nor over the host. A node is a server, or servers that NVLink joins, as NCCL
+counts nodes (src/graph/connect.cc). Rates in GB/s.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from hetesynth.library.facts import Generation, generation_of
+from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
 from hetesynth.model.calibration import CALIBRATIONS
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Link, Rank, Topology
 
 Joined = Literal["switch", "mesh", "host"]
-Cpu = Literal["intel", "amd", "other"]
+Cpu = Literal["intel", "amd"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. ``hop``: microseconds of a
-    hop beyond what NCCL counts. ``stated``: the latency that the NIC's plug-in reports."""
+    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of a
+    hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
 
     name: str
-    share: float = 0.94
-    hop: float = 0.5
+    share: float
+    hop: float
     stated: float = 0.0
 
 
-INFINIBAND = Fabric("InfiniBand")
-ROCE = Fabric("RoCE", 0.90, 27.0)
-EFA = Fabric("EFA", 0.88, 0.0, 75.0)
-TCPXO = Fabric("TCPXO", 0.94, 50.0)
+INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
+EFA, EFA_OF_HOPPER = Fabric("EFA", 0.88, 75.0, 75.0), Fabric("EFA", 0.88, 22.0, 75.0)
+FABRICS: tuple[tuple[str, Fabric], ...] = (
+    ("efa", EFA), ("tcpxo", Fabric("TCPXO", 0.94, 50.0)), ("tcp", Fabric("TCP", 0.71, 50.0)),
+    ("roce", Fabric("RoCE", 0.90, 15.0)), ("slingshot", Fabric("Slingshot", 0.57, 30.0)), ("", INFINIBAND),
+)  # fmt: skip
+"""By the beginning of the ``kind`` of what joins the nodes; the first that fits. From published runs
+(docs/reality.md); the latency that EFA's plug-in reports: aws-ofi-nccl, src/platform-aws.cpp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. ``total``: what a GPU sends inside, as the library counts it; ``line``: the line rate of that.
-    ``paths``: ``paths[a][b]`` what GPU a sends to b alone. ``nics``: the rate of each NIC as the library counts it;
-    ``nic_line``: the line rate of all together."""
+    """One node. ``total``: what a GPU sends inside, as the library counts it; ``pair``: in a mesh, what of it goes
+    to one other GPU. ``nics``: the rate of each NIC as the library counts it; ``nic_line``: the line rate of all."""
 
     gpus: int
     generation: Generation
     joined: Joined
     total: float
-    line: float
     pair: float = 0.0
     nics: tuple[float, ...] = ()
     nic_line: float = 0.0
-    reduction: bool = False
+
+    @property
+    def nvls(self) -> bool:
+        """True where the switch reduces and NCCL uses it: from Hopper on, with three GPUs (transport/nvls.cc)."""
+        return self.joined == "switch" and self.generation.nvls > 0 and self.gpus > 2
+
+    @property
+    def reached(self) -> float:
+        """What large rings reach of ``total``."""
+        share = self.generation.mesh_share if self.joined == "mesh" else self.generation.switch_share
+        return self.total * share
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """All nodes, what joins them, and whose library runs."""
+    """All nodes, what joins them, and whose library runs.
+
+    What a topology does not say: ``version`` of NCCL, ``cpu``, ``processes`` (one for each GPU, or one for all) and
+    ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
+    """
 
     nodes: tuple[Node, ...]
-    library: Literal["nccl", "rccl"] = "nccl"
+    library: Literal["NCCL", "RCCL"] = "NCCL"
     fabric: Fabric = INFINIBAND
-    cpu: Cpu = "intel"
     version: tuple[int, int] = (2, 30)
-    processes: bool = True  # one for each GPU
+    cpu: Cpu = "intel"
+    processes: bool = True
+    ll128: bool = True
+    ranks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks", sum(node.gpus for node in self.nodes))
+        if self.ranks < 2:
+            raise ValueError("a collective needs two GPUs")
 
     @property
-    def ranks(self) -> int:
-        return sum(node.gpus for node in self.nodes)
-
-    @property
-    def library_name(self) -> str:
-        return self.library.upper()
-
-
-_X16 = {"Volta": 12.0, "Ampere": 24.0, "Hopper": 48.0, "Blackwell": 96.0, "CDNA": 48.0}
-"""GB/s that NCCL counts for 16 PCIe lanes of the generation that such GPUs have (src/graph/topo.cc:545-556)."""
-
-_SCALE_UP = ("nvlink", "xgmi", "nvswitch", "infinity")
-FABRICS: tuple[tuple[str, Fabric], ...] = (
-    ("efa", EFA), ("tcpxo", TCPXO), ("tcp", Fabric("TCP", 0.7, 50.0)), ("roce", ROCE),
-    ("slingshot", Fabric("Slingshot", 0.57, 30.0)), ("", INFINIBAND),
-)  # fmt: skip
+    def tables(self) -> Tables:
+        """The tables by which its library chooses."""
+        if self.library == "RCCL":
+            return TABLES_RCCL
+        return TABLES if self.version >= (2, 18) else TABLES_BEFORE_2_18
 
 
-def machine_of(topology: Topology) -> Machine:
-    """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it."""
-    factor = CALIBRATIONS["nccl"].factor
+_SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
+
+
+def machine_of(topology: Topology) -> Machine | None:
+    """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
     out: dict[Rank, list[int]] = defaultdict(list)
     for index, wire in enumerate(topology.wires):
         if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
             out[wire.src].append(index)
-    home = _homes(topology, out)
+    homes = _homes(topology, out)
+    if topology.ranks < 2:
+        return None
     groups: dict[int, list[Rank]] = defaultdict(list)
-    for rank in range(topology.ranks):
-        groups[home[rank]].append(rank)
-    node_of = {rank: home[rank] for rank in range(topology.ranks)}
+    for rank, home in enumerate(homes):
+        groups[home].append(rank)
+    inside: dict[int, list[Link]] = defaultdict(list)
+    leaving: dict[int, list[Link]] = defaultdict(list)
+    for link in topology.links:
+        (inside if homes[link.src] == homes[link.dst] else leaving)[homes[link.src]].append(link)
+    kinds = {topology.wires[i].kind.lower() for links in leaving.values() for link in links for i in link.wires}
+    fabric = next(fabric for prefix, fabric in FABRICS if not prefix or any(k.startswith(prefix) for k in kinds))
     nodes = []
-    kinds = [wire.kind.lower() for wire in topology.wires]
-    for ranks in groups.values():
-        model = topology.models[ranks[0]]
-        generation = generation_of(model)
-        lines = [sum(float(w.bandwidth or 0) * w.lanes for w in (topology.wires[i] for i in out[r])) / 1e9 for r in ranks]
-        counted = [
-            sum(float(w.bandwidth or 0) * w.lanes * factor(w.kind, model) for w in (topology.wires[i] for i in out[r]))
-            / 1e9
-            for r in ranks
-        ]
-        switch = any(topology.vertices[topology.wires[i].dst].kind == "switch" for r in ranks for i in out[r])
-        joined: Joined = "switch" if switch else "mesh"
-        pair = 0.0
-        line, total = min(lines), min(counted)
-        if len(ranks) > 1 and not all(counted):
-            joined = "host"
-            inside = [k for k in topology.links if node_of[k.src] == node_of[k.dst] == home[ranks[0]]]
-            line = min((float(k.bandwidth * k.lanes) / 1e9 for k in inside), default=12.0)
-            total = min((float(k.bandwidth * k.lanes) * factor(k.kind, model) / 1e9 for k in inside), default=12.0)
-        elif not switch and len(ranks) > 1:
-            pair = total / (len(ranks) - 1)
-        limit = _X16[generation.name]
-        nics = _nics(topology, ranks, node_of)
-        nodes.append(
-            Node(len(ranks), generation, joined, total, line, pair, tuple(min(n, limit) for n in nics), sum(nics),
-                 joined == "switch" and generation.nvls is not None)
-        )  # fmt: skip
+    for home, ranks in groups.items():
+        joined = _joined(topology, ranks, out, inside[home])
+        nics = _nics(topology, leaving[home], len(ranks), fabric)
+        if joined is None or (len(groups) > 1 and not nics):
+            return None
+        how, total = joined
+        generation = generation_of(topology.models[ranks[0]])
+        pair = total / (len(ranks) - 1) if how == "mesh" else 0.0
+        counted = tuple(min(nic, generation.slot) for nic in nics)
+        nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
+    if fabric is EFA and all(node.generation.nvls for node in nodes):
+        fabric = EFA_OF_HOPPER
     amd = all(model.lower().startswith("mi") for model in topology.models)
-    between = {kinds[i] for k in topology.links if node_of[k.src] != node_of[k.dst] for i in k.wires}
-    fabric = next(f for prefix, f in FABRICS if any(kind.startswith(prefix) for kind in between) or not prefix)
-    return Machine(tuple(nodes), "rccl" if amd else "nccl", fabric)
+    return Machine(tuple(nodes), "RCCL" if amd else "NCCL", fabric)
+
+
+def _joined(
+    topology: Topology, ranks: Sequence[Rank], out: dict[Rank, list[int]], inside: Sequence[Link]
+) -> tuple[Joined, float] | None:
+    """How the GPUs of a node are joined and what the weakest of them sends inside; None where not modelled."""
+    factor, model = CALIBRATIONS["nccl"].factor, topology.models[ranks[0]]
+    if len(ranks) == 1:
+        return "switch", 0.0
+    sent: dict[Rank, float] = {}
+    beside: dict[Rank, dict[int, float]] = {}  # to each vertex that a GPU is wired to
+    for rank in ranks:
+        beside[rank] = defaultdict(float)
+        for wire in (topology.wires[i] for i in out[rank]):
+            beside[rank][wire.dst] += float(wire.bandwidth or 0) * wire.lanes * factor(wire.kind, model) / 1e9
+        sent[rank] = sum(beside[rank].values())
+    if all(sent.values()):
+        switches = [{v for v in beside[rank] if topology.vertices[v].kind == "switch"} for rank in ranks]
+        if set.intersection(*switches):
+            return "switch", min(sent.values())
+        if all(set(beside[rank]) == set(ranks) - {rank} for rank in ranks):
+            return "mesh", (len(ranks) - 1) * min(rate for to in beside.values() for rate in to.values())
+    best: dict[tuple[Rank, Rank], float] = {}
+    for link in inside:
+        rate = float(link.bandwidth * link.lanes) * factor(link.kind, model) / 1e9
+        best[link.src, link.dst] = max(best.get((link.src, link.dst), 0.0), rate)
+    complete = len(best) == len(ranks) * (len(ranks) - 1)
+    return ("host", min(best.values())) if complete else None
 
 
 def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
-    """The node of each rank: a server, or servers that NVLink joins."""
+    """The node of each rank, by one of its vertices: a server, or servers that NVLink joins."""
     parent = list(range(len(topology.vertices)))
 
-    def root(v: int) -> int:
-        while parent[v] != v:
-            parent[v] = parent[parent[v]]
-            v = parent[v]
-        return v
+    def root(vertex: int) -> int:
+        while parent[vertex] != vertex:
+            parent[vertex] = parent[parent[vertex]]
+            vertex = parent[vertex]
+        return vertex
 
     first: dict[str, int] = {}
     for rank, server in enumerate(topology.servers):
@@ -147,19 +181,20 @@ def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
     return [root(rank) for rank in range(topology.ranks)]
 
 
-def _nics(topology: Topology, ranks: Sequence[Rank], node_of: dict[Rank, int]) -> list[float]:
-    """The line rate of each NIC of a node in GB/s; of each GPU that is on the network itself."""
-    home = node_of[ranks[0]]
+def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:
+    """The line rate of each NIC of a node, or of each GPU that is on the network itself.
+
+    The plug-in of EFA shows the NICs of a GPU as one.
+    """
     found: dict[int, float] = {}
-    for link in topology.links:
-        if node_of[link.src] != home or node_of[link.dst] == home:
-            continue
-        vertices = [topology.wires[i].src for i in link.wires]
-        nic = next((v for v in vertices if topology.vertices[v].kind == "nic"), link.src)
-        rates = [
-            float(w.bandwidth) * w.lanes / 1e9
-            for w in (topology.wires[i] for i in link.wires[vertices.index(nic) :])
-            if w.bandwidth is not None
-        ]
+    for link in leaving:
+        path = [topology.wires[i] for i in link.wires]
+        at = next((i for i, wire in enumerate(path) if topology.vertices[wire.src].kind == "nic"), 0)
+        rates = [float(wire.bandwidth) * wire.lanes / 1e9 for wire in path[at:] if wire.bandwidth is not None]
+        nic = path[at].src
         found[nic] = max(found.get(nic, 0.0), min(rates, default=float(link.bandwidth * link.lanes) / 1e9))
-    return [found[v] for v in sorted(found)]
+    rates = [found[nic] for nic in sorted(found)]
+    if fabric.name == "EFA" and len(rates) > gpus:
+        of_one = len(rates) // gpus
+        return [sum(rates[i : i + of_one]) for i in range(0, of_one * gpus, of_one)]
+    return rates

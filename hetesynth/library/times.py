@@ -1,8 +1,11 @@
-"""How long each algorithm of the library takes: as NCCL's own table has it, and as published runs do.
+"""How long each algorithm of the library takes: by NCCL's own table, and as published runs do.
 
-``tabled`` is what NCCL chooses by (src/graph/tuning.cc); ``expected`` what it then takes: the same formula with the
-shares that large runs reach, the channels that a kernel of this size really opens, and the latency of the fabric.
-Rates in GB/s, latencies in microseconds, results in seconds.
+``tabled`` is what NCCL chooses by: latency + bytes / bandwidth (src/graph/tuning.cc). ``expected`` is what
+nccl-tests and rccl-tests then measure: the same with the shares that large runs reach, the channels that a kernel
+of this size really opens, the filling of its pipeline, and the latency of the fabric. Rates in GB/s, latencies in
+microseconds, results in seconds.
+
+Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered).
 """
 
 from __future__ import annotations
@@ -12,19 +15,20 @@ from dataclasses import dataclass
 from math import ceil, floor, log2
 from typing import Literal
 
-from hetesynth.library.facts import BASE, HOP, NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TREE_BY_SIZE, Protocol
+from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Generation, Protocol, Tables
 from hetesynth.library.graphs import Graph, ring_graph, tree_graph
 from hetesynth.library.machine import Machine
 from hetesynth.model.collective import CollectiveName
 
 Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
-_PLACE = {protocol: place for place, protocol in enumerate(PROTOCOLS)}
 _KB, _MB = 1024.0, 1024.0**2
+_NO_LIMIT = 1e9  # GB/s
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryTime:
-    """One algorithm with one protocol on so many channels. ``tabled``: seconds by which the library chooses."""
+    """One algorithm with one protocol on so many channels. ``tabled``: seconds by which the library chooses;
+    ``expected``: seconds that it takes."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -40,217 +44,315 @@ class LibraryTime:
         return f"{name}, {self.channels} channel{plural}, {self.protocol}"
 
 
-def chosen(machine: Machine, collective: CollectiveName, size: int) -> LibraryTime:
-    """What the library takes for ``size`` bytes: the least by its own table."""
-    return min(library_times(machine, collective, size), key=lambda t: t.tabled)
+def chosen(
+    machine: Machine, collective: CollectiveName, size: int, algorithm: Algorithm | None = None
+) -> LibraryTime:
+    """What the library takes for ``size`` bytes: the least by its table; of ``algorithm`` where that is set."""
+    times = library_times(machine, collective, size)
+    return min((t for t in times if algorithm in (None, t.algorithm)), key=lambda t: t.tabled)
 
 
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
-    """All that the library could do."""
-    model = _Model(machine, collective, size)
+    """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
+    call = _Call(machine, collective, float(size))
     if collective in ("alltoall", "gather", "scatter"):
-        yield model.sends()
+        yield _sends(call)
         return
     for protocol in PROTOCOLS:
-        if protocol == "LL128" and not model.ll128:
-            continue
-        yield model.ring(protocol)
-        if collective == "allreduce" and machine.ranks > 2 - (len(machine.nodes) > 1):
-            tree = model.tree(protocol)
-            if tree is not None:
-                yield tree
-    yield from model.nvls()
-    if collective in ("allgather", "reducescatter") and all(n.gpus == 1 for n in machine.nodes) and machine.ranks > 1:
-        yield model.pat()
+        if protocol != "LL128" or call.ll128:
+            yield _ring(call, protocol)
+            rccl_simple = machine.library == "RCCL" and call.nodes == 1 and protocol == "Simple"
+            if collective == "allreduce" and not rccl_simple:  # rccl: src/graph/tuning.cc:365
+                yield _tree(call, protocol)
+    if collective == "allreduce" and call.heads > 1:
+        yield _nvls(call)
+    if collective in ("allgather", "reducescatter") and call.gpus == 1 and machine.library == "NCCL":
+        yield _pat(call)
 
 
-class _Model:
-    def __init__(self, machine: Machine, collective: CollectiveName, size: int) -> None:
-        self.machine, self.collective, self.size = machine, collective, float(size)
-        self.ranks, self.nodes = machine.ranks, len(machine.nodes)
-        self.rings: Graph = ring_graph(machine)
-        self.trees = tree_graph(machine, self.rings)
-        self.generation = min((n.generation for n in machine.nodes), key=lambda g: g.inside[0])
-        self.hardware = "host" if any(n.joined == "host" for n in machine.nodes if n.gpus > 1) else "nvlink"
-        self.nth = 0 if self.nodes == 1 else 1 if self.nodes == 2 else 2
-        self.inside_total = min(
-            (
-                n.total * n.generation.ring_share * (n.gpus / (n.gpus - 1) if self.nodes > 1 else 1.0)
-                for n in machine.nodes
-                if n.gpus > 1
-            ),
-            default=1e9,
-        )
-        self.nics = min(n.nic_line for n in machine.nodes) * machine.fabric.share if self.nodes > 1 else 1e9
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A collective of ``size`` bytes on a machine."""
+
+    machine: Machine
+    collective: CollectiveName
+    size: float
+
+    @property
+    def nodes(self) -> int:
+        return len(self.machine.nodes)
+
+    @property
+    def ranks(self) -> int:
+        return self.machine.ranks
+
+    @property
+    def gpus(self) -> int:
+        """Of the largest node."""
+        return max(node.gpus for node in self.machine.nodes)
+
+    @property
+    def nth(self) -> int:
+        """The place of a figure on one, two and more nodes."""
+        return min(self.nodes, 3) - 1
+
+    @property
+    def generation(self) -> Generation:
+        """The oldest."""
+        return min((node.generation for node in self.machine.nodes), key=lambda g: g.inside[0])
+
+    @property
+    def hardware(self) -> str:
+        """Over what a hop inside a node goes."""
+        return "host" if any(n.joined == "host" for n in self.machine.nodes) else "nvlink"
+
+    @property
+    def rings(self) -> Graph:
+        return ring_graph(self.machine)
+
+    @property
+    def passing(self) -> float:
+        """What large rings carry inside nodes: on several, each ring leaves one of a node's GPUs by a NIC."""
+        nodes = [node for node in self.machine.nodes if node.gpus > 1]
+        several = self.nodes > 1
+        return min((n.reached * n.gpus / (n.gpus - 1 if several else n.gpus) for n in nodes), default=_NO_LIMIT)
+
+    @property
+    def nics(self) -> float:
+        """What the NICs of a node carry."""
+        lines = (node.nic_line for node in self.machine.nodes)
+        return min(lines) * self.machine.fabric.share if self.nodes > 1 else _NO_LIMIT
+
+    @property
+    def ring_rate(self) -> float:
+        """What all channels of large rings carry together."""
+        return min(self.passing, self.nics, self.rings.launched * self.generation.channel)
+
+    @property
+    def heads(self) -> int:
+        """GPUs that load and store for NVLS: of one node all, of several those with a NIC; 0 without NVLS."""
+        nodes = self.machine.nodes
+        if not all(node.nvls for node in nodes):
+            return 0
+        return min(32, *(node.gpus if len(nodes) == 1 else min(node.gpus, len(node.nics)) for node in nodes))
 
     @property
     def ll128(self) -> bool:
-        return self.hardware == "nvlink" and self.machine.library == "nccl"
+        """Whether the library uses LL128."""
+        possible = self.hardware == "nvlink" and self.machine.library == "NCCL"
+        return possible and (self.machine.ll128 or self.nodes == 1)
 
-    # -- rings
+    @property
+    def chain(self) -> bool:
+        return self.collective in ("broadcast", "reduce")
 
-    def ring(self, protocol: Protocol) -> LibraryTime:
-        rate = self.rings.inside if self.nodes <= 2 else self.rings.between
-        bus = self.rings.channels * rate
-        real = min(self.inside_total, self.nics)
-        steps = {"allreduce": 2 * (self.ranks - 1), "broadcast": self.ranks, "reduce": self.ranks}.get(
-            self.collective, self.ranks - 1
-        )
-        between = {"allreduce": 2 * (self.nodes - 1), "broadcast": self.nodes, "reduce": self.nodes}.get(
-            self.collective, self.nodes - 1
-        ) if self.nodes > 1 else 0
-        used = self._used(protocol, "Ring")
-        seconds = []
-        for total, expected in ((bus, False), (real, True)):
-            bandwidth = self._protocol(total, protocol) * self.ranks / steps
-            if self.collective in ("broadcast", "reduce"):
-                bandwidth = self._protocol(total, protocol)
-            latency = self._ring_latency(protocol, steps, between, expected)
-            if expected:
-                bandwidth *= min(1.0, used / self.rings.launched)
-                if self.collective in ("broadcast", "reduce"):
-                    latency += self._fill(protocol, used, self.ranks - self.nodes, self.nodes - 1)
-            elif protocol == "Simple" and self.collective == "allreduce" and self.nodes > 1:
-                latency *= 1.9 if self.generation.name == "Volta" else 1.4
-            seconds.append(self._seconds(latency, bandwidth, expected))
-        return LibraryTime("Ring", protocol, used, *seconds)
-
-    def _fill(self, protocol: Protocol, used: int, inside: int, between: int, share: float = 1.0) -> float:
-        """Microseconds until the first step of a pipeline has passed so many hops: a step is stored before it is
-        sent on, but inside a node with LL and LL128, whose every line carries its flag."""
-        step = min(self.size * share / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
-        wire = 2.0 if protocol == "LL" else 1.0
-        channel = self.inside_total / self.rings.channels / 1.0
-        net = self.nics / min(used, self.rings.launched)
-        fill = between * wire * step / net / 1e3 if between else 0.0
-        if protocol == "Simple":
-            fill += inside * step / min(channel, 24.0) / 1e3
-        return fill
-
-    def _protocol(self, bus: float, protocol: Protocol) -> float:
-        generation = self.generation
-        if protocol == "LL":
-            most = generation.ll if self.nodes == 1 else {"amd": (22.5, 19.0)}.get(self.machine.cpu, (39.0, 20.4))[self.nth - 1]
-            return min(most, bus / 2)
-        if protocol == "LL128":
-            return min(0.92 * bus, self.rings.channels * generation.ring_ll128)
-        return bus
-
-    def _ring_latency(self, protocol: Protocol, steps: int, between: int, expected: bool) -> float:
-        place = _PLACE[protocol]
-        base, hop = BASE["Ring"][place], HOP["Ring", self.hardware][place]
-        net = HOP["Ring", "net"][place] + self._fabric(protocol, expected)
-        if self.collective in ("broadcast", "reduce"):
-            return base + (net if self.nodes > 1 else hop)
-        overhead = (3.0 if protocol == "Simple" else 1.0) * (2.0 if self.machine.cpu == "amd" else 1.0)
-        inside = max(hop, overhead) if self.nodes > 1 else hop
-        return base + (steps - between) * inside + between * net
-
-    def _fabric(self, protocol: Protocol, expected: bool) -> float:
-        fabric = self.machine.fabric
-        stated = fabric.stated * (2.0 if protocol == "Simple" else 1.0)
-        return max(stated, fabric.stated) + (fabric.hop if expected else 0.0)
-
-    def _used(self, protocol: Protocol, algorithm: str) -> int:
+    def used(self, protocol: Protocol, *, ring: bool) -> int:
         """How many channels a kernel of this size opens (src/enqueue.cc:2092-2105)."""
-        threads = {"LL": 512, "LL128": 640, "Simple": 512}[protocol]
-        threshold = {"LL": 8.0 * (self.ranks if algorithm == "Ring" else 1), "LL128": 8.0, "Simple": 64.0}[protocol]
-        return max(1, min(self.rings.launched, floor(self.size / (threads * threshold))))
+        least = {"LL": 4 * _KB * (self.ranks if ring else 1), "LL128": 5 * _KB, "Simple": 32 * _KB}
+        return max(1, min(self.rings.launched, floor(self.size / least[protocol])))
 
-    # -- trees
+    def fabric(self, protocol: Protocol, *, expected: bool) -> float:
+        """What a hop takes longer on this fabric: as it states to NCCL, or as runs do. NCCL counts it twice for
+        Simple, and fits what is stated to that."""
+        fabric = self.machine.fabric
+        if protocol == "Simple":
+            return 2.0 * max(fabric.stated, fabric.hop if expected else 0.0)
+        return fabric.hop if expected else fabric.stated
 
-    def tree(self, protocol: Protocol) -> LibraryTime | None:
-        if self.machine.library == "rccl" and self.nodes == 1 and protocol == "Simple":
-            return None
-        graph, generation = self.trees, self.generation
-        rate = graph.inside if self.nodes <= 2 else graph.between
-        cap = graph.channels * generation.tree_simple[self.nth]
-        bus = min(0.92 * graph.channels * rate, cap)
-        if protocol == "LL":
-            most = generation.ll if self.nodes == 1 else {"amd": (22.5, 19.0)}.get(self.machine.cpu, (39.0, 20.4))[self.nth - 1]
-            bus = min(bus / 3.8, most)
-        elif protocol == "LL128":
-            factor = 7 / 9 if self.nodes == 1 else 120 / 128
-            bus = min(bus * factor, graph.channels * generation.tree_ll128[self.nth])
-        place = _PLACE[protocol]
-        gpus = max(n.gpus for n in self.machine.nodes)
-        log_size = floor(log2(max(1.0, self.size / 64)))
-        table = TREE_BY_SIZE[protocol]
-        by_size = table[log_size] if log_size < len(table) else 1.0
-        net = HOP["Tree", "net"][place]
-        if gpus == 1:
-            net = HOP["Tree", "net"][2]
-        seconds = []
-        for expected in (False, True):
-            hops = net + self._fabric(protocol, expected)
-            latency = BASE["Tree"][place] + 2 * (
-                (gpus - 1) * HOP["Tree", self.hardware][place] + floor(log2(self.nodes)) * hops
-            )
-            bandwidth = bus * by_size / 2
-            if expected:
-                inside = self.inside_total * 0.92 / 2
-                nics = self.nics * (1.0 if self.nodes == 2 else 0.5)
-                factor = {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol]
-                bandwidth = min(min(inside, nics) * factor, cap)
-                levels = 2 * floor(log2(self.nodes))
-                latency += self._fill(protocol, self._used(protocol, "Tree"), 2 * (gpus - 1), levels)
-            seconds.append(self._seconds(latency, bandwidth, expected))
-        return LibraryTime("Tree", protocol, self._used(protocol, "Tree"), *seconds)
+    def seconds(self, latency: float, bandwidth: float) -> float:
+        return (latency + self.size / bandwidth / 1e3) * 1e-6
 
-    # -- NVLS, PAT, sends
+    def measured(self, latency: float, bandwidth: float) -> float:
+        """The same, but what one process for eight GPUs cannot launch faster."""
+        launch = 0.0 if self.machine.processes or self.ranks < 8 else 50e-6
+        return max(self.seconds(latency, bandwidth), launch)
 
-    def nvls(self) -> Iterator[LibraryTime]:
-        nodes = self.machine.nodes
-        if self.collective != "allreduce" or not all(n.reduction and n.gpus > 2 for n in nodes):
-            return
-        generation, gpus = self.generation, min(n.gpus for n in nodes)
-        total = min(n.total for n in nodes)
-        heads = min(32, gpus) if self.nodes == 1 else min(len(n.nics) for n in nodes)
-        assert generation.nvls is not None
-        inside = max(r for r in generation.inside if r <= total / (heads + 1) + 1e-9)
-        channels = generation.nvls_channels
-        loop = channels * heads * 128 * _KB
-        chunk = 128 * _KB
-        for loops, smaller in ((64, 64), (8, 32), (2, 16)):
-            if self.size < loops * loop:
-                chunk = smaller * _KB
-        fill = 2 * channels * heads * chunk
-        algorithm: Algorithm = "NVLS" if self.nodes == 1 else "NVLSTree"
-        bandwidth = heads * min(inside * generation.nvls * (heads - 1) / heads * 2, 1e9)
-        real = generation.nvls_share * total * gpus / (gpus + 1)
-        latency = NVLS_HOP
-        extra = 0.0
-        if self.nodes > 1:
-            between = self.rings.between * (2 if self.nodes == 2 else 1)
-            bandwidth = heads * min(inside * generation.nvls * (heads - 1) / heads * 2, between, generation.nvls_tree[self.nth])
-            nics = min(n.nic_line for n in nodes) * 0.90 * (1.0 if self.nodes == 2 else 0.5)
-            real = min(0.95 * real, nics)
-            hops = 2 * floor(log2(self.nodes))
-            latency += hops * (NVLS_TREE_NET + self._fabric("Simple", False))
-            extra = hops * self.machine.fabric.hop
-        tabled = self._seconds(latency, bandwidth * self.ranks / (2 * (self.ranks - 1)), False)
-        expected = self._seconds(latency + extra + fill / real / 1e3, real, True)
-        yield LibraryTime(algorithm, "Simple", channels, tabled, expected)
 
-    def pat(self) -> LibraryTime:
-        bus = self.rings.channels * self.rings.between
-        latency = 8.0 + ceil(log2(self.nodes)) * (14.0 + self._fabric("Simple", False))
-        tabled = self._seconds(latency, 0.75 * bus, False)
-        expected = self._seconds(latency + ceil(log2(self.nodes)) * self.machine.fabric.hop, 0.75 * self.nics, True)
-        return LibraryTime("PAT", "Simple", self.rings.launched, tabled, expected)
+# rings
 
-    def sends(self) -> LibraryTime:
-        ranks = self.ranks
-        out = 0.0
-        for node in self.machine.nodes:
-            inside = node.total * node.generation.ring_share * 0.93
-            near = self.size / ranks * (node.gpus - 1)
-            far = self.size / ranks * (ranks - node.gpus) * node.gpus
-            out = max(out, near / inside / 1e3 if node.gpus > 1 else 0.0, far / self.nics / 1e3 if self.nodes > 1 else 0.0)
-        latency = BASE["Ring"][2] + HOP["Ring", "net" if self.nodes > 1 else self.hardware][2] * 2
-        seconds = (latency + out) * 1e-6
-        return LibraryTime("sends", "Simple", self.rings.launched, seconds, seconds)
 
-    def _seconds(self, latency: float, bandwidth: float, expected: bool) -> float:
-        floor_us = 50.0 if expected and not self.machine.processes and self.nodes == 1 and self.ranks >= 8 else 0.0
-        return max(latency + self.size / bandwidth / 1e3, floor_us) * 1e-6
+def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
+    """Rings; Broadcast and Reduce are chains of the same channels."""
+    steps, between = {
+        "allreduce": (2 * (call.ranks - 1), 2 * (call.nodes - 1)),
+        "broadcast": (call.ranks, call.nodes),
+        "reduce": (call.ranks, call.nodes),
+    }.get(call.collective, (call.ranks - 1, call.nodes - 1))
+    between = between if call.nodes > 1 else 0
+    turns = 1.0 if call.chain else steps / call.ranks
+    machine, graph = call.machine, call.rings
+    tables = machine.tables
+
+    latency = _ring_latency(call, protocol, tables, steps, between, expected=False)
+    if protocol == "Simple" and call.collective == "allreduce" and call.nodes > 1:
+        latency *= max(tables.plateau, 1.9 if call.generation.name == "Volta" else 1.0)
+    bus = graph.channels * graph.inside
+    tabled = call.seconds(latency, _ring_bandwidth(call, protocol, tables, bus) / turns)
+
+    used = call.used(protocol, ring=True)
+    rate = _ring_bandwidth(call, protocol, TABLES, call.ring_rate) * used / graph.launched
+    latency = _ring_latency(call, protocol, TABLES, steps, between, expected=True)
+    if call.chain:  # what the test measures overlaps: its repetitions follow each other down the chain
+        latency = TABLES.base["Ring"][protocol] + TABLES.hop["Ring", call.hardware][protocol]
+        latency += _fill(call, protocol, used, call.ranks - call.nodes, call.nodes - 1)
+    elif protocol == "Simple":  # half a chunk is passed on at a time
+        slice_ = min(1 * _MB, call.size / call.ranks / used / 2)
+        latency += slice_ / (call.ring_rate / graph.launched) / 1e3
+    return LibraryTime("Ring", protocol, used, tabled, call.measured(latency, rate / turns))
+
+
+def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float) -> float:
+    """Of rings that carry ``bus`` with Simple."""
+    if protocol == "LL":
+        return min(_ll_most(call), bus * tables.ring_ll)
+    if protocol == "LL128":
+        return min(0.92 * bus, call.rings.channels * (tables.ring_ll128 or call.generation.ring_ll128))
+    return bus
+
+
+def _ll_most(call: _Call) -> float:
+    """What LL carries at most: on one node by its GPUs, on several by their processors."""
+    if call.nodes == 1:
+        return call.generation.ll
+    two, more = (22.5, 19.0) if call.machine.cpu == "amd" else (39.0, 20.4)
+    return two if call.nodes == 2 else more
+
+
+def _ring_latency(
+    call: _Call, protocol: Protocol, tables: Tables, steps: int, between: int, *, expected: bool
+) -> float:
+    base, hop = tables.base["Ring"][protocol], tables.hop["Ring", call.hardware][protocol]
+    net = tables.hop["Ring" if call.gpus > 1 else "Tree", "net"][protocol] + call.fabric(
+        protocol, expected=expected
+    )
+    if call.chain:
+        unlike = any(node.joined == "mesh" for node in call.machine.nodes)  # channels in unlike orders
+        if unlike and protocol == "Simple":
+            net = hop = tables.hop["Tree", "net" if call.nodes > 1 else call.hardware]["Simple"]
+        return base + (steps if unlike else 1) * (net if call.nodes > 1 else hop)
+    overhead = (3.0 if protocol == "Simple" else 1.0) * (2.0 if call.machine.cpu == "amd" else 1.0)
+    inside = max(hop, overhead) if call.nodes > 1 else hop
+    return base + (steps - between) * inside + between * net
+
+
+def _fill(call: _Call, protocol: Protocol, used: int, inside: int, between: int) -> float:
+    """Microseconds until the first step of a pipeline has passed so many hops.
+
+    A step is stored before it is sent on, but inside a node with LL and LL128, whose every line carries its flag.
+    Inside one node a chain's steps wait in buffers of eight, so that repetitions hide all hops but the first.
+    """
+    step = min(call.size / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
+    if call.nodes == 1 and call.chain:
+        return step / (call.ring_rate / call.rings.launched) / 1e3 if protocol == "Simple" else 0.0
+    microseconds = 0.0
+    if between:  # the flags of LL are as long as its data
+        microseconds += between * (2.0 if protocol == "LL" else 1.0) * step / (call.nics / used) / 1e3
+    if protocol == "Simple":
+        block = min(call.generation.channel, call.generation.tree_simple[0], call.passing / call.rings.channels)
+        microseconds += (inside + between) * step / block / 1e3
+    return microseconds
+
+
+# trees
+
+
+def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
+    """A chain inside each node and a double binary tree between nodes; AllReduce only."""
+    machine, graph, generation = call.machine, tree_graph(call.machine), call.generation
+    levels = 2 * floor(log2(call.nodes))
+    most = graph.channels * generation.tree_simple[call.nth]
+    tables = machine.tables
+
+    bus = min(0.92 * graph.channels * (graph.inside if call.nodes <= 2 else graph.between), most)
+    if protocol == "LL":
+        bus = min(bus * tables.tree_ll, _ll_most(call))
+    elif protocol == "LL128":
+        cap = tables.ring_ll128 or generation.tree_ll128[call.nth]
+        bus = min(bus * (7 / 9 if call.nodes == 1 else 120 / 128), graph.channels * cap)
+    else:
+        bus *= tables.tree_simple[call.nth]
+    by_size = tables.tree_by_size[protocol]
+    bus *= by_size[min(floor(log2(max(1.0, call.size / 64))), len(by_size) - 1)]
+    tabled = call.seconds(_tree_latency(call, protocol, tables, levels, expected=False), bus / 2)
+
+    used = call.used(protocol, ring=False)
+    rate = min(0.92 * call.passing / 2, call.nics * (1.0 if call.nodes == 2 else 0.5))
+    if call.nodes > 2:  # on two nodes trees exceed it
+        rate = min(rate, most / 2)
+    rate *= {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol] * used / graph.launched
+    latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
+    latency += _fill(call, protocol, used, 2 * (call.gpus - 1), levels)
+    return LibraryTime("Tree", protocol, used, tabled, call.measured(latency, rate))
+
+
+def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, *, expected: bool) -> float:
+    inside = 2 * (call.gpus - 1) * tables.hop["Tree", call.hardware][protocol]
+    net = tables.hop["Tree", "net"][protocol] + call.fabric(protocol, expected=expected)
+    return tables.base["Tree"][protocol] + inside + levels * net
+
+
+# NVLS, PAT, sends
+
+
+def _nvls(call: _Call) -> LibraryTime:
+    """Switches reduce and copy; between nodes a tree of the heads. AllReduce only."""
+    nodes, generation, heads = call.machine.nodes, call.generation, call.heads
+    total, gpus = min(node.total for node in nodes), min(node.gpus for node in nodes)
+    levels, turns = 2 * floor(log2(call.nodes)), 2 * (call.ranks - 1) / call.ranks
+    fitting = [rate for rate in generation.inside if rate <= total / (heads + 1) + 1e-9]
+    head = max(fitting, default=generation.inside[-1]) * generation.nvls * (heads - 1) / heads * 2
+    if gpus <= heads:  # S (n + 1) / n bytes cross a GPU's links: each loads its own part twice
+        rate = generation.nvls_share * total * gpus / (gpus + 1)
+    else:  # runs of NVL72 keep NCCL's own figure
+        rate = heads * head / turns
+    if call.nodes > 1:
+        head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
+        limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
+        rate = min(0.95 * rate, 0.95 * call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
+    chunk = 128 * _KB
+    for loops, smaller in ((64, 64 * _KB), (8, 32 * _KB), (2, 16 * _KB)):  # src/enqueue.cc:2263-2275
+        if call.size < loops * generation.nvls_channels * heads * 128 * _KB:
+            chunk = smaller
+    fill = 2 * generation.nvls_channels * heads * chunk / rate / 1e3  # two loops before full speed
+    latency, expected = (
+        NVLS_HOP + levels * (NVLS_TREE_NET + call.fabric("Simple", expected=runs)) for runs in (False, True)
+    )
+    return LibraryTime(
+        "NVLS" if call.nodes == 1 else "NVLSTree",
+        "Simple",
+        generation.nvls_channels,
+        call.seconds(latency, heads * head / turns),
+        call.measured(expected + fill, rate),
+    )
+
+
+def _pat(call: _Call) -> LibraryTime:
+    """Bruck's algorithm in trees: nodes of one GPU; AllGather and ReduceScatter."""
+    levels, net = ceil(log2(call.nodes)), TABLES.hop["Tree", "net"]["Simple"]
+    latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
+    tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
+    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, 0.75 * call.nics))
+
+
+def _sends(call: _Call) -> LibraryTime:
+    """Plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over all NICs of a node.
+
+    They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s).
+    """
+    part, together = call.size / call.ranks, call.collective == "alltoall"
+    seconds_of = [0.0]
+    for node in call.machine.nodes if together else call.machine.nodes[:1]:
+        far = part * (call.ranks - node.gpus)
+        leaving = part * (node.gpus - 1) + (0.0 if together else far)
+        if node.gpus > 1:
+            seconds_of.append(leaving / (0.935 * node.total))
+        if call.nodes > 1:
+            seconds_of.append(far * (node.gpus if together else 1) / call.nics)
+    inside = TABLES.hop["Ring", call.hardware]["Simple"]
+    latency = TABLES.base["Ring"]["Simple"] + (call.gpus - 1) * inside
+    if call.nodes > 1:
+        latency += TABLES.hop["Ring", "net"]["Simple"] + call.fabric("Simple", expected=True)
+    step = min(512 * _KB, call.size / call.rings.launched)
+    latency += step / (call.ring_rate / call.rings.launched) / 1e3
+    seconds = call.measured(latency + max(seconds_of) / 1e3, _NO_LIMIT)
+    return LibraryTime("sends", "Simple", call.rings.launched, seconds, seconds)
