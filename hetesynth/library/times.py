@@ -271,8 +271,7 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
         bus = min(bus * (7 / 9 if call.nodes == 1 else 120 / 128), graph.channels * cap)
     else:
         bus *= tables.tree_simple[call.nth]
-    by_size = tables.tree_by_size[protocol]
-    bus *= by_size[min(floor(log2(max(1.0, call.size / 64))), len(by_size) - 1)]
+    bus *= tables.by_size(protocol, call.size)
     tabled = call.seconds(_tree_latency(call, protocol, tables, levels, expected=False), bus / 2)
 
     used = call.used(protocol, ring=False)
@@ -281,7 +280,8 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
         rate = min(rate, most / 2)
     rate *= {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol] * used / graph.launched
     latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
-    latency += _fill(call, protocol, used, 2 * (call.gpus - 1), levels)
+    rate *= TABLES.by_size(protocol, call.size)
+    latency += _fill(call, protocol, used, 0, levels)
     return LibraryTime("Tree", protocol, used, tabled, call.measured(latency, rate))
 
 
