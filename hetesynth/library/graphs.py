@@ -28,8 +28,8 @@ class Graph:
 def ring_graph(machine: Machine) -> Graph:
     """The rings of all nodes: the fewest channels and the lowest rate that one of them has."""
     several = len(machine.nodes) > 1
-    found = [_rings(node, several=several, rccl=machine.library == "RCCL") for node in machine.nodes]
-    channels, rate = min(c for c, _ in found), min(r for _, r in found)
+    of_nodes = [_rings(node, several=several, rccl=machine.library == "RCCL") for node in machine.nodes]
+    channels, rate = min(c for c, _ in of_nodes), min(r for _, r in of_nodes)
     launched = min(2 * channels, 64)
     if machine.library == "RCCL":  # rccl: src/include/device.h:65-66, src/init.cc:1487-1503
         least = {2: 32, 4: 24}.get(machine.ranks, 0)
@@ -49,7 +49,7 @@ def tree_graph(machine: Machine) -> Graph:
     for node in machine.nodes:
         if node.gpus > 1:
             room = min(inside, node.total / rings.channels * node.gpus / (node.gpus - 1))
-            inside = max((rate for rate in node.generation.inside if rate <= room), default=rings.between)
+            inside = max((rate for rate in node.generation.between if rate <= room), default=rings.between)
     return Graph(rings.channels, max(inside, rings.between), rings.between, rings.launched)
 
 

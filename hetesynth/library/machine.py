@@ -32,7 +32,8 @@ class Fabric:
 
 
 INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
-EFA, EFA_OF_HOPPER = Fabric("EFA", 0.88, 75.0, 75.0), Fabric("EFA", 0.88, 22.0, 75.0)
+EFA = Fabric("EFA", 0.88, 75.0, 75.0)
+NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA", 0.94, 22.0, 35.0)}
 FABRICS: tuple[tuple[str, Fabric], ...] = (
     ("efa", EFA), ("tcpxo", Fabric("TCPXO", 0.94, 50.0)), ("tcp", Fabric("TCP", 0.71, 50.0)),
     ("roce", Fabric("RoCE", 0.90, 15.0)), ("slingshot", Fabric("Slingshot", 0.57, 30.0)), ("", INFINIBAND),
@@ -128,8 +129,8 @@ def machine_of(topology: Topology) -> Machine | None:
         pair = total / (len(ranks) - 1) if how == "mesh" else 0.0
         counted = tuple(min(nic, generation.slot) for nic in nics)
         nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
-    if fabric is EFA and all(node.generation.nvls for node in nodes):
-        fabric = EFA_OF_HOPPER
+    if fabric is EFA:
+        fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
     amd = all(model.lower().startswith("mi") for model in topology.models)
     return Machine(tuple(nodes), "RCCL" if amd else "NCCL", fabric)
 
@@ -186,15 +187,15 @@ def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric
 
     The plug-in of EFA shows the NICs of a GPU as one.
     """
-    found: dict[int, float] = {}
+    of_nic: dict[int, float] = {}
     for link in leaving:
         path = [topology.wires[i] for i in link.wires]
         at = next((i for i, wire in enumerate(path) if topology.vertices[wire.src].kind == "nic"), 0)
         rates = [float(wire.bandwidth) * wire.lanes / 1e9 for wire in path[at:] if wire.bandwidth is not None]
         nic = path[at].src
-        found[nic] = max(found.get(nic, 0.0), min(rates, default=float(link.bandwidth * link.lanes) / 1e9))
-    rates = [found[nic] for nic in sorted(found)]
-    if fabric.name == "EFA" and len(rates) > gpus:
-        of_one = len(rates) // gpus
-        return [sum(rates[i : i + of_one]) for i in range(0, of_one * gpus, of_one)]
-    return rates
+        of_nic[nic] = max(of_nic.get(nic, 0.0), min(rates, default=float(link.bandwidth * link.lanes) / 1e9))
+    lines = [of_nic[nic] for nic in sorted(of_nic)]
+    of_gpu = len(lines) // gpus
+    if fabric is EFA and of_gpu > 1:
+        return [sum(lines[i : i + of_gpu]) for i in range(0, of_gpu * gpus, of_gpu)]
+    return lines

@@ -146,10 +146,10 @@ class _Call:
     def chain(self) -> bool:
         return self.collective in ("broadcast", "reduce")
 
-    def used(self, protocol: Protocol, *, ring: bool) -> int:
-        """How many channels a kernel of this size opens (src/enqueue.cc:2092-2105)."""
+    def used(self, protocol: Protocol, *, ring: bool) -> float:
+        """How many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
         least = {"LL": 4 * _KB * (self.ranks if ring else 1), "LL128": 5 * _KB, "Simple": 32 * _KB}
-        return max(1, min(self.rings.launched, floor(self.size / least[protocol])))
+        return max(1.0, min(self.rings.launched, self.size / least[protocol]))
 
     def fabric(self, protocol: Protocol, *, expected: bool) -> float:
         """What a hop takes longer on this fabric: as it states to NCCL, or as runs do. NCCL counts it twice for
@@ -198,7 +198,7 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     elif protocol == "Simple":  # half a chunk is passed on at a time
         slice_ = min(1 * _MB, call.size / call.ranks / used / 2)
         latency += slice_ / (call.ring_rate / graph.launched) / 1e3
-    return LibraryTime("Ring", protocol, used, tabled, call.measured(latency, rate / turns))
+    return LibraryTime("Ring", protocol, floor(used), tabled, call.measured(latency, rate / turns))
 
 
 def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float) -> float:
@@ -235,7 +235,7 @@ def _ring_latency(
     return base + (steps - between) * inside + between * net
 
 
-def _fill(call: _Call, protocol: Protocol, used: int, inside: int, between: int) -> float:
+def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: int) -> float:
     """Microseconds until the first step of a pipeline has passed so many hops.
 
     A step is stored before it is sent on, but inside a node with LL and LL128, whose every line carries its flag.
@@ -282,7 +282,7 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
     latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
     rate *= TABLES.by_size(protocol, call.size)
     latency += _fill(call, protocol, used, 0, levels)
-    return LibraryTime("Tree", protocol, used, tabled, call.measured(latency, rate))
+    return LibraryTime("Tree", protocol, floor(used), tabled, call.measured(latency, rate))
 
 
 def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, *, expected: bool) -> float:
@@ -301,14 +301,13 @@ def _nvls(call: _Call) -> LibraryTime:
     levels, turns = 2 * floor(log2(call.nodes)), 2 * (call.ranks - 1) / call.ranks
     fitting = [rate for rate in generation.inside if rate <= total / (heads + 1) + 1e-9]
     head = max(fitting, default=generation.inside[-1]) * generation.nvls * (heads - 1) / heads * 2
-    if gpus <= heads:  # S (n + 1) / n bytes cross a GPU's links: each loads its own part twice
-        rate = generation.nvls_share * total * gpus / (gpus + 1)
-    else:  # runs of NVL72 keep NCCL's own figure
-        rate = heads * head / turns
+    rate = heads * head / turns  # what runs of NVL72 keep
+    if gpus <= 32:  # S (c + 1) / c bytes cross the links of each of c heads, which loads its own part twice
+        rate = generation.nvls_share * total * heads / (heads + 1)
     if call.nodes > 1:
         head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
         limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
-        rate = min(0.95 * rate, 0.95 * call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
+        rate = min(0.95 * rate, call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
     chunk = 128 * _KB
     for loops, smaller in ((64, 64 * _KB), (8, 32 * _KB), (2, 16 * _KB)):  # src/enqueue.cc:2263-2275
         if call.size < loops * generation.nvls_channels * heads * 128 * _KB:

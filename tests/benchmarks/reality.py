@@ -23,7 +23,6 @@ from statistics import median
 from hetesynth.frontend import load_topology
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import LibraryTime, chosen
-from hetesynth.report.words import size_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, MACHINES = Path(__file__).parent / "data", ROOT / "examples" / "measured"
@@ -37,11 +36,11 @@ REASONS = {
 SMALL = """\
 - `abci_A_allreduce_2n16` (up to 32 MB) takes twice what is expected of four NICs of 200 Gbps; the same site's eight
   servers are an outlier as well. No cause was found.
-- `gcp_a3mega_2n_ar` takes about 1 ms from 16 to 64 MB where a run of the same kind elsewhere takes 0.4 ms: TCPXO's
+- `gcp_a3mega_2n_ar` takes about 1 ms from 16 to 64 MiB where a run of the same kind elsewhere takes 0.4 ms: TCPXO's
   small messages.
-- `stas_b200_1n_ar` runs NCCL under PyTorch with the tuner of AWS: rings up to 4 GB, and 45 us below 1 MB.
+- `stas_b200_1n_ar` runs NCCL under PyTorch with the tuner of AWS: rings up to 4 GB, and 45 us below 1 MiB.
 - `polaris_1n_ar` and the H100 series of the fitting script start at 40 to 60 us, which other sites do not.
-- Below 1 MB, 8 x H100 or H200 take 19, 31, 39 or 42 us for 64 KB by site; no model of the library tells them apart.
+- Below 1 MiB, 8 x H100 or H200 take 19, 31, 39 or 42 us for 64 KB by site; no model of the library tells them apart.
 """
 
 
@@ -72,7 +71,7 @@ class Series:
 
     @property
     def large_error(self) -> float | None:
-        """The median of the errors from 64 MB on, without sign."""
+        """The median of the errors from 64 MiB on, without sign."""
         errors = self.errors(LARGE)
         return median(map(abs, errors)) if errors else None
 
@@ -140,13 +139,13 @@ _HOW_TO_READ = """\
 ## How to read the tables
 
 A row is a series. **Expected** times are in us with the algorithm, channels and protocol that the library chooses, or
-that the run was told to use. Up to 1 MB they are a band of 35 % either way: sites differ more than a model can tell.
-**Error** is that of the series from 64 MB on, the median of its sizes. Times are of one call, out of place, as the
+that the run was told to use. Up to 1 MiB they are a band of 35 % either way: sites differ more than a model can tell.
+**Error** is that of the series from 64 MiB on, the median of its sizes. Times are of one call, out of place, as the
 tests print them: repetitions of a Broadcast overlap. AllGather's and ReduceScatter's sizes are those of the large buffer.
 
 What is no constant of the libraries: the share of NCCL's own total that large rings reach (A100 0.975 on a switch and
 0.865 over direct links, MI300X 0.949, else 1), what a channel of a ring carries at most (H100 20.6, B200 21.3 GB/s), the
-same share for NVLS (Hopper 0.834, Blackwell 0.748), of NICs' line rate (InfiniBand 0.94, RoCE 0.90, EFA 0.88, TCPXO
+same share for NVLS (Hopper 0.834, Blackwell 0.748), of NICs' line rate (InfiniBand 0.94, RoCE 0.90, EFA 0.88 and from Hopper on 0.94, TCPXO
 0.94), and latencies of fabrics beyond what NCCL counts. Each is of several series or states what it is of, in
 `hetesynth/library/facts.py` and `machine.py`.
 """
@@ -160,10 +159,10 @@ def _summary(series: Sequence[Series]) -> str:
     lines = [
         f"{len(series)} series, {sum(len(one.points) for one in series)} points.",
         "",
-        f"- From 64 MB on: {len(large)} series, median error {_percent(median(large.values()))}; {near} of {len(large)}"
+        f"- From 64 MiB on: {len(large)} series, median error {_percent(median(large.values()))}; {near} of {len(large)}"
         " within 15 %.",
-        f"- Between 1 and 64 MB: median error of {len(middle)} points {_percent(median(middle))}.",
-        f"- From 32 KB to 1 MB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points are in"
+        f"- Between 1 and 64 MiB: median error of {len(middle)} points {_percent(median(middle))}.",
+        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points are in"
         f" the band of {_percent(BAND)} either way.",
     ]
     worst = sorted(large.items(), key=lambda item: -item[1])
@@ -176,7 +175,7 @@ def _summary(series: Sequence[Series]) -> str:
 def _table(series: Sequence[Series]) -> str:
     head = ["collective", "library"]
     for size in (64 * KB, 16 * MB, GB):
-        head += [f"{size_text(size)}, us", "expected"]
+        head += [f"{_size(size)}, us", "expected"]
     lines = [f"| {' | '.join([*head, 'largest, us', 'expected', 'error'])} |", f"|{'---|' * (len(head) + 3)}"]
     for one in series:
         known = dict(one.points)
@@ -186,7 +185,7 @@ def _table(series: Sequence[Series]) -> str:
             cells += _cells(one, size, known.get(size))
         last = max(known)
         measured, expected = _cells(one, last, known[last])
-        cells += [f"{size_text(last)}: {measured}", expected]
+        cells += [f"{_size(last)}: {measured}", expected]
         cells.append("" if one.large_error is None else _percent(one.large_error))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -200,6 +199,12 @@ def _cells(series: Series, size: int, seconds: float | None) -> list[str]:
     low, high = (time.expected * (1 - BAND), time.expected * (1 + BAND))
     text = f"{_us(low)} to {_us(high)}" if size <= MB else _us(time.expected)
     return [_us(seconds), f"{text}: {time.label}"]
+
+
+def _size(size: int) -> str:
+    """``64 KiB``: the sizes of these tests are powers of two."""
+    unit, name = next(((u, n) for u, n in ((GB, "GiB"), (MB, "MiB"), (KB, "KiB")) if size >= u), (1, "B"))
+    return f"{size / unit:g} {name}"
 
 
 def _us(seconds: float) -> str:
