@@ -1,20 +1,22 @@
 """What NCCL and RCCL say of each generation of GPUs, and what published runs add.
 
 GB/s (1e9 bytes) and microseconds. Sources: NCCL 5067397 (2.30), src/graph/search.cc:1051-1067 (rates that the
-search tries) and src/graph/tuning.cc:149-211 (latencies and caps); NCCL v2.8.4-1 to v2.17.1-1, src/graph/tuning.cc,
-for libraries before 2.18; RCCL 0cbce2a, src/graph/search.cc and src/graph/tuning.cc (the tuning of MI300X). The
+search tries) and src/graph/tuning.cc:149-211 (latencies and caps); NCCL v2.8.4-1 to v2.17.1-1, the same file, for
+libraries before 2.18; RCCL 0cbce2a, src/graph/search.cc and src/graph/tuning.cc (the tuning of MI300X). The
 fields of ``Generation`` that end in ``share``, and ``channel``, are no constants of the libraries but what large
 published runs reach (docs/reality.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor, log2
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Protocol = Literal["LL", "LL128", "Simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
+ByProtocol = tuple[float, float, float]
+"""A figure with LL, LL128 and Simple."""
 ByNodes = tuple[float, float, float]
 """A figure on one, two and more nodes."""
 
@@ -85,7 +87,8 @@ CDNA = Generation(
 )  # fmt: skip
 GENERATIONS: tuple[tuple[str, Generation], ...] = (
     ("p100", VOLTA), ("p40", VOLTA), ("t4", VOLTA), ("v100", VOLTA), ("h", HOPPER), ("gh", HOPPER),
-    ("b", BLACKWELL), ("gb", BLACKWELL), ("mi", CDNA), ("", AMPERE),
+    ("b", BLACKWELL), ("gb", BLACKWELL), ("rtx 5090", BLACKWELL), ("rtx pro 6000", BLACKWELL),
+    ("mi", CDNA), ("", AMPERE),
 )  # fmt: skip
 """By the beginning of a GPU's model; the first that fits."""
 
@@ -96,82 +99,66 @@ def generation_of(model: str) -> Generation:
     return next(generation for prefix, generation in GENERATIONS if lower.startswith(prefix))
 
 
-def _by_protocol(ll: float, ll128: float, simple: float) -> dict[Protocol, float]:
-    return {"LL": ll, "LL128": ll128, "Simple": simple}
+class Steps(NamedTuple):
+    """Microseconds with LL, LL128, Simple: of a call, and of a step over NVLink, over the host, between nodes."""
+
+    base: ByProtocol
+    nvlink: ByProtocol
+    host: ByProtocol
+    net: ByProtocol
 
 
-_TREE_BY_SIZE: dict[Protocol, tuple[float, ...]] = {
-    "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1),
-    "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1),
-    "Simple": (
-        *(0.9,) * 7, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9, 0.9, 1,
-    ),
-}  # fmt: skip
+_TREE_BY_SIZE = (
+    (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1),
+    (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1),
+    (*(0.9,) * 7, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9, 0.9, 1),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The latencies in microseconds and the shares by which a library estimates rings and trees.
+    """The latencies and the shares by which a library estimates rings and trees.
 
-    ``base``: of a call; ``hop``: of a step, inside a node over NVLink or the host, and between nodes. Shares of the
-    rate of all channels: ``ring_ll`` and ``tree_ll`` with LL, ``tree_simple`` with Simple; ``tree_by_size``: of a
-    tree's rate for sizes from 64 B up by powers of two, the last for all larger. ``ring_ll128``: what a channel
-    carries, 0 where the generation says it. ``plateau``: how much longer the steps of a ring's AllReduce take
-    between nodes.
+    Shares of the rate of all channels: ``ring_ll`` and ``tree_ll`` with LL, ``tree_simple`` with Simple;
+    ``tree_by_size``: of a tree's rate with LL, LL128 and Simple for sizes from 64 B up by powers of two, the last
+    for all larger. ``ll128``: GB/s of a channel, 0 where the generation says it. ``plateau``: how much longer the
+    steps of a ring's AllReduce take between nodes.
     """
 
-    base: dict[str, dict[Protocol, float]]
-    hop: dict[tuple[str, str], dict[Protocol, float]]
+    ring: Steps
+    tree: Steps
     ring_ll: float = 1 / 2
-    ring_ll128: float = 0.0
     tree_ll: float = 1 / 3.8
     tree_simple: ByNodes = (1.0, 1.0, 1.0)
-    tree_by_size: dict[Protocol, tuple[float, ...]] = field(default_factory=lambda: _TREE_BY_SIZE)
+    tree_by_size: tuple[tuple[float, ...], ...] = _TREE_BY_SIZE
+    ll128: float = 0.0
     plateau: float = 1.4
 
     def by_size(self, protocol: Protocol, size: float) -> float:
         """The share of a tree's rate at ``size`` bytes."""
-        shares = self.tree_by_size[protocol]
+        shares = self.tree_by_size[PROTOCOLS.index(protocol)]
         return shares[min(floor(log2(max(1.0, size / 64))), len(shares) - 1)]
 
 
 TABLES = Tables(
-    {"Ring": _by_protocol(6.6, 14.0, 8.4), "Tree": _by_protocol(6.8, 14.0, 8.4)},
-    {
-        ("Ring", "nvlink"): _by_protocol(0.6, 1.9, 3.4),
-        ("Ring", "host"): _by_protocol(1.0, 2.5, 5.7),
-        ("Ring", "net"): _by_protocol(2.7, 4.0, 14.0),
-        ("Tree", "nvlink"): _by_protocol(0.6, 1.25, 4.0),
-        ("Tree", "host"): _by_protocol(1.0, 1.9, 4.0),
-        ("Tree", "net"): _by_protocol(5.0, 8.5, 14.0),
-    },
+    ring=Steps((6.6, 14.0, 8.4), (0.6, 1.9, 3.4), (1.0, 2.5, 5.7), (2.7, 4.0, 14.0)),
+    tree=Steps((6.8, 14.0, 8.4), (0.6, 1.25, 4.0), (1.0, 1.9, 4.0), (5.0, 8.5, 14.0)),
 )
 TABLES_BEFORE_2_18 = Tables(
-    {"Ring": _by_protocol(3.6, 10.0, 8.4), "Tree": _by_protocol(4.4, 4.4, 0.0)},
-    {
-        ("Ring", "nvlink"): _by_protocol(0.47, 1.9, 3.4),
-        ("Ring", "host"): _by_protocol(1.0, 2.5, 5.7),
-        ("Ring", "net"): _by_protocol(2.7, 4.0, 9.6),
-        ("Tree", "nvlink"): _by_protocol(0.52, 1.25, 28.0),
-        ("Tree", "host"): _by_protocol(1.0, 1.9, 28.0),
-        ("Tree", "net"): _by_protocol(5.0, 8.5, 28.0),
-    },
-    ring_ll=1 / 4, ring_ll128=16.9, plateau=1.9,
-)  # fmt: skip
+    ring=Steps((3.6, 10.0, 8.4), (0.47, 1.9, 3.4), (1.0, 2.5, 5.7), (2.7, 4.0, 9.6)),
+    tree=Steps((4.4, 4.4, 0.0), (0.52, 1.25, 28.0), (1.0, 1.9, 28.0), (5.0, 8.5, 28.0)),
+    ring_ll=1 / 4,
+    ll128=16.9,
+    plateau=1.9,
+)
 TABLES_RCCL = Tables(
-    {"Ring": _by_protocol(12.0, 12.0, 17.0), "Tree": _by_protocol(12.0, 12.0, 17.0)},
-    {
-        ("Ring", "nvlink"): _by_protocol(0.8, 0.0, 2.1),
-        ("Ring", "host"): _by_protocol(2.2, 2.2, 5.7),
-        ("Ring", "net"): _by_protocol(9.5, 0.0, 320.0),
-        ("Tree", "nvlink"): _by_protocol(0.9, 0.0, 2.3),
-        ("Tree", "host"): _by_protocol(2.2, 2.2, 5.7),
-        ("Tree", "net"): _by_protocol(10.5, 0.0, 25.0),
-    },
+    ring=Steps((12.0, 12.0, 17.0), (0.8, 0.0, 2.1), (2.2, 2.2, 5.7), (9.5, 0.0, 320.0)),
+    tree=Steps((12.0, 12.0, 17.0), (0.9, 0.0, 2.3), (2.2, 2.2, 5.7), (10.5, 0.0, 25.0)),
     ring_ll=0.08 * 0.4,  # with its correction from 1 to 4 MB
-    tree_ll=0.06, tree_simple=(1.0, 0.11, 0.59),
-    tree_by_size={"LL": (*(0.1,) * 6, *(1.0,) * 10, 0.1), "LL128": (1.0,), "Simple": (*(0.1,) * 15, 0.7, 1.0)},
-)  # fmt: skip
+    tree_ll=0.06,
+    tree_simple=(1.0, 0.11, 0.59),
+    tree_by_size=((*(0.1,) * 6, *(1.0,) * 10, 0.1), (1.0,), (*(0.1,) * 15, 0.7, 1.0)),
+)
 
 NVLS_HOP, NVLS_TREE_NET = 25.0, 20.9
 """us: of NVLS in a node, and of NVLSTree for each hop between nodes (tuning.cc:157-176)."""

@@ -1,8 +1,8 @@
 """A cluster as a communication library sees it: nodes, what joins their GPUs, their NICs.
 
-In: a ``Topology``. Out: a ``Machine``, or None where the library's search is not modelled: GPUs of a node that meet
-neither on a switch nor in a full mesh nor over the host. A node is a server, or servers that NVLink joins, as NCCL
-counts nodes (src/graph/connect.cc). Rates in GB/s.
+In: a ``Topology``. Out: a ``Machine``, or None where the library's search is not modelled: GPUs of a node that
+meet neither on a switch nor in a full mesh nor over the host, and GPUs that neither library runs. A node is a
+server, or servers that NVLink joins, as NCCL counts nodes (src/graph/connect.cc). Rates in GB/s.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
@@ -22,8 +23,8 @@ Cpu = Literal["intel", "amd"]
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of a
-    hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
+    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of
+    a hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
 
     name: str
     share: float
@@ -45,7 +46,7 @@ FABRICS: tuple[tuple[str, Fabric], ...] = (
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node. ``total``: what a GPU sends inside, as the library counts it; ``pair``: in a mesh, what of it goes
-    to one other GPU. ``nics``: the rate of each NIC as the library counts it; ``nic_line``: the line rate of all."""
+    to one other GPU. ``nics``: the rate of each NIC as the library counts it; ``nic_line``: of all, line rate."""
 
     gpus: int
     generation: Generation
@@ -71,8 +72,8 @@ class Node:
 class Machine:
     """All nodes, what joins them, and whose library runs.
 
-    What a topology does not say: ``version`` of NCCL, ``cpu``, ``processes`` (one for each GPU, or one for all) and
-    ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
+    What a topology does not say: ``version`` of NCCL, ``cpu``, ``processes`` (one for each GPU, or one for all)
+    and ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
     """
 
     nodes: tuple[Node, ...]
@@ -102,13 +103,14 @@ _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
+    amd = {model.lower().startswith("mi") for model in topology.models}
+    if topology.ranks < 2 or len(amd) > 1 or any(model.lower().startswith("gaudi") for model in topology.models):
+        return None
     out: dict[Rank, list[int]] = defaultdict(list)
     for index, wire in enumerate(topology.wires):
         if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
             out[wire.src].append(index)
     homes = _homes(topology, out)
-    if topology.ranks < 2:
-        return None
     groups: dict[int, list[Rank]] = defaultdict(list)
     for rank, home in enumerate(homes):
         groups[home].append(rank)
@@ -116,7 +118,8 @@ def machine_of(topology: Topology) -> Machine | None:
     leaving: dict[int, list[Link]] = defaultdict(list)
     for link in topology.links:
         (inside if homes[link.src] == homes[link.dst] else leaving)[homes[link.src]].append(link)
-    kinds = {topology.wires[i].kind.lower() for links in leaving.values() for link in links for i in link.wires}
+    crossed = {i for links in leaving.values() for link in links for i in link.wires}
+    kinds = {topology.wires[i].kind.lower() for i in crossed}
     fabric = next(fabric for prefix, fabric in FABRICS if not prefix or any(k.startswith(prefix) for k in kinds))
     nodes = []
     for home, ranks in groups.items():
@@ -131,8 +134,7 @@ def machine_of(topology: Topology) -> Machine | None:
         nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
     if fabric is EFA:
         fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
-    amd = all(model.lower().startswith("mi") for model in topology.models)
-    return Machine(tuple(nodes), "RCCL" if amd else "NCCL", fabric)
+    return Machine(tuple(nodes), "RCCL" if amd == {True} else "NCCL", fabric)
 
 
 def _joined(
@@ -164,22 +166,14 @@ def _joined(
 
 
 def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
-    """The node of each rank, by one of its vertices: a server, or servers that NVLink joins."""
-    parent = list(range(len(topology.vertices)))
+    """The node of each rank by number: a server, or servers that NVLink joins."""
+    import networkx as nx
 
-    def root(vertex: int) -> int:
-        while parent[vertex] != vertex:
-            parent[vertex] = parent[parent[vertex]]
-            vertex = parent[vertex]
-        return vertex
-
-    first: dict[str, int] = {}
-    for rank, server in enumerate(topology.servers):
-        parent[root(rank)] = root(first.setdefault(server or f"#{rank}", rank))
-    for rank, wires in out.items():
-        for index in wires:
-            parent[root(topology.wires[index].dst)] = root(rank)
-    return [root(rank) for rank in range(topology.ranks)]
+    graph: nx.Graph[int | str] = nx.Graph()
+    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
+    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
+    homes = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
+    return [homes[rank] for rank in range(topology.ranks)]
 
 
 def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:
@@ -187,13 +181,12 @@ def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric
 
     The plug-in of EFA shows the NICs of a GPU as one.
     """
+    rates = [inf if w.bandwidth is None else float(w.bandwidth) * w.lanes / 1e9 for w in topology.wires]
     of_nic: dict[int, float] = {}
     for link in leaving:
-        path = [topology.wires[i] for i in link.wires]
-        at = next((i for i, wire in enumerate(path) if topology.vertices[wire.src].kind == "nic"), 0)
-        rates = [float(wire.bandwidth) * wire.lanes / 1e9 for wire in path[at:] if wire.bandwidth is not None]
-        nic = path[at].src
-        of_nic[nic] = max(of_nic.get(nic, 0.0), min(rates, default=float(link.bandwidth * link.lanes) / 1e9))
+        sources = [topology.wires[i].src for i in link.wires]
+        at = next((place for place, v in enumerate(sources) if topology.vertices[v].kind == "nic"), 0)
+        of_nic[sources[at]] = max(of_nic.get(sources[at], 0.0), min(rates[i] for i in link.wires[at:]))
     lines = [of_nic[nic] for nic in sorted(of_nic)]
     of_gpu = len(lines) // gpus
     if fabric is EFA and of_gpu > 1:

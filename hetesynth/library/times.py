@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log2
 from typing import Literal
 
-from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Generation, Protocol, Tables
-from hetesynth.library.graphs import Graph, ring_graph, tree_graph
+from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Protocol, Steps, Tables
+from hetesynth.library.graphs import ring_graph, tree_graph
 from hetesynth.library.machine import Machine
 from hetesynth.model.collective import CollectiveName
 
@@ -48,8 +48,10 @@ def chosen(
     machine: Machine, collective: CollectiveName, size: int, algorithm: Algorithm | None = None
 ) -> LibraryTime:
     """What the library takes for ``size`` bytes: the least by its table; of ``algorithm`` where that is set."""
-    times = library_times(machine, collective, size)
-    return min((t for t in times if algorithm in (None, t.algorithm)), key=lambda t: t.tabled)
+    times = [t for t in library_times(machine, collective, size) if algorithm in (None, t.algorithm)]
+    if not times:
+        raise ValueError(f"{algorithm} does not do {collective} on this machine")
+    return min(times, key=lambda t: t.tabled)
 
 
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
@@ -70,86 +72,39 @@ def library_times(machine: Machine, collective: CollectiveName, size: int) -> It
         yield _pat(call)
 
 
-@dataclass(frozen=True, slots=True)
 class _Call:
-    """A collective of ``size`` bytes on a machine."""
+    """A collective of ``size`` bytes on a machine, and what all algorithms ask of it."""
 
-    machine: Machine
-    collective: CollectiveName
-    size: float
-
-    @property
-    def nodes(self) -> int:
-        return len(self.machine.nodes)
-
-    @property
-    def ranks(self) -> int:
-        return self.machine.ranks
-
-    @property
-    def gpus(self) -> int:
-        """Of the largest node."""
-        return max(node.gpus for node in self.machine.nodes)
-
-    @property
-    def nth(self) -> int:
-        """The place of a figure on one, two and more nodes."""
-        return min(self.nodes, 3) - 1
-
-    @property
-    def generation(self) -> Generation:
-        """The oldest."""
-        return min((node.generation for node in self.machine.nodes), key=lambda g: g.inside[0])
-
-    @property
-    def hardware(self) -> str:
-        """Over what a hop inside a node goes."""
-        return "host" if any(n.joined == "host" for n in self.machine.nodes) else "nvlink"
-
-    @property
-    def rings(self) -> Graph:
-        return ring_graph(self.machine)
-
-    @property
-    def passing(self) -> float:
-        """What large rings carry inside nodes: on several, each ring leaves one of a node's GPUs by a NIC."""
-        nodes = [node for node in self.machine.nodes if node.gpus > 1]
-        several = self.nodes > 1
-        return min((n.reached * n.gpus / (n.gpus - 1 if several else n.gpus) for n in nodes), default=_NO_LIMIT)
-
-    @property
-    def nics(self) -> float:
-        """What the NICs of a node carry."""
-        lines = (node.nic_line for node in self.machine.nodes)
-        return min(lines) * self.machine.fabric.share if self.nodes > 1 else _NO_LIMIT
-
-    @property
-    def ring_rate(self) -> float:
-        """What all channels of large rings carry together."""
-        return min(self.passing, self.nics, self.rings.launched * self.generation.channel)
-
-    @property
-    def heads(self) -> int:
-        """GPUs that load and store for NVLS: of one node all, of several those with a NIC; 0 without NVLS."""
-        nodes = self.machine.nodes
-        if not all(node.nvls for node in nodes):
-            return 0
-        return min(32, *(node.gpus if len(nodes) == 1 else min(node.gpus, len(node.nics)) for node in nodes))
-
-    @property
-    def ll128(self) -> bool:
-        """Whether the library uses LL128."""
-        possible = self.hardware == "nvlink" and self.machine.library == "NCCL"
-        return possible and (self.machine.ll128 or self.nodes == 1)
-
-    @property
-    def chain(self) -> bool:
-        return self.collective in ("broadcast", "reduce")
+    def __init__(self, machine: Machine, collective: CollectiveName, size: float) -> None:
+        nodes = machine.nodes
+        joined = [node for node in nodes if node.gpus > 1]
+        self.machine, self.collective, self.size = machine, collective, size
+        self.chain = collective in ("broadcast", "reduce")
+        self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
+        self.several = self.nodes > 1
+        self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
+        self.generation = min((node.generation for node in nodes), key=lambda generation: generation.inside[0])
+        self.host = any(node.joined == "host" for node in nodes)
+        possible = not self.host and machine.library == "NCCL"
+        self.ll128 = possible and (machine.ll128 or not self.several)
+        self.rings = ring_graph(machine)
+        # what large rings carry inside nodes: on several, each of them leaves one of a node's GPUs by a NIC
+        crossed = (node.reached * node.gpus / (node.gpus - self.several) for node in joined)
+        self.passing = min(crossed, default=_NO_LIMIT)
+        self.nics = min(node.nic_line for node in nodes) * machine.fabric.share if self.several else _NO_LIMIT
+        self.ring_rate = min(self.passing, self.nics, self.rings.launched * self.generation.channel)
+        self.heads = 0  # GPUs that load and store for NVLS: of one node all, of several those with a NIC
+        if all(node.nvls for node in nodes):
+            self.heads = min(32, *(min(node.gpus, len(node.nics) if self.several else 32) for node in nodes))
 
     def used(self, protocol: Protocol, *, ring: bool) -> float:
         """How many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
         least = {"LL": 4 * _KB * (self.ranks if ring else 1), "LL128": 5 * _KB, "Simple": 32 * _KB}
         return max(1.0, min(self.rings.launched, self.size / least[protocol]))
+
+    def inside(self, steps: Steps, protocol: Protocol) -> float:
+        """The latency of a hop inside a node."""
+        return (steps.host if self.host else steps.nvlink)[PROTOCOLS.index(protocol)]
 
     def fabric(self, protocol: Protocol, *, expected: bool) -> float:
         """What a hop takes longer on this fabric: as it states to NCCL, or as runs do. NCCL counts it twice for
@@ -178,13 +133,13 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
         "broadcast": (call.ranks, call.nodes),
         "reduce": (call.ranks, call.nodes),
     }.get(call.collective, (call.ranks - 1, call.nodes - 1))
-    between = between if call.nodes > 1 else 0
+    between *= call.several
     turns = 1.0 if call.chain else steps / call.ranks
     machine, graph = call.machine, call.rings
     tables = machine.tables
 
     latency = _ring_latency(call, protocol, tables, steps, between, expected=False)
-    if protocol == "Simple" and call.collective == "allreduce" and call.nodes > 1:
+    if protocol == "Simple" and call.collective == "allreduce" and call.several:
         latency *= max(tables.plateau, 1.9 if call.generation.name == "Volta" else 1.0)
     bus = graph.channels * graph.inside
     tabled = call.seconds(latency, _ring_bandwidth(call, protocol, tables, bus) / turns)
@@ -193,7 +148,7 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     rate = _ring_bandwidth(call, protocol, TABLES, call.ring_rate) * used / graph.launched
     latency = _ring_latency(call, protocol, TABLES, steps, between, expected=True)
     if call.chain:  # what the test measures overlaps: its repetitions follow each other down the chain
-        latency = TABLES.base["Ring"][protocol] + TABLES.hop["Ring", call.hardware][protocol]
+        latency = TABLES.ring.base[PROTOCOLS.index(protocol)] + call.inside(TABLES.ring, protocol)
         latency += _fill(call, protocol, used, call.ranks - call.nodes, call.nodes - 1)
     elif protocol == "Simple":  # half a chunk is passed on at a time
         slice_ = min(1 * _MB, call.size / call.ranks / used / 2)
@@ -206,7 +161,7 @@ def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float)
     if protocol == "LL":
         return min(_ll_most(call), bus * tables.ring_ll)
     if protocol == "LL128":
-        return min(0.92 * bus, call.rings.channels * (tables.ring_ll128 or call.generation.ring_ll128))
+        return min(0.92 * bus, call.rings.channels * (tables.ll128 or call.generation.ring_ll128))
     return bus
 
 
@@ -221,17 +176,16 @@ def _ll_most(call: _Call) -> float:
 def _ring_latency(
     call: _Call, protocol: Protocol, tables: Tables, steps: int, between: int, *, expected: bool
 ) -> float:
-    base, hop = tables.base["Ring"][protocol], tables.hop["Ring", call.hardware][protocol]
-    net = tables.hop["Ring" if call.gpus > 1 else "Tree", "net"][protocol] + call.fabric(
-        protocol, expected=expected
-    )
+    place = PROTOCOLS.index(protocol)
+    base, hop = tables.ring.base[place], call.inside(tables.ring, protocol)
+    net = (tables.ring if call.gpus > 1 else tables.tree).net[place] + call.fabric(protocol, expected=expected)
     if call.chain:
         unlike = any(node.joined == "mesh" for node in call.machine.nodes)  # channels in unlike orders
         if unlike and protocol == "Simple":
-            net = hop = tables.hop["Tree", "net" if call.nodes > 1 else call.hardware]["Simple"]
-        return base + (steps if unlike else 1) * (net if call.nodes > 1 else hop)
+            net, hop = tables.tree.net[place], call.inside(tables.tree, protocol)
+        return base + (steps if unlike else 1) * (net if call.several else hop)
     overhead = (3.0 if protocol == "Simple" else 1.0) * (2.0 if call.machine.cpu == "amd" else 1.0)
-    inside = max(hop, overhead) if call.nodes > 1 else hop
+    inside = max(hop, overhead) if call.several else hop
     return base + (steps - between) * inside + between * net
 
 
@@ -267,7 +221,7 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
     if protocol == "LL":
         bus = min(bus * tables.tree_ll, _ll_most(call))
     elif protocol == "LL128":
-        cap = tables.ring_ll128 or generation.tree_ll128[call.nth]
+        cap = tables.ll128 or generation.tree_ll128[call.nth]
         bus = min(bus * (7 / 9 if call.nodes == 1 else 120 / 128), graph.channels * cap)
     else:
         bus *= tables.tree_simple[call.nth]
@@ -279,16 +233,16 @@ def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
     if call.nodes > 2:  # on two nodes trees exceed it
         rate = min(rate, most / 2)
     rate *= {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol] * used / graph.launched
-    latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
     rate *= TABLES.by_size(protocol, call.size)
+    latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
     latency += _fill(call, protocol, used, 0, levels)
     return LibraryTime("Tree", protocol, floor(used), tabled, call.measured(latency, rate))
 
 
 def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, *, expected: bool) -> float:
-    inside = 2 * (call.gpus - 1) * tables.hop["Tree", call.hardware][protocol]
-    net = tables.hop["Tree", "net"][protocol] + call.fabric(protocol, expected=expected)
-    return tables.base["Tree"][protocol] + inside + levels * net
+    place = PROTOCOLS.index(protocol)
+    net = tables.tree.net[place] + call.fabric(protocol, expected=expected)
+    return tables.tree.base[place] + 2 * (call.gpus - 1) * call.inside(tables.tree, protocol) + levels * net
 
 
 # NVLS, PAT, sends
@@ -304,7 +258,7 @@ def _nvls(call: _Call) -> LibraryTime:
     rate = heads * head / turns  # what runs of NVL72 keep
     if gpus <= 32:  # S (c + 1) / c bytes cross the links of each of c heads, which loads its own part twice
         rate = generation.nvls_share * total * heads / (heads + 1)
-    if call.nodes > 1:
+    if call.several:
         head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
         limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
         rate = min(0.95 * rate, call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
@@ -327,10 +281,11 @@ def _nvls(call: _Call) -> LibraryTime:
 
 def _pat(call: _Call) -> LibraryTime:
     """Bruck's algorithm in trees: nodes of one GPU; AllGather and ReduceScatter."""
-    levels, net = ceil(log2(call.nodes)), TABLES.hop["Tree", "net"]["Simple"]
+    levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
     latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
     tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
-    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, 0.75 * call.nics))
+    rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
+    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
 
 
 def _sends(call: _Call) -> LibraryTime:
@@ -345,12 +300,11 @@ def _sends(call: _Call) -> LibraryTime:
         leaving = part * (node.gpus - 1) + (0.0 if together else far)
         if node.gpus > 1:
             seconds_of.append(leaving / (0.935 * node.total))
-        if call.nodes > 1:
+        if call.several:
             seconds_of.append(far * (node.gpus if together else 1) / call.nics)
-    inside = TABLES.hop["Ring", call.hardware]["Simple"]
-    latency = TABLES.base["Ring"]["Simple"] + (call.gpus - 1) * inside
-    if call.nodes > 1:
-        latency += TABLES.hop["Ring", "net"]["Simple"] + call.fabric("Simple", expected=True)
+    latency = TABLES.ring.base[2] + (call.gpus - 1) * call.inside(TABLES.ring, "Simple")
+    if call.several:
+        latency += TABLES.ring.net[2] + call.fabric("Simple", expected=True)
     step = min(512 * _KB, call.size / call.rings.launched)
     latency += step / (call.ring_rate / call.rings.launched) / 1e3
     seconds = call.measured(latency + max(seconds_of) / 1e3, _NO_LIMIT)

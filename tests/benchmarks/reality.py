@@ -67,7 +67,9 @@ class Series:
 
     def errors(self, least: int, below: int = 1 << 62) -> list[float]:
         """Expected over measured less one, for sizes from ``least`` to under ``below``."""
-        return [self.expected(size).expected / seconds - 1 for size, seconds in self.points if least <= size < below]
+        return [
+            self.expected(size).expected / seconds - 1 for size, seconds in self.points if least <= size < below
+        ]
 
     @property
     def large_error(self) -> float | None:
@@ -216,7 +218,13 @@ def _percent(share: float) -> str:
 
 
 def _about(name: str) -> str:
-    comment = (MACHINES / f"{name}.dsl").read_text(encoding="utf-8").split("\n\n")[0].replace("# ", "").replace("\n", " ")
+    comment = (
+        (MACHINES / f"{name}.dsl")
+        .read_text(encoding="utf-8")
+        .split("\n\n")[0]
+        .replace("# ", "")
+        .replace("\n", " ")
+    )
     return f"[{name}.dsl](../examples/measured/{name}.dsl): {comment}"
 
 

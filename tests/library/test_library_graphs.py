@@ -43,7 +43,7 @@ def test_rings(name: str, channels: int, rate: float, launched: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "inside", "between"), [("a100x8_2", 30, 24), ("p4d_2", 24, 12), ("h100x8_2", 50, 48)]
+    ("name", "inside", "between"), [("a100x8_2", 30, 24), ("p4d_2", 24, 12), ("h100x8_2", 48, 48)]
 )
 def test_trees(name: str, inside: float, between: float) -> None:
     graph = tree_graph(machine(name))
@@ -75,5 +75,9 @@ def test_broadcast_is_a_chain_and_alltoall_is_sends() -> None:
 
 
 def test_pat_is_for_nodes_of_one_gpu() -> None:
-    assert "PAT" in {chosen(machine("gb10_2"), "allgather", 1 << n).algorithm for n in range(3, 34)}
-    assert "PAT" not in {chosen(machine("a100x8_2"), "allgather", 1 << n).algorithm for n in range(3, 34)}
+    many = Machine(machine("gb10_2").nodes * 8)
+    assert (
+        chosen(many, "allgather", 1 << 16).algorithm == chosen(many, "reducescatter", 1 << 16).algorithm == "PAT"
+    )
+    of_eight = machine("a100x8_2")
+    assert "PAT" not in {chosen(of_eight, "allgather", 1 << n).algorithm for n in range(3, 34)}

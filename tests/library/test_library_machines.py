@@ -80,8 +80,12 @@ def test_an_incomplete_mesh_is_not_modelled() -> None:
 
 
 def test_two_islands_meet_over_the_host() -> None:
-    mesh = "mesh gpu[0-1] { bandwidth 25 GB/s x 3; kind nvlink } mesh gpu[2-3] { bandwidth 25 GB/s x 3; kind nvlink }"
-    machine = machine_of(text_of(f"{mesh}\n bus b {{ members gpu[0-3]; bandwidth 15.75 GB/s; kind pcie }}", "V100"))
+    mesh = (
+        "mesh gpu[0-1] { bandwidth 25 GB/s x 3; kind nvlink } mesh gpu[2-3] { bandwidth 25 GB/s x 3; kind nvlink }"
+    )
+    machine = machine_of(
+        text_of(f"{mesh}\n bus b {{ members gpu[0-3]; bandwidth 15.75 GB/s; kind pcie }}", "V100")
+    )
     assert machine is not None and machine.nodes[0].joined == "host"
     assert machine.nodes[0].total == pytest.approx(12.0)
 
@@ -119,10 +123,24 @@ def test_only_amd_runs_rccl() -> None:
 def test_older_versions_have_older_tables() -> None:
     machine = measured("abci_v_1")
     older = Machine(machine.nodes, version=(2, 17))
-    assert machine.tables is TABLES and older.tables.base["Ring"]["LL"] == 3.6
+    assert machine.tables is TABLES and older.tables.ring.base[0] == 3.6
     assert machine.nodes[0].generation is VOLTA
 
 
 def test_one_gpu_is_no_machine() -> None:
     with pytest.raises(ValueError, match="two GPUs"):
         Machine((Node(1, HOPPER, "switch", 0.0),))
+
+
+def test_no_library_runs_on_both_vendors_or_on_gaudi() -> None:
+    inside = "switch s { ports gpu[0-3]; bandwidth 450 GB/s; kind nvlink }\n"
+    inside += "nic nic0 { bandwidth 400 Gbps } attach gpu[0-3] -> nic0"
+    node = 'node {0} {{ model "{1}"\n gpus 4\n ' + inside.replace("{", "{{").replace("}", "}}") + " }}\n"
+    cluster = "cluster c { instance a = x\n instance b = y\n fabric f { join *.nic*; latency 1 us } }"
+
+    def of(one: str, other: str) -> Machine | None:
+        return machine_of(parse_topology(node.format("x", one) + node.format("y", other) + cluster))
+
+    assert of("H100", "A100") is not None
+    assert of("H100", "MI300X") is None
+    assert of("Gaudi3", "Gaudi3") is None

@@ -14,10 +14,9 @@ from hetesynth.model.collective import COLLECTIVE_NAMES
 
 MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"
 NAMES = (
-    "a100x8", "a100x4", "a100x8_2", "p4d_2", "abci_v_1", "abci_v_8", "h100x8", "h100x8_2", "p5_2", "a3mega_2", "b200x8",
-    "b300x8_2", "gb200_nvl72", "mi300x8", "mi300x8_2", "mi325x8_4", "gb10_2",
+    "a100x8", "a100x4", "a100x8_2", "p4d_2", "abci_v_1", "abci_v_8", "h100x8", "h100x8_2", "p5_2", "a3mega_2",
+    "b200x8", "b300x8_2", "gb200_nvl72", "mi300x8", "mi300x8_2", "mi325x8_4", "gb10_2",
 )  # fmt: skip
-LINE = {"V100": 150.0, "A100": 300.0, "H100": 450.0, "B200": 900.0, "B300": 900.0, "GB200": 900.0, "MI": 448.0}
 
 
 def machine(name: str) -> Machine:
@@ -61,7 +60,10 @@ def test_nothing_is_faster_than_its_links(name: str) -> None:
                         least = size * (1.0 if collective == "allreduce" else node.gpus / of.ranks)
                         of_others = least if time.algorithm == "Tree" else least * (1 - node.gpus / of.ranks)
                         if collective not in ("gather", "scatter"):
-                            assert of_others / time.expected <= node.nic_line * 1e9 * (1 + 1e-9), (collective, time)
+                            assert of_others / time.expected <= node.nic_line * 1e9 * (1 + 1e-9), (
+                                collective,
+                                time,
+                            )
 
 
 def test_switches_pass_the_line_rate() -> None:
@@ -74,6 +76,8 @@ def test_switches_pass_the_line_rate() -> None:
 def test_an_algorithm_can_be_set() -> None:
     of = machine("p4d_2")
     assert chosen(of, "allreduce", 1 << 31).algorithm == "Tree"
+    with pytest.raises(ValueError, match="NVLS does not do allreduce"):
+        chosen(of, "allreduce", 1 << 31, "NVLS")
     ring = chosen(of, "allreduce", 1 << 31, "Ring")
     assert ring.algorithm == "Ring" and ring.expected > chosen(of, "allreduce", 1 << 31).expected
 
