@@ -18,7 +18,6 @@ from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Link, Rank, Topology
 
 Joined = Literal["switch", "mesh", "host"]
-Cpu = Literal["intel", "amd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +71,14 @@ class Node:
 class Machine:
     """All nodes, what joins them, and whose library runs.
 
-    What a topology does not say: ``version`` of NCCL, ``cpu``, ``processes`` (one for each GPU, or one for all)
-    and ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
+    What a topology does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and
+    ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
     """
 
     nodes: tuple[Node, ...]
     library: Literal["NCCL", "RCCL"] = "NCCL"
     fabric: Fabric = INFINIBAND
     version: tuple[int, int] = (2, 30)
-    cpu: Cpu = "intel"
     processes: bool = True
     ll128: bool = True
     ranks: int = field(init=False)
@@ -186,7 +184,9 @@ def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric
     for link in leaving:
         sources = [topology.wires[i].src for i in link.wires]
         at = next((place for place, v in enumerate(sources) if topology.vertices[v].kind == "nic"), 0)
-        of_nic[sources[at]] = max(of_nic.get(sources[at], 0.0), min(rates[i] for i in link.wires[at:]))
+        slowest = min(rates[i] for i in link.wires[at:])
+        line = slowest if slowest < inf else float(link.bandwidth * link.lanes) / 1e9
+        of_nic[sources[at]] = max(of_nic.get(sources[at], 0.0), line)
     lines = [of_nic[nic] for nic in sorted(of_nic)]
     of_gpu = len(lines) // gpus
     if fabric is EFA and of_gpu > 1:

@@ -5,7 +5,8 @@ nccl-tests and rccl-tests then measure: the same with the shares that large runs
 of this size really opens, the filling of its pipeline, and the latency of the fabric. Rates in GB/s, latencies in
 microseconds, results in seconds.
 
-Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered).
+Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered),
+and what NCCL does not know either, such as an oversubscribed network.
 """
 
 from __future__ import annotations
@@ -166,11 +167,8 @@ def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float)
 
 
 def _ll_most(call: _Call) -> float:
-    """What LL carries at most: on one node by its GPUs, on several by their processors."""
-    if call.nodes == 1:
-        return call.generation.ll
-    two, more = (22.5, 19.0) if call.machine.cpu == "amd" else (39.0, 20.4)
-    return two if call.nodes == 2 else more
+    """What LL carries at most: on one node by its GPUs, on several by their processors, here Intel's."""
+    return (call.generation.ll, 39.0, 20.4)[call.nth]
 
 
 def _ring_latency(
@@ -184,8 +182,7 @@ def _ring_latency(
         if unlike and protocol == "Simple":
             net, hop = tables.tree.net[place], call.inside(tables.tree, protocol)
         return base + (steps if unlike else 1) * (net if call.several else hop)
-    overhead = (3.0 if protocol == "Simple" else 1.0) * (2.0 if call.machine.cpu == "amd" else 1.0)
-    inside = max(hop, overhead) if call.several else hop
+    inside = max(hop, 3.0 if protocol == "Simple" else 1.0) if call.several else hop  # beside what NICs take
     return base + (steps - between) * inside + between * net
 
 

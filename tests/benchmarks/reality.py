@@ -29,18 +29,19 @@ DATA, MACHINES = Path(__file__).parent / "data", ROOT / "examples" / "measured"
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 LARGE, BAND = 64 * MB, 0.35
 REASONS = {
-    "aws_p5_2n_ar_eks": "an older plug-in (aws-ofi-nccl 1.7): half the rate up to 1 GB, and at 2 GB within 5 %; a later"
-    " run on the same servers is within 2 % everywhere",
+    "aws_p5_2n_ar_eks": "an older plug-in (aws-ofi-nccl 1.7) reaches half the rate up to 1 GiB and all but 5 %"
+    " at 2 GiB; the later run on the same servers is as expected",
 }
 """Why a series is further off than 15 %."""
 SMALL = """\
-- `abci_A_allreduce_2n16` (up to 32 MB) takes twice what is expected of four NICs of 200 Gbps; the same site's eight
-  servers are an outlier as well. No cause was found.
-- `gcp_a3mega_2n_ar` takes about 1 ms from 16 to 64 MiB where a run of the same kind elsewhere takes 0.4 ms: TCPXO's
-  small messages.
-- `stas_b200_1n_ar` runs NCCL under PyTorch with the tuner of AWS: rings up to 4 GB, and 45 us below 1 MiB.
-- `polaris_1n_ar` and the H100 series of the fitting script start at 40 to 60 us, which other sites do not.
-- Below 1 MiB, 8 x H100 or H200 take 19, 31, 39 or 42 us for 64 KB by site; no model of the library tells them apart.
+- `abci_A_allreduce_2n16` takes twice what is expected of four NICs of 200 Gbps; its neighbour on eight
+  servers is an outlier that is left out. No cause was found.
+- `gcp_a3mega_2n_ar` takes 1 ms from 16 to 64 MiB, a console log of what seems to be the same machine (left
+  out, GPU not stated) 0.4 ms for 32 MiB. No cause was found.
+- `stas_b200_1n_ar` runs under PyTorch with the tuner of AWS, takes 45 us below 1 MiB and gets faster at 8
+  GiB.
+- `polaris_1n_ar` and the H100 series of a fitting script start at 40 to 60 us, which other sites do not.
+- Eight H100 or H200 take 64 KiB in 19, 31, 39 or 42 us by site; no model of the library tells them apart.
 """
 
 
@@ -63,7 +64,8 @@ class Series:
 
     def expected(self, size: int) -> LibraryTime:
         """What the library would do; with the algorithm that the run was told to use."""
-        return chosen(self.machine, self.row["collective"], size, self.row["algorithm"] or None)  # type: ignore[arg-type]
+        collective, told = self.row["collective"], self.row["algorithm"] or None
+        return chosen(self.machine, collective, size, told)  # type: ignore[arg-type]
 
     def errors(self, least: int, below: int = 1 << 62) -> list[float]:
         """Expected over measured less one, for sizes from ``least`` to under ``below``."""
@@ -132,24 +134,27 @@ def page(series: Sequence[Series]) -> str:
 _HEAD = """\
 # Published runs beside what is expected
 
-What NCCL and RCCL would do on a cluster is worked out from their sources (`hetesynth/library`): rings, trees, NVLS,
-their channels and protocols, and which of them their own tables choose. How long that takes is checked here against
-runs of nccl-tests and rccl-tests that others published. The runs are in tests/benchmarks/data, the machines in
-[examples/measured](../examples/measured); `python tests/benchmarks/reality.py > docs/reality.md` makes this page.
+What NCCL and RCCL would do on a cluster is worked out from their sources (`hetesynth/library`): rings, trees,
+NVLS, their channels and protocols, and which of them their own tables choose. How long that takes is checked
+here against runs of nccl-tests and rccl-tests that others published. The runs are in tests/benchmarks/data,
+the machines in [examples/measured](../examples/measured); `python tests/benchmarks/reality.py >
+docs/reality.md` makes this page.
 """
 _HOW_TO_READ = """\
 ## How to read the tables
 
-A row is a series. **Expected** times are in us with the algorithm, channels and protocol that the library chooses, or
-that the run was told to use. Up to 1 MiB they are a band of 35 % either way: sites differ more than a model can tell.
-**Error** is that of the series from 64 MiB on, the median of its sizes. Times are of one call, out of place, as the
-tests print them: repetitions of a Broadcast overlap. AllGather's and ReduceScatter's sizes are those of the large buffer.
+A row is a series. **Expected** times are in us, with the algorithm, channels and protocol that the library
+chooses, or the algorithm that the run was told to use. Up to 1 MiB they are a band of 35 % either way: sites
+differ more than a model can tell. **Error** is the median of the sizes from 64 MiB on, without sign. Times
+are of one call, out of place, as the tests print them: repetitions of a Broadcast overlap. The size of
+AllGather and ReduceScatter is that of the large buffer.
 
-What is no constant of the libraries: the share of NCCL's own total that large rings reach (A100 0.975 on a switch and
-0.865 over direct links, MI300X 0.949, else 1), what a channel of a ring carries at most (H100 20.6, B200 21.3 GB/s), the
-same share for NVLS (Hopper 0.834, Blackwell 0.748), of NICs' line rate (InfiniBand 0.94, RoCE 0.90, EFA 0.88 and from Hopper on 0.94, TCPXO
-0.94), and latencies of fabrics beyond what NCCL counts. Each is of several series or states what it is of, in
-`hetesynth/library/facts.py` and `machine.py`.
+What is no constant of the libraries: the share of NCCL's own total that large rings reach (A100 0.975 on a
+switch and 0.865 over direct links, MI300X 0.949, else 1), what a channel of a ring carries at most (H100
+20.6, B200 21.3 GB/s), the share for NVLS (Hopper 0.834, Blackwell 0.748), of the NICs' line rate (InfiniBand
+0.94, RoCE 0.90, EFA 0.88 and from Hopper on 0.94, TCPXO 0.94, TCP 0.71, Slingshot 0.57), and what hops of a
+fabric take beyond what NCCL counts (`hetesynth/library/facts.py` and `machine.py`). Not modelled: CollNet and
+SHARP, tuner plug-ins, registered buffers, incomplete meshes, an oversubscribed network.
 """
 
 
@@ -161,11 +166,11 @@ def _summary(series: Sequence[Series]) -> str:
     lines = [
         f"{len(series)} series, {sum(len(one.points) for one in series)} points.",
         "",
-        f"- From 64 MiB on: {len(large)} series, median error {_percent(median(large.values()))}; {near} of {len(large)}"
-        " within 15 %.",
+        f"- From 64 MiB on: {len(large)} series, median error {_percent(median(large.values()))};"
+        f" {near} of {len(large)} within 15 %.",
         f"- Between 1 and 64 MiB: median error of {len(middle)} points {_percent(median(middle))}.",
-        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points are in"
-        f" the band of {_percent(BAND)} either way.",
+        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points are"
+        f" in the band of {_percent(BAND)} either way.",
     ]
     worst = sorted(large.items(), key=lambda item: -item[1])
     for name, error in worst:

@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def series() -> list[Series]:
-    return reality.all_series()
+    read = reality.all_series()
+    for one in read:
+        assert one.machine.ranks > 1  # read here, once
+    return read
 
 
 def test_the_page_is_what_is_made_today(series: list[Series]) -> None:
