@@ -169,8 +169,8 @@ def _summary(series: Sequence[Series]) -> str:
         f"- From 64 MiB on: {len(large)} series, median error {_percent(median(large.values()))};"
         f" {near} of {len(large)} within 15 %.",
         f"- Between 1 and 64 MiB: median error of {len(middle)} points {_percent(median(middle))}.",
-        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points are"
-        f" in the band of {_percent(BAND)} either way.",
+        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points"
+        f" are in the band of {_percent(BAND)} either way.",
     ]
     worst = sorted(large.items(), key=lambda item: -item[1])
     for name, error in worst:
