@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+MAX_BYTES = 1 << 30
 _HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
@@ -28,3 +29,12 @@ def open_regular(path: Path) -> BinaryIO:
         raise OSError(errno.EISDIR, "it is a folder")
     kind = "a pipe: hand it over as standard input, or as <(...)" if stat.S_ISFIFO(mode) else "no regular file"
     raise OSError(errno.EINVAL, f"it is {kind}")
+
+
+def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
+    """The content of ``path``, a regular file. Raises as ``open_regular``; OSError for more than ``most``."""
+    with open_regular(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, "it is too large")
+    return data

@@ -22,9 +22,10 @@ def maximum_flow(
     """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order.
 
     ``edges``: (from, to, capacity), at most one of each direction between two nodes. Of several minimum cuts it is
-    the one nearest the source, or where capacities sum up to more than 31 bits the one nearest the sink.
+    the one nearest the source, or where the flow may have more than 31 bits the one nearest the sink.
     """
-    if sum(capacity for _, _, capacity in edges) > INT32:
+    supply = sum(capacity for start, _, capacity in edges if start == source)
+    if 2 * max(supply, *(capacity for _, _, capacity in edges), 0) > INT32:
         return _dinic(nodes, edges, source, sink, nearest_sink=True)
     return (_dinic if len(edges) <= policy.plain_flow_edges else _compiled)(nodes, edges, source, sink)
 

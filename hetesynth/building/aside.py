@@ -15,6 +15,7 @@ from hetesynth.commands.folder_index import ASIDE
 from hetesynth.deployment.folder import FORMAT, cells_of, place
 from hetesynth.files.folders import INDEX, write_folder
 from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
+from hetesynth.regular_files import open_regular
 
 KIND = "hetesynth aside"
 MARK = ASIDE
@@ -46,7 +47,7 @@ def read_aside(folder: Path) -> dict[str, CellResult]:
 def _removed(folder: Path) -> bool:
     """Take ``folder`` away in one step, if it is one of ours; then what is empty above it."""
     try:
-        with (folder / INDEX).open("rb") as stream:
+        with open_regular(folder / INDEX) as stream:
             if MARK not in stream.read(4096):
                 return False
         gone = temporary(folder)

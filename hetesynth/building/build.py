@@ -65,7 +65,7 @@ class FolderPlan:
 
     def at(self, entry: Job) -> Place:
         """Where the cell of ``entry`` is."""
-        return Place(entry.cell, self.cluster.topology, self.cluster.sha256, self.path)
+        return Place(entry.cell, self.cluster.topology, self.cluster.sha256)
 
     def contents(self, cells: tuple[DeployedCell, ...]) -> dict[str, bytes]:
         """The files of the folder with ``cells`` in it."""
@@ -171,11 +171,11 @@ class _Build:
             kept = self.cache.get(old.made_for) if old is not None and old.key == entry.key else None
             if old is None or kept is None or _is_result(old, kept):
                 continue
-            checked = judged(CheckedCell(entry, plan.path, old), self.rules)
+            checked = judged(CheckedCell(entry, old), self.rules)
             if checked.status != "invalid":
                 continue
             again = replace(old, key=old.made_for, record=kept.record, files=kept.files)
-            if judged(CheckedCell(entry, plan.path, again), self.rules).status == "invalid":
+            if judged(CheckedCell(entry, again), self.rules).status == "invalid":
                 del cells[old.name]
                 continue
             self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")

@@ -6,6 +6,7 @@ its own digest: a killed writer leaves a temporary file, a damaged entry counts 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -85,6 +86,8 @@ class Cache:
         try:
             self._make()
             path.parent.mkdir(mode=0o700 | self._shared, exist_ok=True)
+            if path.parent.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, f"{path.parent.name} in it is a link")
             try:
                 with open(
                     os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 | self._shared & 0o060), "wb"
@@ -106,7 +109,7 @@ class Cache:
     def tidy(self) -> None:
         """Temporary files that killed writers left long ago go away."""
         for path in self.folder.glob(f"??/.*{PART}"):
-            if is_ours(path) and is_stale(path, alone=False):
+            if not path.parent.is_symlink() and is_ours(path) and is_stale(path, alone=False):
                 remove(path)
 
     @contextmanager
@@ -120,7 +123,11 @@ class Cache:
             import fcntl
 
             self._make()
-            handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600 | self._shared & 0o060)
+            handle = os.open(
+                self.folder / LOCK,
+                os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0),
+                0o600 | self._shared & 0o060,
+            )
         except (ImportError, OSError):
             yield
             return

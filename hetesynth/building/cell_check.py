@@ -10,22 +10,24 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
+from hetesynth.building.compute import calls
 from hetesynth.building.figures import Figures, figures
 from hetesynth.building.gates import gate_verdict
 from hetesynth.building.job import Job, unpickled
 from hetesynth.building.keeping import Rules, settled
 from hetesynth.building.outcome import CellReport
-from hetesynth.building.provenance import provenance
+from hetesynth.building.provenance import plan_name, provenance
 from hetesynth.building.result import CellResult
 from hetesynth.building.standing import Place, measured_here, refusals, size_rows
 from hetesynth.commands.standing import named
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.deployment.folder import DeployedCell
-from hetesynth.deployment.programs import program_file
+from hetesynth.deployment.programs import ProgramFile, program_file
+from hetesynth.deployment.records import INSTEAD_OF, MEASURED_ON
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.manifest.values import SizeRange
 from hetesynth.model.target import target
 from hetesynth.processes import side_by_side
 
@@ -38,21 +40,20 @@ NEAR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class CheckedCell:
-    """What is to be checked. ``old``: the cell in ``folder``, its files whole."""
+    """What is to be checked. ``old``: the cell that a folder holds, its files whole."""
 
     job: Job
-    folder: Path
     old: DeployedCell
 
     @classmethod
     def given(cls, job: Job, result: CellResult) -> CheckedCell:
         """``result``, which a cache or another machine gave for ``job``."""
-        return cls(job, Path(), DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
+        return cls(job, DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
 
     @property
     def at(self) -> Place:
         """Where it is."""
-        return Place(self.job.cell, unpickled(self.job.topology), self.job.topology_sha256, self.folder)
+        return Place(self.job.cell, unpickled(self.job.topology), self.job.topology_sha256)
 
 
 def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
@@ -105,7 +106,11 @@ def _other_inputs(given: CheckedCell) -> Iterator[str]:
     other = [name for name, value in stated.items() if record.get(name) != value]
     if other:
         yield f"it was made for another job: {named(other)}"
-    if not all(name.startswith(f"{cell.stem}.") for name in given.old.files):
+    if record.keys() & {INSTEAD_OF, MEASURED_ON}:
+        yield "it says what a folder says of an older one that stays"
+    ending = ".json" if target(cell.target).format == "mscclpp-json" else ".xml"
+    needed = {f"{cell.stem}{SCHEDULE_SUFFIX}", f"{cell.stem}{ending}"}
+    if not needed <= given.old.files.keys() <= {*needed, f"{cell.stem}.inplace{ending}"}:
         yield "its files are called otherwise"
 
 
@@ -170,8 +175,12 @@ def _wrong_record(checked: CheckedCell) -> Iterator[str]:
     record, stated = checked.old.record, figures(checked.old.record)
     if record.get("proven_optimal") is True and record.get("lower_bound") != stated.steps:
         yield f"its record says that {stated.steps} steps are proved to be the least, and another bound"
-    if not _same_rows(record.get("programs"), _programs(checked)):
+    if (record.get("lower_bound") or 0) > stated.steps:
+        yield f"its record says that {record['lower_bound']} steps are the least, and it has {stated.steps}"
+    programs = _programs(checked)
+    if not _same_rows(record.get("programs"), [program.plain() for program in programs]):
         yield "its record says of its programs what is not in their files"
+    yield from (f"{program.name} is for other calls" for program in programs if not _is_meant(program, checked))
     yield from _wrong_times(checked, stated)
 
 
@@ -180,17 +189,33 @@ def _same_rows(stated: object, rows: list[dict[str, Any]]) -> bool:
     return isinstance(stated, list) and len(stated) == len(rows) and all(row in stated for row in rows)
 
 
-def _programs(checked: CheckedCell) -> list[dict[str, Any]]:
-    """What the files say of the programs, as a record does."""
+def _is_meant(program: ProgramFile, checked: CheckedCell) -> bool:
+    """Whether the runtime takes ``program`` for calls of the cell alone, in the form that its name says."""
+    at, (low, high) = checked.at, calls(checked.job.cell, checked.at.topology.ranks)
+    is_plan = target(at.cell.target).format == "mscclpp-json"
+    if is_plan and program.title != plan_name(at.cell.cluster, program.name):
+        return False
+    stated = program.collective, program.ranks, program.root, program.out_of_place
+    inside = low <= program.min_bytes and (not high or 0 < program.max_bytes <= high)
+    return inside and stated == (at.cell.collective, at.topology.ranks, at.root, ".inplace." not in program.name)
+
+
+def _programs(checked: CheckedCell) -> list[ProgramFile]:
+    """What the files say of the programs."""
     at, files = checked.at, checked.old.files
     programs = {name: data for name, data in files.items() if not name.endswith(SCHEDULE_SUFFIX)}
-    return [program_file(name, data, target(at.cell.target), at.root).plain() for name, data in programs.items()]
+    return [program_file(name, data, target(at.cell.target), at.root) for name, data in programs.items()]
 
 
 def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
-    rows = size_rows(checked.at, checked.old, [row.size for row in stated.sizes])
+    extent, sizes = checked.job.cell.extent, tuple(row.size for row in stated.sizes)
+    if sizes != extent.sizes if isinstance(extent, SizeRange) else len(sizes) != 1:
+        yield "its record has times at other sizes than those of the cell"
+        return
+    rows = size_rows(checked.at, checked.old, sizes)
     for row, said in zip(rows, checked.old.record["sizes"], strict=True):
-        wrong = [name for name, value in row.items() if name != "verdict" and not _same(value, said.get(name))]
+        names = [name for name in {**row, **said} if name != "verdict"]
+        wrong = [name for name in names if name not in row or not _same(row[name], said.get(name))]
         if wrong:
             says, gives = _figure(said, wrong[0]), _figure(row, wrong[0])
             yield f"at {row['size']:,} bytes its record says {says}, the program gives {gives}"

@@ -64,7 +64,7 @@ def _sort(
     for job in plan.jobs:
         name = job.cell.name
         if name in present:
-            waiting.append(CheckedCell(job, plan.path, present[name]))
+            waiting.append(CheckedCell(job, present[name]))
             continue
         reasons = damage(plan.path, rows.get(name))
         status: Status = "invalid" if reasons else "missing"

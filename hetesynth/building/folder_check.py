@@ -17,6 +17,7 @@ from hetesynth.commands.standing import named
 from hetesynth.deployment.folder import MARK, DeployedCell, index_of, place
 from hetesynth.files.folders import INDEX
 from hetesynth.manifest.values import Manifest
+from hetesynth.regular_files import read_regular
 
 SOUND = frozenset({"current", "kept"})
 
@@ -47,7 +48,7 @@ def _damaged_files(folder: Path, digests: Mapping[str, Any]) -> Iterator[str]:
             return
         path = folder / place(name)
         try:
-            changed = hashlib.sha256(path.read_bytes()).hexdigest() != digest
+            changed = hashlib.sha256(read_regular(path)).hexdigest() != digest
         except OSError as error:
             yield f"{place(name)} cannot be read: {error.strerror}"
             continue
@@ -94,7 +95,7 @@ def _file_names(row: Mapping[str, Any]) -> list[str]:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.building.compute import calls, cell_request, measured
 from hetesynth.building.figures import figures
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+from hetesynth.commands.schedule_replay import stated_step
 from hetesynth.commands.standing import named
 from hetesynth.commands.verify import Question, judge_file
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
@@ -43,12 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cell of the manifest, its cluster as it is now, and the folder that may hold it."""
+    """A cell of the manifest and its cluster as it is now."""
 
     cell: Cell
     topology: Topology = field(repr=False)
     topology_sha256: str
-    folder: Path
 
     @property
     def root(self) -> int | None:
@@ -99,7 +99,7 @@ def _wrong(at: Place, old: DeployedCell, policy: Policy) -> Iterator[str]:
     for name in schedules:
         yield from schedule_refusals(read_schedule_json(old.files[name], name), name, at, policy)
     question = Question(root=at.root, targets=(target(at.cell.target),), given=at.topology)
-    with _on_disk(at.folder, old) as folder:
+    with _on_disk(old) as folder:
         for name in old.files:
             if name not in schedules:
                 judged = judge_file(folder / place(name), question)
@@ -107,19 +107,9 @@ def _wrong(at: Place, old: DeployedCell, policy: Policy) -> Iterator[str]:
                 yield from [f"{name}: {named(list(errors))}"] if errors else []
 
 
-def _holds(folder: Path, old: DeployedCell) -> bool:
-    try:
-        return all((folder / place(name)).read_bytes() == data for name, data in old.files.items())
-    except OSError:
-        return False
-
-
 @contextmanager
-def _on_disk(folder: Path, old: DeployedCell) -> Iterator[Path]:
-    """Where the files of ``old`` are: in ``folder``, or, where others stand there by now, in one to judge."""
-    if _holds(folder, old):
-        yield folder
-        return
+def _on_disk(old: DeployedCell) -> Iterator[Path]:
+    """A folder of this run's own with the files of ``old``: what was read is judged."""
     with tempfile.TemporaryDirectory() as name:
         for file, data in old.files.items():
             path = Path(name) / place(file)
@@ -193,15 +183,16 @@ def _matching(document: ScheduleDocument, topology: Topology) -> tuple[dict[int,
 def _steps(document: ScheduleDocument, topology: Topology) -> Iterator[ChunkingOptions]:
     """How long a step is: as when it was made, or as the cluster has it now, where all is slower alike. A schedule
     that keeps every law in steps of one length is right; how long it takes is the simulation's."""
-    header = document.header
-    size, rounding, told = (header.get(key) for key in ("chunk_bytes", "rounding", "tau_ref_us"))
+    size, rounding, before = (
+        document.header.get("chunk_bytes"),
+        document.header.get("rounding"),
+        stated_step(document),
+    )
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
     now = ChunkingOptions(chunk_bytes, "slowest", rule)
-    if isinstance(told, int | float) and not isinstance(told, bool) and told > 0:
-        before, slowest = Fraction(str(told)) / 1_000_000, chunk(topology, now).tau_ref
-        if abs(float(before / slowest) - 1) > 1e-9:
-            yield ChunkingOptions(chunk_bytes, before, rule)
+    if before is not None and abs(before / chunk(topology, now).tau_ref - 1) > Fraction(1, 10**9):
+        yield ChunkingOptions(chunk_bytes, before, rule)
     yield now
 
 

@@ -21,6 +21,7 @@ from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
 from hetesynth.model.topology import Topology
+from hetesynth.regular_files import read_regular
 
 PLOT = "bandwidth.svg"
 MAX_BYTES = 1 << 32
@@ -70,7 +71,7 @@ def combined(folder: Path, identity: AtlasIdentity, files: Mapping[str, bytes]) 
     dropped = {*_named(replaced), INDEX, PLOT, _plot(identity.collective)}
     contents = {name: data for name, data in _contents(folder) if name not in dropped}
     if older.kind == ATLAS:
-        contents |= {_plot(name): (folder / PLOT).read_bytes() for name in parts if (folder / PLOT).is_file()}
+        contents |= {_plot(name): read_regular(folder / PLOT) for name in parts if (folder / PLOT).is_file()}
     contents |= {name: data for name, data in files.items() if name not in (INDEX, PLOT)}
     contents[_plot(identity.collective)] = files[PLOT]
     parts = {name: _with_own_plot(name, part) for name, part in {**parts, identity.collective: index}.items()}
@@ -152,7 +153,7 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
                 folder, f"has {path.name}, which is no file and no folder", "remove it, or use another -o"
             )
         if path.is_file():
-            data = path.read_bytes()
+            data = read_regular(path)
             size += len(data)
             if size > MAX_BYTES:
                 raise refusal(folder, f"holds more than the {MAX_BYTES} bytes that are copied")

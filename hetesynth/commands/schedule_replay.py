@@ -5,6 +5,7 @@ In: a file, a topology. Out: violations. Of programs nothing is known here.
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -52,11 +53,22 @@ def replayed(
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
     """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
-    size, rounding, told = (document.header.get(key) for key in ("chunk_bytes", "rounding", "tau_ref_us"))
+    size, rounding, stated = (
+        document.header.get("chunk_bytes"),
+        document.header.get("rounding"),
+        stated_step(document),
+    )
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
     tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule)).tau_ref
-    if isinstance(told, (int, float)) and not isinstance(told, bool) and told > 0:
-        stated = Fraction(str(told)) / 1_000_000
-        tau_ref = tau_ref if abs(float(stated / tau_ref) - 1) < 1e-9 else stated
+    if stated is not None and abs(stated / tau_ref - 1) >= Fraction(1, 10**9):
+        tau_ref = stated
     return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule)
+
+
+def stated_step(document: ScheduleDocument) -> Fraction | None:
+    """The seconds of a step that a document states; None where it states none."""
+    told = document.header.get("tau_ref_us")
+    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 < told <= sys.float_info.max:
+        return None
+    return Fraction(str(told)) / 1_000_000

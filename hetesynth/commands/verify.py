@@ -21,7 +21,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.regular_files import open_regular
+from hetesynth.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
     from hetesynth.report.sarif import SarifResult
@@ -161,7 +161,7 @@ def _judge_composition(path: Path, question: Question) -> Judged:
     if cluster is None and question.topology is not None:
         cluster = load_pods(question.topology)
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
     verdict = judge_composition(data, cluster)

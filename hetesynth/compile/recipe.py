@@ -102,7 +102,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
         raise _wrong(name, "it is not an object")
     try:
         return _Reader(stated).recipe()
-    except (KeyError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, ValueError, OverflowError, ZeroDivisionError) as error:
         raise _wrong(name, str(error)) from None
 
 

@@ -6,7 +6,6 @@ Programs of the runtime are alone in their folder, since some runtimes read all 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from hetesynth.files.folders import INDEX
 from hetesynth.model.rank_places import rank_places
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
-from hetesynth.regular_files import open_regular
+from hetesynth.regular_files import read_regular
 
 KIND = "hetesynth deployment"
 FORMAT = 1
@@ -35,7 +34,7 @@ ALGORITHMS, SCHEDULES = "algorithms", "schedules"
 LOADER = "load_plans.py"
 ORIGIN = "atlas"
 """Of cells that an atlas brought, which no manifest names."""
-MAX_INDEX_BYTES, MAX_FILE_BYTES = 1 << 26, 1 << 30
+MAX_INDEX_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +152,19 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
 def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
     """The same of a folder whose index says that it is of this ``kind``."""
     index = _index(folder, kind)
-    cells = []
+    cells, written = [], set[str]()
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             check_record(row["record"])
-            files = {name: _file(folder / place(name)) for name in row["record"]["files"]}
+            files = {name: read_regular(folder / place(name)) for name in row["record"]["files"]}
             origin = ORIGIN if row.get("origin") == ORIGIN else ""
             texts = row["name"], row["key"], row["made_for"]
             if all(isinstance(text, str) and text.isprintable() for text in texts):
                 cell = DeployedCell(*texts, row["record"], files, origin)
                 cell.check()
-                cells.append(cell)
+                if not written & files.keys():
+                    cells.append(cell)
+                    written |= files.keys()
         except (KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)
@@ -173,27 +174,18 @@ def _index(folder: Path, kind: str = KIND) -> dict[str, Any]:
     from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
     try:
-        values = read_json(_file(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
+        values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
     except (OSError, JsonRefused):
         return {}
     is_ours = isinstance(values, dict) and (values.get("kind"), values.get("format")) == (kind, FORMAT)
     return values if is_ours else {}
 
 
-def _file(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
-    """The content of ``path``; OSError where it cannot be read or is larger."""
-    with open_regular(path) as stream:
-        data = stream.read(most + 1)
-    if len(data) > most:
-        raise OSError(errno.EFBIG, "it is too large")
-    return data
-
-
 def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
     """Whether ``folder`` holds other files than ``contents``."""
     try:
         names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        return names != contents.keys() or any((folder / n).read_bytes() != data for n, data in contents.items())
+        return names != contents.keys() or any(read_regular(folder / n) != data for n, data in contents.items())
     except OSError:  # another build exchanges it
         return True
 

@@ -18,6 +18,7 @@ from hetesynth.deployment.readme import cautions
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
 from hetesynth.model.target import TARGETS, Target
+from hetesynth.regular_files import read_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def _changed(folder: Path, deployed: Deployed) -> Iterator[str]:
     """What stands in the folder otherwise than it was written."""
     for name, digest in sorted(deployed.files.items()):
         try:
-            same = hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+            same = hashlib.sha256(read_regular(folder / name)).hexdigest() == digest
         except OSError:
             yield f"{name} is missing"
             continue

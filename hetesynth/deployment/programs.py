@@ -7,7 +7,7 @@ that a folder is put together without reading its programs again.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from hetesynth.errors import InternalError
@@ -70,11 +70,15 @@ class ProgramFile:
         return self.max_bytes or None
 
 
+_NAMES = {field.name for field in fields(ProgramFile)}
+_OPTIONAL = {field.name for field in fields(ProgramFile) if field.default is not MISSING}
 _TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
 
 
 def of_record(values: dict[str, Any]) -> ProgramFile:
-    """The program that ``plain`` described. TypeError or ValueError where it is none."""
+    """The program that ``plain`` described. ValueError where it is none."""
+    if values.keys() - _NAMES or _NAMES - _OPTIONAL - values.keys():
+        raise ValueError("a program in its record has other fields than a build writes")
     for name, value in values.items():
         kind = str if name in _TEXTS else bool if name in _FLAGS else int
         if type(value) is not kind and (name, value) != ("root", None):

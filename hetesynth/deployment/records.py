@@ -21,6 +21,8 @@ MEASURED_ON = "measured_on"
 """Of the same record: the SHA-256 of the cluster that its times are of."""
 MAX_TEXT = 4000
 MOST = 2**63
+MAX_SIZES = 64
+"""Each is simulated anew; a build writes three."""
 _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -75,7 +77,8 @@ def _is_size(row: object) -> bool:
         and all(_is_text(name) and _is_figure(value) for name, value in row.items())
         and _is_count(row.get("size"))
         and row["size"] > 0
-        and isinstance(row.get("program_us"), int | float | None)
+        and all(isinstance(row.get(name), int | float | None) for name in _NUMBERS)
+        and not any(isinstance(row.get(name), bool) for name in _NUMBERS)
     )
 
 
@@ -91,6 +94,9 @@ def _by_name(is_name: Callable[[object], bool], holds: Callable[[Any], bool]) ->
     return lambda value: isinstance(value, dict) and all(is_name(k) and holds(v) for k, v in value.items())
 
 
+_NUMBERS = (
+    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "ring_us", "factor_over_rings",
+)  # fmt: skip
 _NEEDED = {"collective", "ranks", "sizes", "files"}
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("cell", "cluster", "extent", "strategy"), _is_text),
@@ -104,7 +110,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "calls": lambda value: _each(_is_count)(value) and len(value) == 2,
     "topology_sha256": is_sha256,
     MEASURED_ON: is_sha256,
-    "sizes": _each(_is_size),
+    "sizes": lambda value: _each(_is_size)(value) and len(value) <= MAX_SIZES,
     "warnings": _each(_by_name(_is_text, lambda value: _is_figure(value) or _each(_is_text)(value))),
     "programs": _each(lambda row: isinstance(row, dict)),
     "options": lambda value: isinstance(value, dict),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetesynth.deployment.programs import WORD, ProgramFile
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import Target
@@ -72,8 +72,7 @@ def _divides(program: ProgramFile, call: Call) -> bool:
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
     """That each call has one program at most, which is of the cell that is meant for it.
 
-    HetesynthError HS870 where two cells are meant for the same calls; InternalError where the files of one cell
-    are.
+    HetesynthError HS870 where two cells, or two files of one, are meant for the same calls.
     """
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):
@@ -82,13 +81,13 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
                 _refuse(cell, program, other_cell, other)
     titles = [(program.collective, program.title) for _, program in every]
     if target.format == "mscclpp-json" and len(set(titles)) < len(titles):
-        raise InternalError("two plans of one folder have the same name, by which the runtime keeps them apart")
+        raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
     for cell, programs in cells:
         for program in programs:
             for call in boundary_calls(program):
                 chosen = [p.name for p in selected([p for _, p in every], call, target)]
                 if chosen != [program.name]:
-                    raise InternalError(f"{cell}: {call.size} bytes are for {program.name}, not {chosen}")
+                    raise _odd(f"{cell}: {call.size} bytes are for {program.name}, not {chosen}")
 
 
 def boundary_calls(program: ProgramFile) -> Iterator[Call]:
@@ -115,9 +114,15 @@ def _overlap(one: ProgramFile, other: ProgramFile, target: Target) -> bool:
 
 def _refuse(cell: str, program: ProgramFile, other_cell: str, other: ProgramFile) -> None:
     if cell == other_cell:
-        raise InternalError(f"{cell}: {program.name} and {other.name} are for the same calls")
+        raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
     raise HetesynthError(
         f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one",
         code="HS870",
         help="give them sizes that do not overlap, or leave one out",
     )
+
+
+def _odd(message: str) -> HetesynthError:
+    """Of files that no build gives together."""
+    help_ = "the index of the folder was changed: remove the folder and build again"
+    return HetesynthError(message, code="HS870", help=help_)

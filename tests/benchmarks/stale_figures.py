@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ from pathlib import Path
 from hetesynth.bench import cases as steps
 from hetesynth.bench import time_tables
 from hetesynth.bench.cluster_cells import Conditions, Journal
-from hetesynth.bench.cluster_page import cluster_page
+from hetesynth.bench.cluster_page import SHARES, cluster_page, percentile
 from hetesynth.bench.cluster_tables import ClusterCase, cases, measured_cells
 from hetesynth.bench.page import table
 from hetesynth.bench.run import Runner
@@ -95,6 +97,37 @@ def _of_clusters(page: Path, conditions: Conditions) -> Iterator[Figure]:
                 yield Figure(page, number, at, row[at], case.name, lambda case=case: remade(case))  # type: ignore[misc]
 
 
+def shares(page: Path) -> dict[tuple[str, str], list[tuple[float, str]]]:
+    """Percent of the limit and cluster of each cell of a page of programs, by size and collective and over all."""
+    table: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    size, head = "", [""]
+    for line in page.read_text(encoding="utf-8").splitlines():
+        row = columns_of(line)
+        if line.startswith("## "):
+            size = line.removeprefix("## ")
+        elif row and row[0] == "cluster":
+            head = row
+        for collective, cell in zip(head, row, strict=True) if len(row) == len(head) else ():
+            if share := re.search(r"([0-9.]+) %", cell):
+                for name in (collective, "all"):
+                    table.setdefault((size, name), []).append((float(share[1]), row[0]))
+    return table
+
+
+def sum_up(page: Path) -> None:
+    """Remake the lines that sum up the rows of a page of programs; how many are slower than rings stays."""
+    of_rows, lines = shares(page), page.read_text(encoding="utf-8").splitlines()
+    for number, row in enumerate(map(columns_of, lines)):
+        cells = sorted(of_rows.get((row[0], row[1]), [])) if len(row) == 10 else []
+        if cells:
+            values = [share for share, _ in cells]
+            worst = ", ".join(f"{share:.1f} ({cluster})" for share, cluster in cells[:3])
+            row[3:6] = f"{statistics.median(values):.1f}", f"{percentile(values, 0.1):.1f}", worst
+            row[6:8] = (str(sum(value < least for value in values)) for least in SHARES)
+            lines[number] = f"| {' | '.join(row)} |"
+    page.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
 def _of_times(page: Path) -> Iterator[Figure]:
     known = {(case.cluster, case.collective, size_text(case.size)): case for case in time_tables.CASES}
 
@@ -144,6 +177,9 @@ def main() -> int:
         print(f"{figure.page.name}:{figure.line + 1}: {figure.name}: {figure.shown} is now {remade}", flush=True)
         if options.mend:
             figure.mend(remade)
+    if options.mend:
+        for page in CLUSTER_PAGES:
+            sum_up(DOCS / page)
     print(f"{same + stale} of {len(waiting)} figures remade")
     print(f"{same} passed, {stale} failed")
     return int(stale > 0 or not same)

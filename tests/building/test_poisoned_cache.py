@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import re
 import stat
 import zipfile
 from collections.abc import Callable
@@ -25,7 +26,9 @@ from hetesynth.building.cache import Cache
 from hetesynth.building.result import CellResult, unpacked
 from hetesynth.cli.main import run
 from hetesynth.deployment.folder import deployed
+from hetesynth.deployment.programs import program_file
 from hetesynth.errors import HetesynthError
+from hetesynth.model.target import target
 
 Forge = Callable[[CellResult], CellResult]
 
@@ -75,6 +78,26 @@ def last_transfer(values: dict[str, Any]) -> None:
     values["transfers"].pop()
 
 
+def honest(result: CellResult) -> CellResult:
+    """Its record says of its programs what is in them."""
+    programs = [
+        program_file(name, data, target("rccl-6"), None).plain()
+        for name, data in result.files.items()
+        if name.endswith(".xml")
+    ]
+    return replace(result, record={**result.record, "programs": programs})
+
+
+def for_all_sizes(text: str) -> str:
+    return re.sub(r'maxBytes="\d+"', 'maxBytes="1099511627776"', re.sub(r'minBytes="\d+"', 'minBytes="0"', text))
+
+
+def twice(result: CellResult, ending: str) -> CellResult:
+    name = next(name for name in result.files if name.endswith(ending))
+    copy = name.replace(ending, f".copy{ending}")
+    return honest(resealed(result, {**result.files, copy: result.files[name]}))
+
+
 WRONG: dict[str, Forge] = {
     "a program that lands a chunk elsewhere": lambda r: program(
         r, lambda t: t.replace('dstoff="1"', 'dstoff="2"', 1)),
@@ -92,6 +115,18 @@ WRONG: dict[str, Forge] = {
     "another collective": lambda r: replace(r, record={**r.record, "collective": "allreduce"}),
     "other versions": lambda r: replace(r, record={**r.record, "versions": {}}),
     "other steps": lambda r: replace(r, record={**r.record, "steps": 7, "lower_bound": 7}),
+    "more steps proved than it has": lambda r: replace(r, record={
+        **r.record, "lower_bound": r.record["steps"] + 1, "proven_optimal": False}),
+    "a program for all sizes": lambda r: honest(program(r, for_all_sizes)),
+    "times at one size": lambda r: replace(r, record={**r.record, "sizes": r.record["sizes"][-1:]}),
+    "a size three times": lambda r: replace(r, record={**r.record, "sizes": r.record["sizes"][:1] * 3}),
+    "a figure that no program gives": lambda r: times(r, bonus=3.0),
+    "a program twice": lambda r: twice(r, ".xml"),
+    "a schedule twice": lambda r: twice(r, ".schedule.json"),
+    "programs in place alone": lambda r: honest(resealed(
+        r, {n: d for n, d in r.files.items() if ".inplace." in n or n.endswith(".json")})),
+    "an older one that stays": lambda r: replace(r, record={**r.record, "measured_on": "0" * 64}),
+    "a newer one that was not deployed": lambda r: replace(r, record={**r.record, "instead_of": {**r.record}}),
     "files called otherwise": lambda r: resealed(r, {f"x{n}": d for n, d in r.files.items()}),
 }  # fmt: skip
 
@@ -114,6 +149,19 @@ def test_a_wrong_result_is_made_anew(project: Project, name: str) -> None:
 def test_a_right_result_is_taken(project: Project) -> None:
     kept(project, lambda result: result)
     assert project.build(Here(None)).status == "cached"
+
+
+ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "short": {"tau_ref_us": 5e-324}, "chunk": {"chunk_bytes": 10**400}}
+
+
+@pytest.mark.parametrize("name", ODD_STEPS)
+def test_steps_of_any_length_are_replayed(project: Project, name: str) -> None:
+    """Whatever a schedule says of its steps, the cluster decides."""
+    kept(project, lambda result: schedule(result, lambda document: document["header"].update(ODD_STEPS[name])))
+    assert project.build(Here()).status in ("cached", "built")
+    assert project.check().cells[0].status == "current"
+    path = next(project.deployed.rglob("*.schedule.json"))
+    assert run(["verify", str(path), "--topo", str(project.folder / "three.dsl")]) in (0, 1)
 
 
 def outside(path: Path) -> dict[str, bytes]:
@@ -159,6 +207,8 @@ TYPES: list[dict[str, Any]] = [
     {"steps": True}, {"candidate": 3}, {"versions": []}, {"options": 3}, {"lower_bound": "x"}, {"instead_of": []},
     {"strategy": ["x"]}, {"proven_optimal": "yes"}, {"cluster": "a\x1b[31m"}, {"root": -1}, {"channels": 1e300},
     {"topology_sha256": None}, {"measured_on": 3},
+    {"programs": [{}]}, {"programs": [{"name": "x"}]}, {"sizes": [{"size": 8, "program_us": True}]},
+    {"sizes": [{"size": 8, "program_us": 1.0, "ring_us": "x"}]}, {"sizes": [{"size": 8, "program_us": 1.0}] * 65},
 ]  # fmt: skip
 
 
@@ -177,12 +227,33 @@ def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str
     assert project.build(Here()).status == "built"
 
 
+def test_a_cell_that_an_index_has_twice_counts_once(project: Project) -> None:
+    project.build(Here())
+    path = project.deployed / "index.json"
+    index = json.loads(path.read_text())
+    path.write_text(json.dumps({**index, "cells": index["cells"] * 2}))
+    assert len(deployed(project.deployed)) == 1
+
+
 def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
     cache = Cache(project.folder / "cache")
     path = cache.path(project.job.key)
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
     assert cache.get(project.job.key) is None
+
+
+def test_links_in_a_cache_lead_nowhere(project: Project, tmp_path: Path) -> None:
+    """Others who share a cache may make them."""
+    right, cache = project.made_by("auto"), Cache(project.folder / "cache")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    cache.folder.mkdir()
+    cache.path(right.key).parent.symlink_to(elsewhere)
+    (cache.folder / "lock").symlink_to(elsewhere / "lock")
+    with cache.making(right.key), pytest.raises(HetesynthError, match="a link"):
+        cache.put(right)
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_what_the_tool_makes_is_private_and_what_was_shared_stays_so(project: Project) -> None:

@@ -416,6 +416,7 @@ def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
     [
         ("way", "sideways"), ("chunks", -1), ("chunks", True), ("size", "64MB"), ("targets", []),
         ("targets", ["nobody"]), ("tau_ref", "1/0"), ("tau_ref", "0"), ("rounding", None), ("turn", "x"),
+        ("turn", 10**400),
         ("by_time", 1), ("pieces", 2**80), ("division", ["own"]),
     ],
 )  # fmt: skip

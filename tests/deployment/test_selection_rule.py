@@ -15,7 +15,7 @@ from support.small_projects import RING
 from hetesynth.building.compute import compute
 from hetesynth.deployment.programs import ProgramFile, of_record
 from hetesynth.deployment.selection import Call, boundary_calls, check_selection, selected
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, target
 
 BLOCKS = {"allgather": 8, "reducescatter": 8, "alltoall": 8}
@@ -121,15 +121,16 @@ def test_roots_are_kept_apart_by_plans_only() -> None:
             assert caught.value.code == code
 
 
-def test_plans_of_one_name_are_our_fault() -> None:
+def test_plans_of_one_name_are_refused() -> None:
+    """An index that somebody changed may have them."""
     rows = [(c.name, [replace(p, title="same") for p in c.programs]) for c in two_cells("mscclpp")]
-    with pytest.raises(InternalError, match="same name"):
+    with pytest.raises(HetesynthError, match="same name"):
         check_selection(rows, target("mscclpp"))
 
 
-def test_files_of_one_cell_for_the_same_calls_are_our_fault() -> None:
+def test_files_of_one_cell_for_the_same_calls_are_refused() -> None:
     one = program("a.xml", "allgather", 0, 100, plan=False)
-    with pytest.raises(InternalError, match="same calls"):
+    with pytest.raises(HetesynthError, match="same calls"):
         check_selection([("cell", [one, replace(one, name="b.xml")])], target("rccl-6"))
 
 

@@ -28,7 +28,12 @@ NUMBERS = (
     "3",
     "9",
     "70000",
+    "2147483647",
+    "2147483648",
     "4294967298",
+    "0x80000000",
+    "-0x10",
+    "-01",
     "9" * 20,
     "+1",
     " 1",
@@ -92,6 +97,10 @@ def damaged_xml(text: str, *, last: bool = True) -> Iterator[Damage]:
                 "comment": f"<!-- {tag[0]} -->",
             }.items():
                 yield where, what, (before + instead + after).encode()
+        for name in dict.fromkeys(re.findall(r' (\w+)="', found[0][0])):
+            for value in ("x", "0x1", "9"):
+                every = re.sub(rf'(<{kind[1:]} [^>]*?\b{name}=")[^"]*', rf"\g<1>{value}", text)
+                yield f"every {kind[1:]} {name}", value, every.encode()
     if last:
         yield from _characters(text)
 

@@ -44,6 +44,7 @@ def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]
         for gpu in program.gpus
         for block in gpu.thread_blocks
         if block.send_peer is not None
+        and min(gpu.rank, block.send_peer) >= 0
         and max(gpu.rank, block.send_peer) < len(servers)
         and servers[gpu.rank] != servers[block.send_peer]
     }
