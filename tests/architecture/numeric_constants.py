@@ -146,6 +146,7 @@ ALLOWED = {
         hetesynth/files/schedule_json.py: VERSION
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
+        hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/lint/limits.py: _ETHERNET _LINE_RATES
         hetesynth/lint/roles.py: BITS GB
         hetesynth/importers/formats.py: HEAD
@@ -186,6 +187,7 @@ ALLOWED = {
         hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/fitting/link_class.py: _GIGA
         hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE _WRITTEN
+        hetesynth/library/times.py: _KB _MB _NO_LIMIT
         hetesynth/packing/exchange.py: LARGEST
         hetesynth/portable_math.py: PARTS LARGEST LOG_TERMS
         hetesynth/synthesis/timed/balanced_paths_kernel.py: TERMS

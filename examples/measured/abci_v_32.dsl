@@ -1,0 +1,8 @@
+# 32 compute nodes V of ABCI: four V100 in a full mesh.
+
+import "nodes.dsl"
+
+cluster abci_v_32 {
+  instance a[0-31] = abci_v
+  fabric ib { join *.nic*; latency 1.3 us; kind infiniband }
+}

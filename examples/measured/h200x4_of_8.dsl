@@ -1,0 +1,7 @@
+# 4 of the eight H200 of a server.
+
+import h200
+
+cluster h200x4_of_8 {
+  instance a = h200x8 { disable gpu[4-7] }
+}

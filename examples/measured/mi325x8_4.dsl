@@ -1,0 +1,8 @@
+# 4 servers of eight MI325X; the links of MI300X.
+
+import mi300x
+
+cluster mi325x8_4 {
+  instance a[0-3] = mi300x8 { model "MI325X" }
+  fabric roce { join *.nic*; latency 1.3 us; kind roce }
+}

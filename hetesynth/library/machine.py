@@ -1,0 +1,194 @@
+"""A cluster as a communication library sees it: nodes, what joins their GPUs, their NICs.
+
+In: a ``Topology``. Out: a ``Machine``, or None where the library's search is not modelled: GPUs of a node that
+meet neither on a switch nor in a full mesh nor over the host, and GPUs that neither library runs. A node is a
+server, or servers that NVLink joins, as NCCL counts nodes (src/graph/connect.cc). Rates in GB/s.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
+
+from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
+from hetesynth.model.calibration import CALIBRATIONS
+from hetesynth.model.topology import Link, Rank, Topology
+
+Joined = Literal["switch", "mesh", "host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """What joins the nodes. ``share``: of the NICs' line rate that large rings reach. In microseconds ``hop``: of
+    a hop beyond what NCCL counts, and ``stated``: the latency that the NIC's plug-in reports to NCCL."""
+
+    name: str
+    share: float
+    hop: float
+    stated: float = 0.0
+
+
+INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
+EFA = Fabric("EFA", 0.88, 75.0, 75.0)
+NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA", 0.94, 22.0, 35.0)}
+FABRICS: tuple[tuple[str, Fabric], ...] = (
+    ("efa", EFA), ("tcpxo", Fabric("TCPXO", 0.94, 50.0)), ("tcp", Fabric("TCP", 0.71, 50.0)),
+    ("roce", Fabric("RoCE", 0.90, 15.0)), ("slingshot", Fabric("Slingshot", 0.57, 30.0)), ("", INFINIBAND),
+)  # fmt: skip
+"""By the beginning of the ``kind`` of what joins the nodes; the first that fits. From published runs
+(docs/reality.md); the latency that EFA's plug-in reports: aws-ofi-nccl, src/platform-aws.cpp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node. ``total``: what a GPU sends inside, as the library counts it; ``pair``: in a mesh, what of it goes
+    to one other GPU. ``nics``: the rate of each NIC as the library counts it; ``nic_line``: of all, line rate."""
+
+    gpus: int
+    generation: Generation
+    joined: Joined
+    total: float
+    pair: float = 0.0
+    nics: tuple[float, ...] = ()
+    nic_line: float = 0.0
+
+    @property
+    def nvls(self) -> bool:
+        """True where the switch reduces and NCCL uses it: from Hopper on, with three GPUs (transport/nvls.cc)."""
+        return self.joined == "switch" and self.generation.nvls > 0 and self.gpus > 2
+
+    @property
+    def reached(self) -> float:
+        """What large rings reach of ``total``."""
+        share = self.generation.mesh_share if self.joined == "mesh" else self.generation.switch_share
+        return self.total * share
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """All nodes, what joins them, and whose library runs.
+
+    What a topology does not say: ``version`` of NCCL, ``processes`` (one for each GPU, or one for all) and
+    ``ll128``, False where NICs are so far from GPUs that NCCL does not use LL128 between nodes.
+    """
+
+    nodes: tuple[Node, ...]
+    library: Literal["NCCL", "RCCL"] = "NCCL"
+    fabric: Fabric = INFINIBAND
+    version: tuple[int, int] = (2, 30)
+    processes: bool = True
+    ll128: bool = True
+    ranks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks", sum(node.gpus for node in self.nodes))
+        if self.ranks < 2:
+            raise ValueError("a collective needs two GPUs")
+
+    @property
+    def tables(self) -> Tables:
+        """The tables by which its library chooses."""
+        if self.library == "RCCL":
+            return TABLES_RCCL
+        return TABLES if self.version >= (2, 18) else TABLES_BEFORE_2_18
+
+
+_SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
+
+
+def machine_of(topology: Topology) -> Machine | None:
+    """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
+    amd = {model.lower().startswith("mi") for model in topology.models}
+    if topology.ranks < 2 or len(amd) > 1 or any(model.lower().startswith("gaudi") for model in topology.models):
+        return None
+    out: dict[Rank, list[int]] = defaultdict(list)
+    for index, wire in enumerate(topology.wires):
+        if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
+            out[wire.src].append(index)
+    homes = _homes(topology, out)
+    groups: dict[int, list[Rank]] = defaultdict(list)
+    for rank, home in enumerate(homes):
+        groups[home].append(rank)
+    inside: dict[int, list[Link]] = defaultdict(list)
+    leaving: dict[int, list[Link]] = defaultdict(list)
+    for link in topology.links:
+        (inside if homes[link.src] == homes[link.dst] else leaving)[homes[link.src]].append(link)
+    crossed = {i for links in leaving.values() for link in links for i in link.wires}
+    kinds = {topology.wires[i].kind.lower() for i in crossed}
+    fabric = next(fabric for prefix, fabric in FABRICS if not prefix or any(k.startswith(prefix) for k in kinds))
+    nodes = []
+    for home, ranks in groups.items():
+        joined = _joined(topology, ranks, out, inside[home])
+        nics = _nics(topology, leaving[home], len(ranks), fabric)
+        if joined is None or (len(groups) > 1 and not nics):
+            return None
+        how, total = joined
+        generation = generation_of(topology.models[ranks[0]])
+        pair = total / (len(ranks) - 1) if how == "mesh" else 0.0
+        counted = tuple(min(nic, generation.slot) for nic in nics)
+        nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
+    if fabric is EFA:
+        fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
+    return Machine(tuple(nodes), "RCCL" if amd == {True} else "NCCL", fabric)
+
+
+def _joined(
+    topology: Topology, ranks: Sequence[Rank], out: dict[Rank, list[int]], inside: Sequence[Link]
+) -> tuple[Joined, float] | None:
+    """How the GPUs of a node are joined and what the weakest of them sends inside; None where not modelled."""
+    factor, model = CALIBRATIONS["nccl"].factor, topology.models[ranks[0]]
+    if len(ranks) == 1:
+        return "switch", 0.0
+    sent: dict[Rank, float] = {}
+    beside: dict[Rank, dict[int, float]] = {}  # to each vertex that a GPU is wired to
+    for rank in ranks:
+        beside[rank] = defaultdict(float)
+        for wire in (topology.wires[i] for i in out[rank]):
+            beside[rank][wire.dst] += float(wire.bandwidth or 0) * wire.lanes * factor(wire.kind, model) / 1e9
+        sent[rank] = sum(beside[rank].values())
+    if all(sent.values()):
+        switches = [{v for v in beside[rank] if topology.vertices[v].kind == "switch"} for rank in ranks]
+        if set.intersection(*switches):
+            return "switch", min(sent.values())
+        if all(set(beside[rank]) == set(ranks) - {rank} for rank in ranks):
+            return "mesh", (len(ranks) - 1) * min(rate for to in beside.values() for rate in to.values())
+    best: dict[tuple[Rank, Rank], float] = {}
+    for link in inside:
+        rate = float(link.bandwidth * link.lanes) * factor(link.kind, model) / 1e9
+        best[link.src, link.dst] = max(best.get((link.src, link.dst), 0.0), rate)
+    complete = len(best) == len(ranks) * (len(ranks) - 1)
+    return ("host", min(best.values())) if complete else None
+
+
+def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
+    """The node of each rank by number: a server, or servers that NVLink joins."""
+    import networkx as nx
+
+    graph: nx.Graph[int | str] = nx.Graph()
+    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
+    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
+    homes = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
+    return [homes[rank] for rank in range(topology.ranks)]
+
+
+def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:
+    """The line rate of each NIC of a node, or of each GPU that is on the network itself.
+
+    The plug-in of EFA shows the NICs of a GPU as one.
+    """
+    rates = [inf if w.bandwidth is None else float(w.bandwidth) * w.lanes / 1e9 for w in topology.wires]
+    of_nic: dict[int, float] = {}
+    for link in leaving:
+        sources = [topology.wires[i].src for i in link.wires]
+        at = next((place for place, v in enumerate(sources) if topology.vertices[v].kind == "nic"), 0)
+        slowest = min(rates[i] for i in link.wires[at:])
+        line = slowest if slowest < inf else float(link.bandwidth * link.lanes) / 1e9
+        of_nic[sources[at]] = max(of_nic.get(sources[at], 0.0), line)
+    lines = [of_nic[nic] for nic in sorted(of_nic)]
+    of_gpu = len(lines) // gpus
+    if fabric is EFA and of_gpu > 1:
+        return [sum(lines[i : i + of_gpu]) for i in range(0, of_gpu * gpus, of_gpu)]
+    return lines

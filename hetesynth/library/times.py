@@ -1,0 +1,308 @@
+"""How long each algorithm of the library takes: by NCCL's own table, and as published runs do.
+
+``tabled`` is what NCCL chooses by: latency + bytes / bandwidth (src/graph/tuning.cc). ``expected`` is what
+nccl-tests and rccl-tests then measure: the same with the shares that large runs reach, the channels that a kernel
+of this size really opens, the filling of its pipeline, and the latency of the fabric. Rates in GB/s, latencies in
+microseconds, results in seconds.
+
+Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered),
+and what NCCL does not know either, such as an oversubscribed network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, floor, log2
+from typing import Literal
+
+from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Protocol, Steps, Tables
+from hetesynth.library.graphs import ring_graph, tree_graph
+from hetesynth.library.machine import Machine
+from hetesynth.model.collective import CollectiveName
+
+Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
+_KB, _MB = 1024.0, 1024.0**2
+_NO_LIMIT = 1e9  # GB/s
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryTime:
+    """One algorithm with one protocol on so many channels. ``tabled``: seconds by which the library chooses;
+    ``expected``: seconds that it takes."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+    channels: int
+    tabled: float
+    expected: float
+
+    @property
+    def label(self) -> str:
+        """``ring, 24 channels, Simple``."""
+        name = self.algorithm.lower() if self.algorithm in ("Ring", "Tree") else self.algorithm
+        plural = "" if self.channels == 1 else "s"
+        return f"{name}, {self.channels} channel{plural}, {self.protocol}"
+
+
+def chosen(
+    machine: Machine, collective: CollectiveName, size: int, algorithm: Algorithm | None = None
+) -> LibraryTime:
+    """What the library takes for ``size`` bytes: the least by its table; of ``algorithm`` where that is set."""
+    times = [t for t in library_times(machine, collective, size) if algorithm in (None, t.algorithm)]
+    if not times:
+        raise ValueError(f"{algorithm} does not do {collective} on this machine")
+    return min(times, key=lambda t: t.tabled)
+
+
+def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
+    """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
+    call = _Call(machine, collective, float(size))
+    if collective in ("alltoall", "gather", "scatter"):
+        yield _sends(call)
+        return
+    for protocol in PROTOCOLS:
+        if protocol != "LL128" or call.ll128:
+            yield _ring(call, protocol)
+            rccl_simple = machine.library == "RCCL" and call.nodes == 1 and protocol == "Simple"
+            if collective == "allreduce" and not rccl_simple:  # rccl: src/graph/tuning.cc:365
+                yield _tree(call, protocol)
+    if collective == "allreduce" and call.heads > 1:
+        yield _nvls(call)
+    if collective in ("allgather", "reducescatter") and call.gpus == 1 and machine.library == "NCCL":
+        yield _pat(call)
+
+
+class _Call:
+    """A collective of ``size`` bytes on a machine, and what all algorithms ask of it."""
+
+    def __init__(self, machine: Machine, collective: CollectiveName, size: float) -> None:
+        nodes = machine.nodes
+        joined = [node for node in nodes if node.gpus > 1]
+        self.machine, self.collective, self.size = machine, collective, size
+        self.chain = collective in ("broadcast", "reduce")
+        self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
+        self.several = self.nodes > 1
+        self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
+        self.generation = min((node.generation for node in nodes), key=lambda generation: generation.inside[0])
+        self.host = any(node.joined == "host" for node in nodes)
+        possible = not self.host and machine.library == "NCCL"
+        self.ll128 = possible and (machine.ll128 or not self.several)
+        self.rings = ring_graph(machine)
+        # what large rings carry inside nodes: on several, each of them leaves one of a node's GPUs by a NIC
+        crossed = (node.reached * node.gpus / (node.gpus - self.several) for node in joined)
+        self.passing = min(crossed, default=_NO_LIMIT)
+        self.nics = min(node.nic_line for node in nodes) * machine.fabric.share if self.several else _NO_LIMIT
+        self.ring_rate = min(self.passing, self.nics, self.rings.launched * self.generation.channel)
+        self.heads = 0  # GPUs that load and store for NVLS: of one node all, of several those with a NIC
+        if all(node.nvls for node in nodes):
+            self.heads = min(32, *(min(node.gpus, len(node.nics) if self.several else 32) for node in nodes))
+
+    def used(self, protocol: Protocol, *, ring: bool) -> float:
+        """How many channels a kernel of this size opens, unrounded (src/enqueue.cc:2092-2105)."""
+        least = {"LL": 4 * _KB * (self.ranks if ring else 1), "LL128": 5 * _KB, "Simple": 32 * _KB}
+        return max(1.0, min(self.rings.launched, self.size / least[protocol]))
+
+    def inside(self, steps: Steps, protocol: Protocol) -> float:
+        """The latency of a hop inside a node."""
+        return (steps.host if self.host else steps.nvlink)[PROTOCOLS.index(protocol)]
+
+    def fabric(self, protocol: Protocol, *, expected: bool) -> float:
+        """What a hop takes longer on this fabric: as it states to NCCL, or as runs do. NCCL counts it twice for
+        Simple, and fits what is stated to that."""
+        fabric = self.machine.fabric
+        if protocol == "Simple":
+            return 2.0 * max(fabric.stated, fabric.hop if expected else 0.0)
+        return fabric.hop if expected else fabric.stated
+
+    def seconds(self, latency: float, bandwidth: float) -> float:
+        return (latency + self.size / bandwidth / 1e3) * 1e-6
+
+    def measured(self, latency: float, bandwidth: float) -> float:
+        """The same, but what one process for eight GPUs cannot launch faster."""
+        launch = 0.0 if self.machine.processes or self.ranks < 8 else 50e-6
+        return max(self.seconds(latency, bandwidth), launch)
+
+
+# rings
+
+
+def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
+    """Rings; Broadcast and Reduce are chains of the same channels."""
+    steps, between = {
+        "allreduce": (2 * (call.ranks - 1), 2 * (call.nodes - 1)),
+        "broadcast": (call.ranks, call.nodes),
+        "reduce": (call.ranks, call.nodes),
+    }.get(call.collective, (call.ranks - 1, call.nodes - 1))
+    between *= call.several
+    turns = 1.0 if call.chain else steps / call.ranks
+    machine, graph = call.machine, call.rings
+    tables = machine.tables
+
+    latency = _ring_latency(call, protocol, tables, steps, between, expected=False)
+    if protocol == "Simple" and call.collective == "allreduce" and call.several:
+        latency *= max(tables.plateau, 1.9 if call.generation.name == "Volta" else 1.0)
+    bus = graph.channels * graph.inside
+    tabled = call.seconds(latency, _ring_bandwidth(call, protocol, tables, bus) / turns)
+
+    used = call.used(protocol, ring=True)
+    rate = _ring_bandwidth(call, protocol, TABLES, call.ring_rate) * used / graph.launched
+    latency = _ring_latency(call, protocol, TABLES, steps, between, expected=True)
+    if call.chain:  # what the test measures overlaps: its repetitions follow each other down the chain
+        latency = TABLES.ring.base[PROTOCOLS.index(protocol)] + call.inside(TABLES.ring, protocol)
+        latency += _fill(call, protocol, used, call.ranks - call.nodes, call.nodes - 1)
+    elif protocol == "Simple":  # half a chunk is passed on at a time
+        slice_ = min(1 * _MB, call.size / call.ranks / used / 2)
+        latency += slice_ / (call.ring_rate / graph.launched) / 1e3
+    return LibraryTime("Ring", protocol, floor(used), tabled, call.measured(latency, rate / turns))
+
+
+def _ring_bandwidth(call: _Call, protocol: Protocol, tables: Tables, bus: float) -> float:
+    """Of rings that carry ``bus`` with Simple."""
+    if protocol == "LL":
+        return min(_ll_most(call), bus * tables.ring_ll)
+    if protocol == "LL128":
+        return min(0.92 * bus, call.rings.channels * (tables.ll128 or call.generation.ring_ll128))
+    return bus
+
+
+def _ll_most(call: _Call) -> float:
+    """What LL carries at most: on one node by its GPUs, on several by their processors, here Intel's."""
+    return (call.generation.ll, 39.0, 20.4)[call.nth]
+
+
+def _ring_latency(
+    call: _Call, protocol: Protocol, tables: Tables, steps: int, between: int, *, expected: bool
+) -> float:
+    place = PROTOCOLS.index(protocol)
+    base, hop = tables.ring.base[place], call.inside(tables.ring, protocol)
+    net = (tables.ring if call.gpus > 1 else tables.tree).net[place] + call.fabric(protocol, expected=expected)
+    if call.chain:
+        unlike = any(node.joined == "mesh" for node in call.machine.nodes)  # channels in unlike orders
+        if unlike and protocol == "Simple":
+            net, hop = tables.tree.net[place], call.inside(tables.tree, protocol)
+        return base + (steps if unlike else 1) * (net if call.several else hop)
+    inside = max(hop, 3.0 if protocol == "Simple" else 1.0) if call.several else hop  # beside what NICs take
+    return base + (steps - between) * inside + between * net
+
+
+def _fill(call: _Call, protocol: Protocol, used: float, inside: int, between: int) -> float:
+    """Microseconds until the first step of a pipeline has passed so many hops.
+
+    A step is stored before it is sent on, but inside a node with LL and LL128, whose every line carries its flag.
+    Inside one node a chain's steps wait in buffers of eight, so that repetitions hide all hops but the first.
+    """
+    step = min(call.size / used, {"LL": 32.0, "LL128": 288.0, "Simple": 512.0}[protocol] * _KB)
+    if call.nodes == 1 and call.chain:
+        return step / (call.ring_rate / call.rings.launched) / 1e3 if protocol == "Simple" else 0.0
+    microseconds = 0.0
+    if between:  # the flags of LL are as long as its data
+        microseconds += between * (2.0 if protocol == "LL" else 1.0) * step / (call.nics / used) / 1e3
+    if protocol == "Simple":
+        block = min(call.generation.channel, call.generation.tree_simple[0], call.passing / call.rings.channels)
+        microseconds += (inside + between) * step / block / 1e3
+    return microseconds
+
+
+# trees
+
+
+def _tree(call: _Call, protocol: Protocol) -> LibraryTime:
+    """A chain inside each node and a double binary tree between nodes; AllReduce only."""
+    machine, graph, generation = call.machine, tree_graph(call.machine), call.generation
+    levels = 2 * floor(log2(call.nodes))
+    most = graph.channels * generation.tree_simple[call.nth]
+    tables = machine.tables
+
+    bus = min(0.92 * graph.channels * (graph.inside if call.nodes <= 2 else graph.between), most)
+    if protocol == "LL":
+        bus = min(bus * tables.tree_ll, _ll_most(call))
+    elif protocol == "LL128":
+        cap = tables.ll128 or generation.tree_ll128[call.nth]
+        bus = min(bus * (7 / 9 if call.nodes == 1 else 120 / 128), graph.channels * cap)
+    else:
+        bus *= tables.tree_simple[call.nth]
+    bus *= tables.by_size(protocol, call.size)
+    tabled = call.seconds(_tree_latency(call, protocol, tables, levels, expected=False), bus / 2)
+
+    used = call.used(protocol, ring=False)
+    rate = min(0.92 * call.passing / 2, call.nics * (1.0 if call.nodes == 2 else 0.5))
+    if call.nodes > 2:  # on two nodes trees exceed it
+        rate = min(rate, most / 2)
+    rate *= {"LL": 1 / 3.8, "LL128": 0.92, "Simple": 1.0}[protocol] * used / graph.launched
+    rate *= TABLES.by_size(protocol, call.size)
+    latency = _tree_latency(call, protocol, TABLES, levels, expected=True)
+    latency += _fill(call, protocol, used, 0, levels)
+    return LibraryTime("Tree", protocol, floor(used), tabled, call.measured(latency, rate))
+
+
+def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, *, expected: bool) -> float:
+    place = PROTOCOLS.index(protocol)
+    net = tables.tree.net[place] + call.fabric(protocol, expected=expected)
+    return tables.tree.base[place] + 2 * (call.gpus - 1) * call.inside(tables.tree, protocol) + levels * net
+
+
+# NVLS, PAT, sends
+
+
+def _nvls(call: _Call) -> LibraryTime:
+    """Switches reduce and copy; between nodes a tree of the heads. AllReduce only."""
+    nodes, generation, heads = call.machine.nodes, call.generation, call.heads
+    total, gpus = min(node.total for node in nodes), min(node.gpus for node in nodes)
+    levels, turns = 2 * floor(log2(call.nodes)), 2 * (call.ranks - 1) / call.ranks
+    fitting = [rate for rate in generation.inside if rate <= total / (heads + 1) + 1e-9]
+    head = max(fitting, default=generation.inside[-1]) * generation.nvls * (heads - 1) / heads * 2
+    rate = heads * head / turns  # what runs of NVL72 keep
+    if gpus <= 32:  # S (c + 1) / c bytes cross the links of each of c heads, which loads its own part twice
+        rate = generation.nvls_share * total * heads / (heads + 1)
+    if call.several:
+        head = min(head, call.rings.between * (2 if call.nodes == 2 else 1), generation.nvls_tree[call.nth])
+        limit = 1.05 * heads * generation.nvls_tree[call.nth] / turns  # runs exceed it by up to 5 %
+        rate = min(0.95 * rate, call.nics * (1.0 if call.nodes == 2 else 0.5), limit)
+    chunk = 128 * _KB
+    for loops, smaller in ((64, 64 * _KB), (8, 32 * _KB), (2, 16 * _KB)):  # src/enqueue.cc:2263-2275
+        if call.size < loops * generation.nvls_channels * heads * 128 * _KB:
+            chunk = smaller
+    fill = 2 * generation.nvls_channels * heads * chunk / rate / 1e3  # two loops before full speed
+    latency, expected = (
+        NVLS_HOP + levels * (NVLS_TREE_NET + call.fabric("Simple", expected=runs)) for runs in (False, True)
+    )
+    return LibraryTime(
+        "NVLS" if call.nodes == 1 else "NVLSTree",
+        "Simple",
+        generation.nvls_channels,
+        call.seconds(latency, heads * head / turns),
+        call.measured(expected + fill, rate),
+    )
+
+
+def _pat(call: _Call) -> LibraryTime:
+    """Bruck's algorithm in trees: nodes of one GPU; AllGather and ReduceScatter."""
+    levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
+    latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
+    tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
+    rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
+    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
+
+
+def _sends(call: _Call) -> LibraryTime:
+    """Plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over all NICs of a node.
+
+    They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s).
+    """
+    part, together = call.size / call.ranks, call.collective == "alltoall"
+    seconds_of = [0.0]
+    for node in call.machine.nodes if together else call.machine.nodes[:1]:
+        far = part * (call.ranks - node.gpus)
+        leaving = part * (node.gpus - 1) + (0.0 if together else far)
+        if node.gpus > 1:
+            seconds_of.append(leaving / (0.935 * node.total))
+        if call.several:
+            seconds_of.append(far * (node.gpus if together else 1) / call.nics)
+    latency = TABLES.ring.base[2] + (call.gpus - 1) * call.inside(TABLES.ring, "Simple")
+    if call.several:
+        latency += TABLES.ring.net[2] + call.fabric("Simple", expected=True)
+    step = min(512 * _KB, call.size / call.rings.launched)
+    latency += step / (call.ring_rate / call.rings.launched) / 1e3
+    seconds = call.measured(latency + max(seconds_of) / 1e3, _NO_LIMIT)
+    return LibraryTime("sends", "Simple", call.rings.launched, seconds, seconds)

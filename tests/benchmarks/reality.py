@@ -1,0 +1,259 @@
+"""Makes docs/reality.md: published runs of nccl-tests and rccl-tests beside what hetesynth/library expects.
+
+    python tests/benchmarks/reality.py > docs/reality.md
+
+The runs are in data/published_series.csv (what ran where, and its source) and data/published_runs.csv (bytes and
+microseconds, out of place); the machines in examples/measured. ``--runs FILE`` takes the points of the series from
+a file with a JSON object a line, ``id`` and ``points`` of [bytes, microseconds, ...], instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from hetesynth.frontend import load_topology
+from hetesynth.library.machine import Machine, machine_of
+from hetesynth.library.times import LibraryTime, chosen
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA, MACHINES = Path(__file__).parent / "data", ROOT / "examples" / "measured"
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+LARGE, BAND = 64 * MB, 0.35
+REASONS = {
+    "aws_p5_2n_ar_eks": "an older plug-in (aws-ofi-nccl 1.7) reaches half the rate up to 1 GiB and all but 5 %"
+    " at 2 GiB; the later run on the same servers is as expected",
+}
+"""Why a series is further off than 15 %."""
+SMALL = """\
+- `abci_A_allreduce_2n16` takes twice what is expected of four NICs of 200 Gbps; its neighbour on eight
+  servers is an outlier that is left out. No cause was found.
+- `gcp_a3mega_2n_ar` takes 1 ms from 16 to 64 MiB, a console log of what seems to be the same machine (left
+  out, GPU not stated) 0.4 ms for 32 MiB. No cause was found.
+- `stas_b200_1n_ar` runs under PyTorch with the tuner of AWS, takes 45 us below 1 MiB and gets faster at 8
+  GiB.
+- `polaris_1n_ar` and the H100 series of a fitting script start at 40 to 60 us, which other sites do not.
+- Eight H100 or H200 take 64 KiB in 19, 31, 39 or 42 us by site; no model of the library tells them apart.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One published run: sizes in bytes and seconds, on a machine of examples/measured."""
+
+    name: str
+    row: Mapping[str, str]
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def machine(self) -> Machine:
+        """Its machine with what only the run says."""
+        machine = machine_named(self.row["machine"])
+        if self.row["version"]:
+            major, minor = map(int, self.row["version"].split("."))
+            machine = replace(machine, version=(major, minor))
+        return replace(machine, processes=self.row["processes"] != "one", ll128=self.row["ll128"] != "no")
+
+    def expected(self, size: int) -> LibraryTime:
+        """What the library would do; with the algorithm that the run was told to use."""
+        collective, told = self.row["collective"], self.row["algorithm"] or None
+        return chosen(self.machine, collective, size, told)  # type: ignore[arg-type]
+
+    def errors(self, least: int, below: int = 1 << 62) -> list[float]:
+        """Expected over measured less one, for sizes from ``least`` to under ``below``."""
+        return [
+            self.expected(size).expected / seconds - 1 for size, seconds in self.points if least <= size < below
+        ]
+
+    @property
+    def large_error(self) -> float | None:
+        """The median of the errors from 64 MiB on, without sign."""
+        errors = self.errors(LARGE)
+        return median(map(abs, errors)) if errors else None
+
+
+@cache
+def machine_named(name: str) -> Machine:
+    """The machine of a file of examples/measured."""
+    machine = machine_of(load_topology(MACHINES / f"{name}.dsl"))
+    if machine is None:
+        raise ValueError(f"{name} is not modelled")
+    return machine
+
+
+def stored_rows() -> list[dict[str, str]]:
+    with (DATA / "published_series.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def stored_points() -> dict[str, list[tuple[int, float]]]:
+    """Bytes and seconds by series."""
+    points: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    with (DATA / "published_runs.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            points[row["series"]].append((int(row["bytes"]), float(row["microseconds"]) * 1e-6))
+    return points
+
+
+def points_of(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """The same of a file with a JSON object a line."""
+    objects = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {o["id"]: [(p[0], p[1] * 1e-6) for p in o["points"] if p[0] and p[1]] for o in objects}
+
+
+def all_series(points: Mapping[str, Sequence[tuple[int, float]]] | None = None) -> list[Series]:
+    """The series that are compared."""
+    known = stored_points() | {name: list(of) for name, of in (points or {}).items() if of}
+    rows = [row for row in stored_rows() if not row["left_out"]]
+    return [Series(row["series"], row, tuple(known[row["series"]])) for row in rows]
+
+
+# the page
+
+
+def page(series: Sequence[Series]) -> str:
+    """The whole page as Markdown."""
+    by_machine: dict[str, list[Series]] = defaultdict(list)
+    for one in series:
+        by_machine[one.row["machine"]].append(one)
+    parts = [_HEAD.rstrip(), _summary(series), _HOW_TO_READ.rstrip()]
+    for name, of_one in by_machine.items():
+        parts.append(f"## {name}\n\n{_about(name)}\n\n{_table(of_one)}\n\n{_sources(of_one)}")
+    parts.append("## Left out\n\n" + "\n".join(_left_out()))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = """\
+# Published runs beside what is expected
+
+What NCCL and RCCL would do on a cluster is worked out from their sources (`hetesynth/library`): rings, trees,
+NVLS, their channels and protocols, and which of them their own tables choose. How long that takes is checked
+here against runs of nccl-tests and rccl-tests that others published. The runs are in tests/benchmarks/data,
+the machines in [examples/measured](../examples/measured); `python tests/benchmarks/reality.py >
+docs/reality.md` makes this page.
+"""
+_HOW_TO_READ = """\
+## How to read the tables
+
+A row is a series. **Expected** times are in us, with the algorithm, channels and protocol that the library
+chooses, or the algorithm that the run was told to use. Up to 1 MiB they are a band of 35 % either way: sites
+differ more than a model can tell. **Error** is the median of the sizes from 64 MiB on, without sign. Times
+are of one call, out of place, as the tests print them: repetitions of a Broadcast overlap. The size of
+AllGather and ReduceScatter is that of the large buffer.
+
+What is no constant of the libraries: the share of NCCL's own total that large rings reach (A100 0.975 on a
+switch and 0.865 over direct links, MI300X 0.949, else 1), what a channel of a ring carries at most (H100
+20.6, B200 21.3 GB/s), the share for NVLS (Hopper 0.834, Blackwell 0.748), of the NICs' line rate (InfiniBand
+0.94, RoCE 0.90, EFA 0.88 and from Hopper on 0.94, TCPXO 0.94, TCP 0.71, Slingshot 0.57), and what hops of a
+fabric take beyond what NCCL counts (`hetesynth/library/facts.py` and `machine.py`). Not modelled: CollNet and
+SHARP, tuner plug-ins, registered buffers, incomplete meshes, an oversubscribed network.
+"""
+
+
+def _summary(series: Sequence[Series]) -> str:
+    large = {one.name: error for one in series if (error := one.large_error) is not None}
+    near = sum(error <= 0.15 for error in large.values())
+    middle = [abs(error) for one in series for error in one.errors(MB + 1, LARGE)]
+    small = [abs(error) for one in series for error in one.errors(32 * KB, MB + 1)]
+    lines = [
+        f"{len(series)} series, {sum(len(one.points) for one in series)} points.",
+        "",
+        f"- From 64 MiB on: {len(large)} series, median error {_percent(median(large.values()))};"
+        f" {near} of {len(large)} within 15 %.",
+        f"- Between 1 and 64 MiB: median error of {len(middle)} points {_percent(median(middle))}.",
+        f"- From 32 KiB to 1 MiB: {_percent(sum(e <= BAND for e in small) / len(small))} of {len(small)} points"
+        f" are in the band of {_percent(BAND)} either way.",
+    ]
+    worst = sorted(large.items(), key=lambda item: -item[1])
+    for name, error in worst:
+        if error > 0.15:
+            lines.append(f"- Further off: `{name}` {_percent(error)}: {REASONS.get(name, 'no reason found')}.")
+    return "\n".join([*lines, "", "Smaller sizes that are further off:", "", SMALL.rstrip()])
+
+
+def _table(series: Sequence[Series]) -> str:
+    head = ["collective", "library"]
+    for size in (64 * KB, 16 * MB, GB):
+        head += [f"{_size(size)}, us", "expected"]
+    lines = [f"| {' | '.join([*head, 'largest, us', 'expected', 'error'])} |", f"|{'---|' * (len(head) + 3)}"]
+    for one in series:
+        known = dict(one.points)
+        told = f", {one.row['algorithm']} set" if one.row["algorithm"] else ""
+        cells = [one.row["collective"], one.row["library"] + told]
+        for size in (64 * KB, 16 * MB, GB):
+            cells += _cells(one, size, known.get(size))
+        last = max(known)
+        measured, expected = _cells(one, last, known[last])
+        cells += [f"{_size(last)}: {measured}", expected]
+        cells.append("" if one.large_error is None else _percent(one.large_error))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cells(series: Series, size: int, seconds: float | None) -> list[str]:
+    """What was measured and what is expected; nothing where nothing was measured."""
+    if seconds is None:
+        return ["", ""]
+    time = series.expected(size)
+    low, high = (time.expected * (1 - BAND), time.expected * (1 + BAND))
+    text = f"{_us(low)} to {_us(high)}" if size <= MB else _us(time.expected)
+    return [_us(seconds), f"{text}: {time.label}"]
+
+
+def _size(size: int) -> str:
+    """``64 KiB``: the sizes of these tests are powers of two."""
+    unit, name = next(((u, n) for u, n in ((GB, "GiB"), (MB, "MiB"), (KB, "KiB")) if size >= u), (1, "B"))
+    return f"{size / unit:g} {name}"
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f}" if seconds >= 1e-4 else f"{seconds * 1e6:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _about(name: str) -> str:
+    comment = (
+        (MACHINES / f"{name}.dsl")
+        .read_text(encoding="utf-8")
+        .split("\n\n")[0]
+        .replace("# ", "")
+        .replace("\n", " ")
+    )
+    return f"[{name}.dsl](../examples/measured/{name}.dsl): {comment}"
+
+
+def _sources(series: Sequence[Series]) -> str:
+    return "Sources: " + "; ".join(dict.fromkeys(one.row["source"] for one in series)) + "."
+
+
+def _left_out() -> Iterator[str]:
+    yield "| series | what ran | why it is left out | source |"
+    yield "|---|---|---|---|"
+    for row in stored_rows():
+        if row["left_out"]:
+            what = f"{row['collective']}, {row['gpus']}, {row['library']}"
+            yield f"| {row['series']} | {what} | {row['left_out']} | {row['source']} |"
+
+
+def main() -> int:
+    """Print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, help="a file with the points of the series")
+    arguments = parser.parse_args()
+    sys.stdout.write(page(all_series(points_of(arguments.runs) if arguments.runs else None)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

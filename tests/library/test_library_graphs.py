@@ -1,0 +1,83 @@
+"""Rings, trees and NVLS heads are those that NCCL's and RCCL's searches give; logs agree where there are some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hetesynth.frontend import load_topology
+from hetesynth.library.graphs import ring_graph, tree_graph
+from hetesynth.library.machine import Machine, machine_of
+from hetesynth.library.times import chosen
+
+MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"
+
+
+def machine(name: str) -> Machine:
+    machine = machine_of(load_topology(MACHINES / f"{name}.dsl"))
+    assert machine is not None
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "rate", "launched"),
+    [
+        ("a100x8", 12, 20, 24),
+        ("a100x4", 12, 20, 24),
+        ("a100x8_2", 8, 24, 16),
+        ("p4d_2", 4, 12, 8),
+        ("h100x8", 12, 30, 24),
+        ("h100x8_2", 8, 48, 16),
+        ("b200x8", 16, 45, 32),
+        ("gb200_nvl72", 16, 45, 32),
+        ("abci_v_1", 6, 20, 12),
+        ("abci_v_2", 2, 12, 4),
+        ("mi300x8", 56, 6, 112),
+        ("mi300x8_2", 56, 6, 64),
+    ],
+)
+def test_rings(name: str, channels: int, rate: float, launched: int) -> None:
+    graph = ring_graph(machine(name))
+    assert (graph.channels, graph.inside, graph.launched) == (channels, pytest.approx(rate), launched)
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "between"), [("a100x8_2", 30, 24), ("p4d_2", 24, 12), ("h100x8_2", 48, 48)]
+)
+def test_trees(name: str, inside: float, between: float) -> None:
+    graph = tree_graph(machine(name))
+    assert (graph.inside, graph.between) == (inside, between)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "label"),
+    [
+        ("h100x8", 1 << 20, "ring, 24 channels, LL"),  # two logs
+        ("h100x8", 1 << 21, "NVLS, 16 channels, Simple"),  # the same
+        ("h200x4_of_8", 1 << 33, "ring, 24 channels, Simple"),  # published
+        ("h200x5_of_8", 1 << 33, "NVLS, 16 channels, Simple"),  # the same
+        ("b200x5_of_8", 1 << 33, "ring, 32 channels, Simple"),  # the same
+        ("b200x8", 1 << 33, "NVLS, 24 channels, Simple"),  # the same
+        ("h100x8_2", 1 << 33, "NVLSTree, 16 channels, Simple"),
+        ("p4d_2", 1 << 31, "tree, 8 channels, Simple"),  # 78 GB/s over NICs of 50
+        ("a100x8", 1 << 16, "ring, 2 channels, LL"),
+        ("mi300x8_2", 1 << 30, "ring, 64 channels, Simple"),
+    ],
+)
+def test_what_is_chosen(name: str, size: int, label: str) -> None:
+    assert chosen(machine(name), "allreduce", size).label == label
+
+
+def test_broadcast_is_a_chain_and_alltoall_is_sends() -> None:
+    assert {chosen(machine("h100x8"), "broadcast", 1 << n).algorithm for n in range(3, 34)} == {"Ring"}
+    assert {chosen(machine("h100x8"), "alltoall", 1 << n).algorithm for n in range(3, 34)} == {"sends"}
+
+
+def test_pat_is_for_nodes_of_one_gpu() -> None:
+    many = Machine(machine("gb10_2").nodes * 8)
+    assert (
+        chosen(many, "allgather", 1 << 16).algorithm == chosen(many, "reducescatter", 1 << 16).algorithm == "PAT"
+    )
+    of_eight = machine("a100x8_2")
+    assert "PAT" not in {chosen(of_eight, "allgather", 1 << n).algorithm for n in range(3, 34)}

@@ -1,0 +1,146 @@
+"""A topology becomes the machine that NCCL and RCCL see, or none where their search is not modelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hetesynth.bench.generated_clusters import generated_cluster
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.library.facts import AMPERE, CDNA, HOPPER, TABLES, VOLTA
+from hetesynth.library.machine import Machine, Node, machine_of
+from hetesynth.library.times import library_times
+from hetesynth.model.collective import COLLECTIVE_NAMES
+from hetesynth.model.topology import Topology
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NOT_MODELLED = {
+    "dgx1", "mesh_8x8", "mesh_8x8_hetero", "mi250_x1", "ndv2_x4", "ring8", "torus_8x8", "two_dc_50km",
+}  # fmt: skip
+SIZES = (8, 1 << 16, 1 << 24, 1 << 30)
+
+
+def measured(name: str) -> Machine:
+    machine = machine_of(load_topology(EXAMPLES / "measured" / f"{name}.dsl"))
+    assert machine is not None
+    return machine
+
+
+def text_of(inside: str, model: str = "H100", gpus: int = 4) -> Topology:
+    return parse_topology(f'node n {{ model "{model}"\n gpus {gpus}\n {inside} }}\ncluster c {{ instance a = n }}')
+
+
+def is_sane(machine: Machine, topology: Topology) -> None:
+    """Every GPU is in a node, and every time is of this world: between 1 us and what 10 MB/s take."""
+    assert machine.ranks == topology.ranks
+    assert all(node.total > 0 for node in machine.nodes if node.gpus > 1)
+    for collective in COLLECTIVE_NAMES:
+        for size in SIZES:
+            times = list(library_times(machine, collective, size))
+            assert times
+            for time in times:
+                assert 1e-6 < time.expected < 1e-2 + machine.ranks * size / 1e7
+                assert 1e-6 < time.tabled < 1e-2 + machine.ranks * size / 1e7
+                assert 1 <= time.channels <= 112
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/topo.dsl")), ids=lambda path: path.parent.name)
+def test_every_example_is_sane_or_not_modelled(path: Path) -> None:
+    topology = load_topology(path)
+    machine = machine_of(topology)
+    assert (machine is None) == (path.parent.name in NOT_MODELLED)
+    if machine is not None:
+        is_sane(machine, topology)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_generated_clusters_are_sane_or_not_modelled(seed: int) -> None:
+    topology = parse_topology(generated_cluster(seed).text)
+    machine = machine_of(topology)
+    if machine is not None:
+        is_sane(machine, topology)
+
+
+def test_a_node_is_a_switch_a_mesh_or_the_host() -> None:
+    switch = text_of("switch s { ports gpu[0-3]; bandwidth 450 GB/s; kind nvlink }")
+    mesh = text_of("mesh gpu[0-3] { bandwidth 25 GB/s x 4; kind nvlink }", "A100")
+    amd = text_of("mesh gpu[0-3] { bandwidth 64 GB/s; kind xgmi }", "MI300X")
+    host = text_of("bus b { members gpu[0-3]; bandwidth 31.5 GB/s; kind pcie }", "RTX 4090")
+    nodes = [machine.nodes[0] for machine in map(machine_of, (switch, mesh, amd, host)) if machine]
+    assert [node.joined for node in nodes] == ["switch", "mesh", "mesh", "host"]
+    assert [node.generation for node in nodes] == [HOPPER, AMPERE, CDNA, AMPERE]
+    assert [node.total for node in nodes] == pytest.approx([370.8, 240.0, 144.0, 24.0])
+    assert [node.pair for node in nodes] == pytest.approx([0.0, 80.0, 48.0, 0.0])
+
+
+def test_an_incomplete_mesh_is_not_modelled() -> None:
+    ring = "\n".join(f"link gpu{i} <-> gpu{(i + 1) % 4} {{ bandwidth 25 GB/s; kind nvlink }}" for i in range(4))
+    assert machine_of(text_of(ring, "V100")) is None
+
+
+def test_two_islands_meet_over_the_host() -> None:
+    mesh = (
+        "mesh gpu[0-1] { bandwidth 25 GB/s x 3; kind nvlink } mesh gpu[2-3] { bandwidth 25 GB/s x 3; kind nvlink }"
+    )
+    machine = machine_of(
+        text_of(f"{mesh}\n bus b {{ members gpu[0-3]; bandwidth 15.75 GB/s; kind pcie }}", "V100")
+    )
+    assert machine is not None and machine.nodes[0].joined == "host"
+    assert machine.nodes[0].total == pytest.approx(12.0)
+
+
+def test_a_rack_in_one_nvlink_domain_is_one_node() -> None:
+    (node,) = measured("gb200_nvl72").nodes
+    assert (node.gpus, node.joined, node.nvls) == (72, "switch", True)
+    assert node.total == pytest.approx(721.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "fabric", "nics", "line"),
+    [
+        ("a100x8_2", "InfiniBand", (24.0,) * 8, 200.0),
+        ("h100x8_2_roce", "RoCE", (48.0,) * 8, 400.0),
+        ("p4d_2", "EFA", (12.5,) * 4, 50.0),
+        ("p5_2", "EFA", (48.0,) * 8, 400.0),  # four of 100 Gbps are shown as one
+        ("a3mega_2", "TCPXO", (25.0,) * 8, 200.0),
+        ("abci_v_4", "InfiniBand", (12.0,) * 2, 25.0),
+    ],
+)
+def test_nics_as_the_library_counts_them(name: str, fabric: str, nics: tuple[float, ...], line: float) -> None:
+    machine = measured(name)
+    assert machine.fabric.name == fabric
+    for node in machine.nodes:
+        assert node.nics == pytest.approx(nics)
+        assert node.nic_line == pytest.approx(line)
+
+
+def test_only_amd_runs_rccl() -> None:
+    assert measured("mi300x8").library == "RCCL"
+    assert measured("h100x8").library == "NCCL"
+
+
+def test_older_versions_have_older_tables() -> None:
+    machine = measured("abci_v_1")
+    older = Machine(machine.nodes, version=(2, 17))
+    assert machine.tables is TABLES and older.tables.ring.base[0] == 3.6
+    assert machine.nodes[0].generation is VOLTA
+
+
+def test_one_gpu_is_no_machine() -> None:
+    with pytest.raises(ValueError, match="two GPUs"):
+        Machine((Node(1, HOPPER, "switch", 0.0),))
+
+
+def test_no_library_runs_on_both_vendors_or_on_gaudi() -> None:
+    inside = "switch s { ports gpu[0-3]; bandwidth 450 GB/s; kind nvlink }\n"
+    inside += "nic nic0 { bandwidth 400 Gbps } attach gpu[0-3] -> nic0"
+    node = 'node {0} {{ model "{1}"\n gpus 4\n ' + inside.replace("{", "{{").replace("}", "}}") + " }}\n"
+    cluster = "cluster c { instance a = x\n instance b = y\n fabric f { join *.nic*; latency 1 us } }"
+
+    def of(one: str, other: str) -> Machine | None:
+        return machine_of(parse_topology(node.format("x", one) + node.format("y", other) + cluster))
+
+    assert of("H100", "A100") is not None
+    assert of("H100", "MI300X") is None
+    assert of("Gaudi3", "Gaudi3") is None

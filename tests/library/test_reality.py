@@ -1,0 +1,57 @@
+"""docs/reality.md is what the command makes, and what it says of the errors stays true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+from benchmarks import reality
+from benchmarks.reality import LARGE, Series
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def series() -> list[Series]:
+    read = reality.all_series()
+    for one in read:
+        assert one.machine.ranks > 1  # read here, once
+    return read
+
+
+def test_the_page_is_what_is_made_today(series: list[Series]) -> None:
+    """If not: python tests/benchmarks/reality.py > docs/reality.md."""
+    assert (ROOT / "docs" / "reality.md").read_text(encoding="utf-8") == reality.page(series)
+
+
+def test_large_sizes_are_as_expected(series: list[Series]) -> None:
+    errors = [error for one in series if (error := one.large_error) is not None]
+    assert len(errors) >= 45
+    assert median(errors) <= 0.04
+    assert sum(error <= 0.15 for error in errors) >= 0.9 * len(errors)
+
+
+def test_a_series_that_is_further_off_has_its_reason(series: list[Series]) -> None:
+    far = {one.name for one in series if (one.large_error or 0.0) > 0.15}
+    assert far == set(reality.REASONS)
+
+
+def test_what_is_stored_is_used(series: list[Series]) -> None:
+    """Each point is of a series that is compared, each of these has a machine and a source; others say why not."""
+    assert {one.name for one in series} == set(reality.stored_points())
+    for row in reality.stored_rows():
+        assert row["source"] and bool(row["machine"]) != bool(row["left_out"])
+    machines = {path.stem for path in reality.MACHINES.glob("*.dsl")} - {"nodes"}
+    assert {one.row["machine"] for one in series} <= machines
+
+
+def test_points_can_come_from_a_file(tmp_path: Path, series: list[Series]) -> None:
+    path = tmp_path / "runs.jsonl"
+    run = {"id": "stas_a100_1n_ar", "points": [[1 << 30, 16000.0, None, None], [8, None, None, 0.1]]}
+    path.write_text(json.dumps(run) + "\n")
+    remade = {one.name: one for one in reality.all_series(reality.points_of(path))}
+    assert remade["stas_a100_1n_ar"].points == ((1 << 30, pytest.approx(0.016)),)
+    assert remade["stas_a100_1n_ar"].errors(LARGE) == [pytest.approx(-0.49, abs=0.02)]
+    assert len(remade) == len(series)
