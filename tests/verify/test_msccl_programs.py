@@ -24,6 +24,7 @@ from program_builders import (
     ring_allgather,
     star,
     step,
+    to_xml,
     with_step,
 )
 
@@ -32,6 +33,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.verify.msccl import execution, judge
 from hetesynth.verify.msccl.findings import Findings, Place, shown
 from hetesynth.verify.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.verify.msccl.reader import read_program
 from hetesynth.verify.msccl.rules import BY_ID
 
 TABLES = Path(__file__).parent / "golden"
@@ -113,6 +115,9 @@ CHECKS = {
     "a gather of whole blocks": Row(replace(star("gather", 3), chunks_per_loop=1)),
     "a gather that declares all everywhere": Row(replace(star("gather", 3), gpus=tuple(replace(g, output_chunks=3) for g in star("gather", 3).gpus))),
     "a gather that declares something else": gpu0(star("gather", 3), output_chunks=2),
+    "a gather of whole blocks, one unused": Row(
+        replace(star("gather", 3), chunks_per_loop=1, gpus=(*star("gather", 3).gpus[:2], replace(star("gather", 3).gpus[2], input_chunks=0)))
+    ),
     "a scatter of whole blocks": Row(replace(star("scatter", 3), chunks_per_loop=1)),
     "a scatter of shares that do not fit": Row(replace(star("scatter", 3), chunks_per_loop=4)),
     "custom, with buffers of any size": Row(replace(direct_alltoall(2), collective="custom", chunks_per_loop=1)),
@@ -139,6 +144,7 @@ CHECKS = {
     "two reductions, the first without a source": steps(NO_SOURCE, RE2),
     "two reductions, the second without a source": steps(RE, NO_TARGET),
     "merged reductions of two counts": steps(step("cpy", "i0", "s0", 4), RE, RE2),
+    "merged reductions of two counts, first": steps(RE, RE2),
     "merged reductions of one count": steps(step("cpy", "i0", "s0", 4), RE, RE),
     "reductions from two buffers": steps(step("re", "i1", "o0"), step("re", "s2", "o0", 2)),
     "reductions to two places": steps(step("re", "s0", "o0"), step("re", "s2", "o1", 2)),
@@ -270,7 +276,20 @@ RUNS = {
     "what comes back in one message": split_race(3),
     "what comes back in two messages": split_race(2),
     "what comes back in three messages": split_race(1),
-    "two hundred and fifty-five steps": long_block(255),
+    "a long message of which the end is read": pair(
+        [block(0, 1, None, step("s", "i0", "s0", 3))], [block(0, None, 0, step("r", "i0", "s0", 3), step("cpy", "s2", "o2"))]
+    ),
+    "a long message that waits first": pair(
+        [block(0, 1, None, step("s", "i0", "s0", 3, on=(1, 0))), block(1, None, None, step("cpy", "i4", "s4", flag=True))],
+        [block(0, None, 0, step("r", "i0", "s0", 3))],
+    ),
+    "four messages and one slot": pair(
+        [block(0, 1, None, *[step("s", "i0", "s0")] * 4)], [block(0, None, 0, *[step("r", "i0", "s0")] * 4)], slots=1
+    ),
+    "a copy onto itself beside one who reads": alone(
+        block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "o0", "s0")), in_place=True
+    ),
+    "two hundred and fifty-six steps": long_block(256),
     "copies that overlap by one": steps(step("cpy", "i1", "i2", 2), in_place=True),
     "copies that overlap by all but one": steps(step("cpy", "i2", "i1", 3), in_place=True, chunks=8),
     "copies side by side": steps(step("cpy", "i0", "i2", 2), in_place=True),
@@ -338,11 +357,14 @@ ADVICE = {
     "seventeen reductions, one of another place": steps(*REDUCING[:8], step("re", "s0", "i1"), *REDUCING[:8], in_place=True),
     "seventeen reductions, one that waits": alone(block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:15]), block(1, None, None, step("cpy", "i3", "o3", flag=True)), in_place=True),
     "eighteen reductions, one that waits": alone(block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:16]), block(1, None, None, step("cpy", "i3", "o3", flag=True)), in_place=True),
+    "a copy, then sixteen reductions": steps(step("cpy", "i1", "i2"), *REDUCING[:16], in_place=True),
+    "a copy, then seventeen reductions": steps(step("cpy", "i1", "i2"), *REDUCING, in_place=True),
     "reductions around a copy": steps(RE, step("cpy", "i1", "o1"), RE, in_place=True),
     "copies of many chunks": steps(step("cpy", "i0", "s0", 4)),
     "split, and a defect seen without running": Row(replace(wide(4, 1).program, gpus=(wide(4, 1).program.gpus[0], replace(wide(4, 1).program.gpus[1], rank=5)))),
     "split, and a race already": pair([block(0, 1, 1, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3)), block(1, None, None, step("cpy", "i5", "o0"))], [block(0, 0, 0, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3))]),
     "split, of a stated root": rooted(3, 1),
+    "split, of a stated root that is not right": rooted(3, 0),
     "split, of a root to be found": rooted(3, None),
     "split, of a root that is told": rooted(3, 0, 1),
     "split, told another root": rooted(3, 1, 0),
@@ -351,6 +373,35 @@ ADVICE = {
     **{f"limit: {n} steps": steps(*[step("cpy", "i0", "s0")] * n) for n in (64, 65)},
     **{f"limit: {n} chunks a step": steps(step("cpy", "i0", "s0", n), chunks=72) for n in (71, 72)},
 }  # fmt: skip
+
+
+FILES = {
+    "a step": ('<step s="0" type="s" srcbuf="i" srcoff="0"', '<step s="0" type="s" srcbuf="i" srcoff="7"'),
+    "a later step": ('<step s="2" type="r" srcbuf="o" srcoff="1"', '<step s="2" type="r" srcbuf="o" srcoff="2"'),
+    "a block": ('<tb id="0" send="1"', '<tb id="0" send="0"'),
+    "a gpu": ('<gpu id="1" i_chunks="1"', '<gpu id="1" i_chunks="3"'),
+    "a race": (' depid="1" deps="0"', ' depid="-1" deps="-1"'),
+    "a number of a step": ('s="2"', 's="256"'),
+    "a number of a step, for some": ('s="2"', 's="64"'),
+    "nothing that can be read": ('<step s="2"', "<step"),
+    "an operation": ('type="s"', 'type="rrs"'),
+    "reductions": ("</tb>", '<step s="3" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="1" deps="1" hasdep="0"/>\n' * 2 + "</tb>"),
+}  # fmt: skip
+
+
+def test_what_is_said_of_files_names_the_line(golden: Callable[[Path, bytes], None]) -> None:
+    lines = []
+    for name, (old, new) in FILES.items():
+        read = read_program(to_xml(RING).decode().replace(old, new, 1).encode(), "x")
+        for judge_ in (program_violations, large_message_violations, profile_violations, notes):
+            lines += [f"{name}: {judge_.__name__}: line {v.line}: {v.message}\n" for v in judge_(read)]
+    golden(TABLES / "msccl_files.txt", "".join(lines).encode())
+
+
+def test_fifty_findings_at_most() -> None:
+    blocks = [block(k, None, None, step("rrs", "i0", "o0")) for k in range(60)]
+    found = profile_violations(alone(*blocks, channels=2).program)
+    assert [BY_ID[v.rule or ""].name for v in found] == ["unused-channels", *["op-refused"] * 49]
 
 
 @pytest.mark.parametrize(("name", "rows"), [("checks", CHECKS), ("runs", RUNS), ("advice", ADVICE)])
@@ -430,6 +481,8 @@ def test_a_judge_of_its_own_findings() -> None:
     findings.add("bad-root", "z")
     assert findings.full
     assert [v.message for v in findings.violations] == ["0", "1", "gpu 1 thread block 0 step 2: x", "gpu 1: y"]
-    assert judge.longest_message(EMPTY) == 0
+    assert [judge.longest_message(p) for p in (EMPTY, RING, rooted(3, 1).program, chain_reduce(2))] == [0, 1, 3, 1]
+    messages = pair([block(0, 1, None, *(step("s", "i0", "i0", n) for n in (1, 3, 2)))], [])
+    assert judge.longest_message(messages.program) == 3
     o3 = step("s", "o3", "o3").src
     assert o3 is not None and [shown(o3, n) for n in (1, 2)] == ["o[3]", "o[3..4]"]
