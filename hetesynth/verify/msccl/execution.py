@@ -88,8 +88,8 @@ class _Block:
     part: int = 0
     done: int = 0
     shared: bool = True
-    inbound: _Channel | None = None
-    outbound: _Channel | None = None
+    inbound: _Channel = field(default_factory=_Channel)
+    outbound: _Channel = field(default_factory=_Channel)
     waits: list[tuple[int, int] | None] = field(default_factory=list)
 
     @property
@@ -159,9 +159,8 @@ class Execution:
     def _count_waits(self) -> None:
         for block in self._blocks:
             block.waits = [self._wait(block, x) for x in block.instructions]
-            for wait in block.waits:
-                if wait is not None:
-                    self._published.setdefault(wait, _Publication()).waiting += 1
+            for wait in filter(None, block.waits):
+                self._published.setdefault(wait, _Publication()).waiting += 1
 
     def _wait(self, block: _Block, x: Instruction) -> tuple[int, int] | None:
         """What the instruction waits for: a thread block and its step that publishes."""
@@ -172,17 +171,15 @@ class Execution:
         return None if step is None else (other, step)
 
     def _connect(self) -> None:
-        channels: dict[tuple[int, int, int], _Channel] = {}
+        channels: dict[tuple[int | None, int | None, int], _Channel] = {}
         for block in self._blocks:
             gpu = self._program.gpus[block.place.gpu]
             tb = gpu.thread_blocks[block.place.block or 0]
-            if tb.send_peer is not None:
-                block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
-                block.outbound.sender = block.index
-                block.outbound.sends = sum(parts(x, self._split) for x in tb.instructions if x.op in SENDS)
-            if tb.recv_peer is not None:
-                block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel())
-                block.inbound.receiver = block.index
+            block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
+            block.outbound.sender = block.index
+            block.outbound.sends = sum(parts(x, self._split) for x in tb.instructions if x.op in SENDS)
+            block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel())
+            block.inbound.receiver = block.index
 
     # -- running
 
@@ -191,9 +188,9 @@ class Execution:
         x, wait = block.instructions[block.step], block.wait
         if wait is not None and self._blocks[wait[0]].step <= wait[1]:
             return "dependence", wait[0]
-        if block.inbound is not None and x.op in RECEIVES and not block.inbound.messages:
+        if x.op in RECEIVES and not block.inbound.messages:
             return "message", block.inbound.sender
-        if block.outbound is not None and x.op in SENDS and len(block.outbound.messages) >= self._slots:
+        if x.op in SENDS and len(block.outbound.messages) >= self._slots:
             return "slot", block.outbound.receiver
         return None
 
@@ -209,9 +206,9 @@ class Execution:
                 return
             self._execute(block, x)
             yield from self._step_done(block, x)
-            if x.op in RECEIVES and block.inbound is not None:
+            if x.op in RECEIVES:
                 yield block.inbound.sender
-            if x.op in SENDS and block.outbound is not None:
+            if x.op in SENDS:
                 yield block.outbound.receiver
 
     def _step_done(self, block: _Block, x: Instruction) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hetesynth.model.program import Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
+from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.verify.layout import ROOTED
 from hetesynth.verify.msccl.checks import RECEIVES, SENDS, continues
@@ -39,7 +40,7 @@ def _limits(findings: Findings, numbers: Numbers) -> None:
     shared = Findings(findings.program, findings.lines)
     limits(shared, PORTABLE, numbers)
     new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
-    findings.violations += new[: max(0, findings.limit - len(findings.violations))]
+    findings.violations += new[: findings.limit - len(findings.violations)]
 
 
 def _whole(findings: Findings) -> None:
@@ -76,14 +77,13 @@ def _relaxed_dependence(findings: Findings, place: Place, on: tuple[int, int], t
 def _mirrored(findings: Findings) -> None:
     """A plain send and the receive it meets repeat the same buffers and offsets."""
     program = findings.program
-    receiving = {}
+    receiving: dict[tuple[Rank | None, Rank | None, int], tuple[int, int, ThreadBlock]] = {}
     for g, gpu in enumerate(program.gpus):
         for t, block in enumerate(gpu.thread_blocks):
-            if block.recv_peer is not None:
-                receiving[block.recv_peer, gpu.rank, block.channel] = (g, t, block)
+            receiving[block.recv_peer, gpu.rank, block.channel] = (g, t, block)
     for gpu in program.gpus:
         for block in gpu.thread_blocks:
-            met = receiving.get((gpu.rank, block.send_peer if block.send_peer is not None else -1, block.channel))
+            met = receiving.get((gpu.rank, block.send_peer, block.channel))
             if met is not None:
                 _mirror(findings, block, *met)
 
