@@ -46,8 +46,6 @@ def plan_structure(
         if sms is not None and len(gpu.blocks) > sms:
             text = f"{len(gpu.blocks)} thread blocks wait for each other on {sms} multiprocessors"
             findings.add("plan-co-residency", f"{text}: all must be there at once", PlanPlace(g))
-        if findings.full:
-            return
     _pairs(plan, findings)
     if links is not None:
         _links(plan, findings, frozenset(links))
@@ -125,7 +123,7 @@ def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
     for t, block in enumerate(gpu.blocks):
         for operation in block.operations:
             if operation.op == "barrier" and operation.barrier is not None and operation.blocks is not None:
-                users[operation.barrier][t] += 1
+                users[operation.barrier].update((t,))
                 sizes[operation.barrier].add(operation.blocks)
     for barrier in sorted(users):
         said = sizes[barrier]
@@ -143,7 +141,7 @@ def _pairs(plan: Plan, findings: PlanFindings) -> None:
         for g, gpu in enumerate(plan.gpus):
             counts.update((g, peer) for peer in gpu.peers(kind))
         for a, b in sorted(counts):
-            if counts[a, b] > counts[b, a] and counts[b, a] == 0:
+            if counts[b, a] == 0:
                 text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
                 findings.add("plan-unpaired-channels", text)
 

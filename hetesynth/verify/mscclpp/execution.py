@@ -19,10 +19,9 @@ it is sure of.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -33,10 +32,9 @@ from hetesynth.verify.layout import Layout
 from hetesynth.verify.mscclpp.findings import PlanFindings, PlanPlace
 from hetesynth.verify.mscclpp.memory import PlanAccess, PlanMemory
 from hetesynth.verify.mscclpp.state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
-from hetesynth.verify.mscclpp.thread_order import Order, Where, orders
+from hetesynth.verify.mscclpp.thread_order import Order, orders
 
 MAX_SHOWN_WAITS = 6
-MAX_COUNTED_WRONG = 1000
 _SUM_RULES: dict[SumDefect, str] = {
     "different chunks": "plan-different-chunks", "added twice": "plan-added-twice",
 }  # fmt: skip
@@ -47,8 +45,8 @@ class PlanExecution:
 
     def __init__(self, plan: Plan, layout: Layout, findings: PlanFindings) -> None:
         self._layout, self._plan, self._findings = layout, plan, findings
-        places = [PlanPlace(g, t) for g, gpu in enumerate(plan.gpus) for t in range(len(gpu.blocks))]
-        names = [str(place) for place in places]
+        codes = [(PlanPlace(g, t), code) for g, gpu in enumerate(plan.gpus) for t, code in enumerate(gpu.blocks)]
+        names = [str(place) for place, _ in codes]
         self._own: list[range] = []
         for gpu in plan.gpus:
             begin = self._own[-1].stop if self._own else 0
@@ -61,30 +59,20 @@ class PlanExecution:
         self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
         self._releasers = self._count_releases()
-        self._barriers: dict[tuple[Rank, int], list[BlockState]] = {}
+        self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = {}
         self._blocks: list[BlockState] = []
-        for k, place in enumerate(places):
+        for k, (place, code) in enumerate(codes):
             clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
             clock[self._started + place.gpu] = 1
-            self._blocks.append(
-                BlockState(k, place, plan.gpus[place.gpu].blocks[place.block or 0], clock, self._started)
-            )
-        self._woken: list[int] = []
-        self._orders: dict[int, dict[Where, Order]] = {}
+            self._blocks.append(BlockState(k, place, code, clock, self._started))
+        self._orders = [orders(code) for _, code in codes]
+        self._ready = OrderedDict.fromkeys(range(len(codes)))
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock, or what is left over, and final data."""
-        ready = deque(range(len(self._blocks)))
-        queued = [True] * len(self._blocks)
-        while ready and not self._findings.full:
-            index = ready.popleft()
-            queued[index] = False
+        while self._ready and not self._findings.full:
+            index, _ = self._ready.popitem(last=False)
             self._advance(self._blocks[index])
-            for woken in self._woken:
-                if not queued[woken]:
-                    queued[woken] = True
-                    ready.append(woken)
-            self._woken.clear()
         if self._findings.full:
             return
         if any(b.done < len(b.code.operations) for b in self._blocks):
@@ -144,7 +132,7 @@ class PlanExecution:
 
     def _arrive(self, block: BlockState, operation: PlanOperation) -> bool:
         """Whether all have come to the barrier; the last to come lets everybody go on."""
-        members = self._barriers.setdefault((block.place.gpu, operation.barrier or 0), [])
+        members = self._barriers.setdefault((block.place.gpu, operation.barrier), [])
         if block.arrived:
             if block in members:
                 return False
@@ -152,15 +140,16 @@ class PlanExecution:
             return True
         block.arrived = True
         members.append(block)
-        if len(members) < (operation.blocks or 1):
+        if len(members) != operation.blocks:
             return False
         meet_all(members)
-        for member in members:
-            if member is not block:
-                self._woken.append(member.index)
+        self._wake(member.index for member in members)
         members.clear()
         block.arrived = False
         return True
+
+    def _wake(self, blocks: Iterable[int]) -> None:
+        self._ready.update(OrderedDict.fromkeys(blocks))
 
     def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         match operation.op:
@@ -210,7 +199,7 @@ class PlanExecution:
         turn[1] += 1
         puts = None
         relaxed = turn[1] <= self._order(block, end).relaxed
-        if end.engine >= 0 and not relaxed:
+        if end.kind == "port":
             puts = end.engine, end.before_signal(block)
             self._hint(block, end, thread, puts[1], "signals")
         self._deliver(end, block.event(puts, relaxed), place)
@@ -221,8 +210,6 @@ class PlanExecution:
         block.await_puts(end, sure, thread)
 
     def _order(self, block: BlockState, end: ChannelEnd) -> Order:
-        if block.index not in self._orders:
-            self._orders[block.index] = orders(block.code)
         return self._orders[block.index][block.segment, end.kind, end.channel]
 
     def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
@@ -240,7 +227,7 @@ class PlanExecution:
             return
         far = self._ends[end.far]
         far.inbox.append(event)
-        self._woken.extend(self._own[far.gpu])
+        self._wake(self._own[far.gpu])
 
     def _semaphore(self, block: BlockState, operation: PlanOperation) -> None:
         gpu = block.place.gpu
@@ -249,7 +236,7 @@ class PlanExecution:
             if operation.op == "sem_release":
                 semaphore.value += 1
                 semaphore.releases.append(block.event())
-                self._woken.extend(self._own[gpu])
+                self._wake(self._own[gpu])
                 continue
             block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, s), Counter()))
 
@@ -368,18 +355,14 @@ class PlanExecution:
 
     def _final_data(self) -> None:
         for g in range(self._plan.ranks):
-            if self._findings.full:
-                return
-            wrong = list(islice(self._wrong(g), MAX_COUNTED_WRONG))
+            first, wrong = "", 0
+            chunks = self._plan.gpus[g].output_chunks
+            for chunk in range(chunks):
+                expected = self._layout.expected(g, chunk)
+                value = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
+                if expected is not None and value not in (expected, BROKEN):  # which follows from another finding
+                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+                    wrong += 1
             if wrong:
-                chunks = self._plan.gpus[g].output_chunks
-                more = f" ({len(wrong)} of its {chunks} output chunks are wrong)" if len(wrong) > 1 else ""
-                self._findings.add("plan-final-data", wrong[0] + more, PlanPlace(g))
-
-    def _wrong(self, g: Rank) -> Iterator[str]:
-        """One sentence per wrong chunk, except for those that follow from a finding before."""
-        for chunk in range(self._plan.gpus[g].output_chunks):
-            expected = self._layout.expected(g, chunk)
-            value = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
-            if expected is not None and value not in (expected, BROKEN):
-                yield f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
+                self._findings.add("plan-final-data", first + more, PlanPlace(g))

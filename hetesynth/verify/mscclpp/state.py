@@ -19,13 +19,12 @@ from hetesynth.verify.mscclpp.memory import Clock
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a signal passes on: all that ``block`` of ``gpu`` knew at the end of segment ``stamp``.
+    """What a signal passes on: all that ``block`` knew at the end of segment ``stamp``.
 
     ``puts``: (engine, number) that have arrived with it. ``relaxed``: only that kernels run.
     """
 
     clock: Clock
-    gpu: Rank
     block: int
     stamp: int
     puts: tuple[int, int] | None = None
@@ -98,7 +97,7 @@ class SemaphoreState:
         self.value -= 1
         self.acquired[block] += 1
         needed = self.acquired[block] - self.start
-        if needed >= 1 and needed == sum(releasers.values()):
+        if needed == sum(releasers.values()):
             return list(self.releases)
         return [self.releases[needed - 1]] if needed >= 1 and len(releasers) == 1 else []
 
@@ -108,8 +107,8 @@ class BlockState:
     """A thread block while it runs.
 
     ``kernels``: where the entries of the GPUs begin in a vector clock. ``done``: operations finished.
-    ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, puts of
-    this segment that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
+    ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, up to which
+    put a flush of this segment covers all, and puts that the thread which made them has flushed. ``arrived``: whether it stands at a barrier.
     """
 
     index: int
@@ -120,12 +119,12 @@ class BlockState:
     segment: int = 1
     done: int = 0
     pending: list[Event] = field(default_factory=list)
-    flushed: dict[int, set[int]] = field(default_factory=dict)
+    flushed: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
     arrived: bool = False
 
     def event(self, puts: tuple[int, int] | None = None, relaxed: bool = False) -> Event:
         """What a signal given now passes on."""
-        return Event(self.clock, self.place.gpu, self.index, self.segment - 1, puts, relaxed)
+        return Event(self.clock, self.index, self.segment - 1, puts, relaxed)
 
     def knows_put(self, put: PortPut, now: Callable[[PortPut], bool]) -> bool:
         """Whether ``put`` was surely issued; ``now`` says so of those of this block's own running segment."""
@@ -135,9 +134,8 @@ class BlockState:
 
     def await_puts(self, end: ChannelEnd, number: int, thread: int) -> None:
         """A flush by ``thread``: the puts of a channel up to ``number`` are known to be done, and its own."""
-        nothing = np.zeros_like(self.clock)
-        self.pending.append(Event(nothing, self.place.gpu, self.index, 0, (end.engine, number)))
-        own = self.flushed.setdefault(end.engine, set())
+        before, own = self.flushed.get(end.engine, (0, set()))
+        self.flushed[end.engine] = max(before, number), own
         for n, put in enumerate(end.puts[number:], number + 1):
             if (put.block, put.segment, put.thread) == (self.index, self.segment, thread):
                 own.add(n)
@@ -147,40 +145,33 @@ class BlockState:
         for event in self.pending:
             self._learn(event)
         self.pending.clear()
-        for engine, puts in self.flushed.items():
-            self._learn_flushed(engine, puts)
+        for engine, (complete, puts) in self.flushed.items():
+            self._learn_flushed(engine, complete, puts)
         self.flushed.clear()
         self.segment += 1
 
-    def _learn_flushed(self, engine: int, puts: set[int]) -> None:
+    def _learn_flushed(self, engine: int, complete: int, puts: set[int]) -> None:
         """Several threads each flushed what they put: all of it up to the first put that nobody flushed."""
-        complete = int(self.clock[engine])
+        complete = max(complete, int(self.clock[engine]))
         while complete + 1 in puts:
             complete += 1
-        if complete > self.clock[engine]:
-            self.clock = self.clock.copy()
-            self.clock[engine] = complete
+        self.clock = self.clock.copy()
+        self.clock[engine] = complete
 
     def _learn(self, event: Event) -> None:
         if event.relaxed:
             self._hear(event)
             return
-        puts = event.puts
-        heard = bool(self.clock[self.kernels + event.gpu]) and bool(self.clock[event.block] >= event.stamp)
-        if heard and (puts is None or self.clock[puts[0]] >= puts[1]):
-            return
         self.clock = np.maximum(self.clock, event.clock)
-        if event.block != self.index:
-            self.clock[event.block] = max(event.stamp, int(self.clock[event.block]))
-        if puts is not None:
-            self.clock[puts[0]] = max(puts[1], int(self.clock[puts[0]]))
+        self.clock[event.block] = max(event.stamp, int(self.clock[event.block]))
+        if event.puts is not None:
+            engine, number = event.puts
+            self.clock[engine] = max(number, int(self.clock[engine]))
 
     def _hear(self, event: Event) -> None:
         """Learns only which kernels run."""
-        running = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
-        if not np.array_equal(running, self.clock[self.kernels :]):
-            self.clock = self.clock.copy()
-            self.clock[self.kernels :] = running
+        self.clock = self.clock.copy()
+        self.clock[self.kernels :] = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
 
 
 def meet_all(blocks: list[BlockState]) -> None:
@@ -189,6 +180,6 @@ def meet_all(blocks: list[BlockState]) -> None:
         block.meet()
     clock: Clock = np.maximum.reduce([block.clock for block in blocks])
     for block in blocks:
-        clock[block.index] = max(int(clock[block.index]), block.segment - 1)
+        clock[block.index] = block.segment - 1
     for block in blocks:
         block.clock = clock
