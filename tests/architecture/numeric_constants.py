@@ -258,7 +258,6 @@ ALLOWED = {
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
         hetesynth/verify/msccl/scan.py: MAX_DEFECTS
-        hetesynth/verify/msccl/values.py: MAX_PER_RULE
         hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS MAX_COUNTED_WRONG
         hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
         """,
