@@ -20,7 +20,8 @@ ALLOWED = {
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
-        hetesynth/deployment/folder.py: MAX_FILE_BYTES
+        hetesynth/regular_files.py: MAX_BYTES
+        hetesynth/deployment/records.py: MAX_SIZES
         hetesynth/deployment/folder.py: MAX_INDEX_BYTES
         hetesynth/deployment/records.py: MAX_TEXT
         hetesynth/deployment/records.py: MOST
