@@ -152,7 +152,7 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
 def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
     """The same of a folder whose index says that it is of this ``kind``."""
     index = _index(folder, kind)
-    cells, written = [], set[str]()
+    cells, listed = [], set[str]()
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
             check_record(row["record"])
@@ -162,9 +162,9 @@ def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
             if all(isinstance(text, str) and text.isprintable() for text in texts):
                 cell = DeployedCell(*texts, row["record"], files, origin)
                 cell.check()
-                if not written & files.keys():
+                if not listed & files.keys():
                     cells.append(cell)
-                    written |= files.keys()
+                    listed |= files.keys()
         except (KeyError, TypeError, OSError, ValueError):
             continue
     return tuple(cells)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 ALLOWED = {
     "limits against hostile or absurd input": """
+        hetesynth/verify/msccl/scan.py: MAX_NAME_BYTES
         hetesynth/building/dask_task.py: MAX_MESSAGE
         hetesynth/building/result.py: MAX_BYTES
         hetesynth/building/result.py: MAX_DEPTH
@@ -21,8 +22,9 @@ ALLOWED = {
         hetesynth/collectives/library.py: MAX_CHUNKS
         hetesynth/commands/first_topology.py: MAX_SERVERS
         hetesynth/regular_files.py: MAX_BYTES
+        hetesynth/deployment/records.py: MAX_SIZES
         hetesynth/deployment/folder.py: MAX_INDEX_BYTES
-        hetesynth/deployment/records.py: MAX_TEXT MAX_SIZES
+        hetesynth/deployment/records.py: MAX_TEXT
         hetesynth/deployment/records.py: MOST
         hetesynth/commands/atlas_folder.py: MAX_BYTES
         hetesynth/commands/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
@@ -116,6 +118,7 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/building/cache.py: _DIGITS
         hetesynth/building/job.py: FORMAT
         hetesynth/building/result.py: _EPOCH
@@ -146,7 +149,6 @@ ALLOWED = {
         hetesynth/files/schedule_json.py: VERSION
         hetesynth/fitting/readers/nvbandwidth.py: DEFAULT_BUFFER
         hetesynth/fitting/readers/perftest.py: _AVERAGE _TYPICAL
-        hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/lint/limits.py: _ETHERNET _LINE_RATES
         hetesynth/lint/roles.py: BITS GB
         hetesynth/importers/formats.py: HEAD
@@ -174,6 +176,7 @@ ALLOWED = {
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
         """,
     "tolerances and scales of arithmetic": """
+        hetesynth/library/times.py: _KB _MB _NO_LIMIT
         hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB
         hetesynth/bench/heteccl/cases.py: KB MB GB
@@ -187,7 +190,6 @@ ALLOWED = {
         hetesynth/fitting/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/fitting/link_class.py: _GIGA
         hetesynth/fitting/update.py: _DIGITS _GIGA _PROBE _WRITTEN
-        hetesynth/library/times.py: _KB _MB _NO_LIMIT
         hetesynth/packing/exchange.py: LARGEST
         hetesynth/portable_math.py: PARTS LARGEST LOG_TERMS
         hetesynth/synthesis/timed/balanced_paths_kernel.py: TERMS
@@ -258,7 +260,7 @@ ALLOWED = {
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
         hetesynth/verify/msccl/scan.py: MAX_DEFECTS
-        hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS MAX_COUNTED_WRONG
+        hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS
         hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
         """,
     "numbers that stand for something: indices, kinds, none, no limit": """

@@ -108,8 +108,8 @@ class BlockState:
 
     ``kernels``: where the entries of the GPUs begin in a vector clock. ``done``: operations finished.
     ``pending``: what single threads have learned since the threads last met. ``flushed``: by engine, up to which
-    put a flush of this segment covers all, and puts that the thread which made them has flushed. ``arrived``: whether
-    it stands at a barrier.
+    put a flush of this segment covers all, and puts that the thread which made them has flushed. ``arrived``:
+    whether it stands at a barrier.
     """
 
     index: int
