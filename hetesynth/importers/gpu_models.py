@@ -31,20 +31,24 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
     (r"G?B200", GpuModel(100, 18, "64 GT/s", True)),
     (r"RTX PRO 6000|RTX 50[789]0", GpuModel(120, 0, "32 GT/s")),
     (r"GH200", GpuModel(90, 18, "32 GT/s", True)),
-    (r"H800.*(PCIe|NVL)|H100.*(PCIe|NVL)|H200 NVL", GpuModel(90, 18, "32 GT/s")),
+    (r"H800.*(PCIe|NVL)", GpuModel(90, 8, "32 GT/s")),
+    (r"H100.*(PCIe|NVL)", GpuModel(90, 12, "32 GT/s")),
+    (r"H200 NVL", GpuModel(90, 18, "32 GT/s")),
     (r"H800", GpuModel(90, 8, "32 GT/s", True)),
     (r"H(100|200|20)\b", GpuModel(90, 18, "32 GT/s", True)),
     (r"L40S?|L4|L20|RTX 4\d\d\d|RTX [456]000 Ada", GpuModel(89, 0, "16 GT/s")),
     (r"A800.*PCIe", GpuModel(80, 8, "16 GT/s")),
     (r"A800", GpuModel(80, 8, "16 GT/s", True)),
-    (r"A100.*(PCIe|PCIE)|A30", GpuModel(80, 12, "16 GT/s")),
+    (r"A100.*(PCIe|PCIE)", GpuModel(80, 12, "16 GT/s")),
+    (r"A30", GpuModel(80, 4, "16 GT/s")),
     (r"A100", GpuModel(80, 12, "16 GT/s", True)),
     (r"A40|A6000|A5000|A5500|A4500|RTX 3090", GpuModel(86, 4, "16 GT/s")),
     (r"A10|A16|A2|RTX 30\d\d", GpuModel(86, 0, "16 GT/s")),
     (r"V100.*(SXM|DGXS)", GpuModel(70, 6, "8 GT/s", True)),
     (r"V100.*PCIE", GpuModel(70, 0, "8 GT/s")),
     (r"V100", GpuModel(70, 6, "8 GT/s", True)),
-    (r"T4|RTX 20\d\d|RTX [68]000", GpuModel(75, 2, "8 GT/s")),
+    (r"RTX 20\d\d|RTX [68]000", GpuModel(75, 2, "8 GT/s")),
+    (r"T4", GpuModel(75, 0, "8 GT/s")),
     (r"P100.*PCIE", GpuModel(60, 0, "8 GT/s")),
     (r"P100", GpuModel(60, 4, "8 GT/s")),
     (r"P40|P4|GTX 10\d\d|TITAN Xp?|M40|M60|K80|K40", GpuModel(61, 0, "8 GT/s")),
@@ -52,6 +56,7 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 # raw GB/s of one link, as `nvidia-smi nvlink -s` prints it, of the generations that differ in it
 _BY_RAW_RATE = {"53.125": 100, "26.562": 90, "25.781": 70, "14.062": 86}
+_SLOTS = {"PCIE": "PCIe", "NVL": "NVL"}  # words behind a model's name that tell it from the one with a socket
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
 
 
@@ -77,8 +82,9 @@ def model_by_raw_rate(rate: str) -> GpuModel | None:
 
 
 def short_name(name: str) -> str:
-    """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100"."""
+    """The name without vendor and memory: "NVIDIA H100 80GB HBM3" is "H100", "NVIDIA H100 PCIe" keeps its slot."""
     match = re.search(
         r"\b(?:RTX (?:PRO )?)?[A-Z]{0,3}\d{1,4}[A-Z]{0,2}\b", re.sub(r"NVIDIA|Tesla|GeForce", "", name)
     )
-    return match[0] if match else name.strip()[:40]
+    slot = re.search(r"\b(PCIe|NVL)\b", name, re.IGNORECASE)
+    return match[0] + (f" {_SLOTS[slot[1].upper()]}" if slot else "") if match else name.strip()[:40]

@@ -144,9 +144,9 @@ def _place(slot: Slot, calibration: Calibration) -> Place:
 def _gpu(gpu: GpuElement, source: Source, options: ReadOptions) -> Gpu:
     """A GPU; its slot has 16 lanes of what the model is made for where no speed is told."""
     model, place = _model(gpu.slot, source, options), _place(gpu.slot, options.calibration)
-    sold = gpu_model(model)
-    if sold and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
-        place = replace(place, rate=pcie_rate(sold.pcie, 0, options.calibration))
+    made_for = gpu_model(model)
+    if made_for and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
+        place = replace(place, rate=pcie_rate(made_for.pcie, 0, options.calibration))
     return Gpu(model, gpu.arch, place)
 
 

@@ -80,7 +80,7 @@ def _links_per_gpu(gpus: Sequence[GpuElement], machine: Machine) -> Iterable[Rem
 
 def _hidden(machine: Machine) -> Iterable[Remark]:
     """No NVLink where the models mostly have it."""
-    models = sorted({gpu.model for gpu in machine.gpus if (sold := gpu_model(gpu.model)) and sold.switched})
+    models = sorted({gpu.model for gpu in machine.gpus if (facts := gpu_model(gpu.model)) and facts.switched})
     if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
         yield _warning(f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?")
 

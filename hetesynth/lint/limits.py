@@ -127,11 +127,11 @@ def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) 
             continue
         rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
         local = far.name.rpartition(".")[2].lower()
-        if far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
-            pcie = max(pcie, rate)
-            continue
-        if kind in NVLINK_KINDS:
+        if kind in NVLINK_KINDS:  # of POWER to CPUs as well
             stated += rate
+        elif far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
+            pcie = max(pcie, rate) if "c2c" not in kind else pcie
+            continue
         elif kind not in _FAR_KINDS and far.server in (server, ""):
             other += rate
         else:
@@ -156,7 +156,8 @@ def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:
     if rate > limits.slot * _SLACK:
         carried = gb(limits.slot)
         message = f"{gb(rate)} of PCIe in one direction, where sixteen lanes of {limits.name} carry {carried}"
-        yield message, _both(rate, limits.slot) or "is it PCIe of a later generation?"
+        help_ = "is it PCIe of a later generation? to a CPU: `kind nvlink` or `c2c`?"
+        yield message, _both(rate, limits.slot) or help_
 
 
 def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
@@ -178,6 +179,10 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, st
     """What is wrong where all GPUs of a server have as little."""
     name, counted = limits.name, limits.links * limits.least
     total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
+    if total == 0 and limits.always and len(reached) > 1:
+        has = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}"
+        message = f"no {limits.word} to other GPUs, where {name} has {has}"
+        yield message, "join them by a switch, in a server or for a rack: `switch s { ports *.gpu*; ... }`"
     if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
         like = _other(total, name)
         if like or 2 * total < counted:
@@ -233,6 +238,7 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         leaving[wire.src].append(wire)
     slots = {model: limits.slot for model in _models(topology) if (limits := limits_of(model))}
     parts_of: dict[_Finding, list[str]] = defaultdict(list)
+    beside: dict[int, list[Fraction]] = defaultdict(list)  # a GPU: what it has of each NIC attached to it
     inward: dict[str, list[tuple[Part, Fraction]]] = defaultdict(list)
     for part in inspection.parts:
         if part.name not in numbers or part.kind != "nic" or part.bandwidth is None or part.server in damaged:
@@ -245,11 +251,22 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         carried = _carried(topology, leaving, slots, numbers[part.name])
         if not carried:
             continue
+        users = [wire.dst for wire in leaving[numbers[part.name]] if wire.dst < topology.ranks]
+        for gpu in users:
+            beside[gpu].append(min(rate, carried) / len(users))
         if carried * _SLACK >= rate:
             inward[part.server].append((part, carried))
         else:
             message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
             parts_of["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
+    for gpu, rates in beside.items():
+        vertex = topology.vertices[gpu]
+        slot = slots.get(vertex.model)
+        if slot is not None and len(rates) > 1 and sum(rates) > slot * _SLACK:
+            total = sum(rates, Fraction(0))
+            message = f"{len(rates)} NICs of {gb(total)} together, and its slot carries {gb(slot)}"
+            help_ = "are their number and rate right? the slot is `pcie p { ports gpu0, nic[0-1]; ... }`"
+            parts_of["HS253", vertex.server, message, help_].append(vertex.name)
     for server, nics in inward.items():
         usual, alike = Counter(rate for _, rate in nics).most_common(1)[0]
         less = [(part, rate) for part, rate in nics if rate * 2 <= usual]
@@ -289,7 +306,8 @@ def _carried(
             ):
                 continue
             seen.add(wire.dst)
-            rates = [wire.bandwidth * wire.lanes] if wire.bandwidth is not None else []
+            stated = wire.bandwidth if wire.kind != "upi" else None  # between sockets it is nobody's slot
+            rates = [stated * wire.lanes] if stated is not None else []
             behind = slots.get(far.model) if far.kind == "gpu" else through(wire.dst, depth + 1)
             rates += [behind] if behind is not None else []
             if not rates:

@@ -19,7 +19,7 @@ class Limits:
     """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled.
 
     ``slot``: sixteen lanes of its PCIe; ``together``: GPUs that one server or NVLink domain has at most;
-    ``nic``: what a NIC beside it mostly has, Gbps; 0 where anything is usual.
+    ``nic``: what a NIC beside it mostly has, Gbps; 0 where anything is usual; ``always``: none is without links.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Limits:
     slot: Fraction
     together: int
     nic: int = 0
+    always: bool = False
 
 
 # architecture and links of AMD's models, with the speed of the slot and GPUs in a server
@@ -42,7 +43,7 @@ _AMD: tuple[tuple[str, str, int, str, int], ...] = (
     (r"MI100", "gfx908", 3, "16 GT/s", 16),
     (r"MI[56]0", "gfx906", 2, "16 GT/s", 8),
 )
-_MI350_LINK = Fraction("76.8") * GB
+_GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
 _NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
 _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
@@ -54,7 +55,7 @@ def limits_of(model: str) -> Limits | None:
         match = re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", model, re.IGNORECASE)
         if match:
             spec, least = (xgmi_rate(arch, way) for way in ("spec", "nccl"))
-            most = max(spec, _MI350_LINK) if arch == "gfx95" else spec
+            most = _GFX906_LINK if arch == "gfx906" else spec
             return Limits(match[1], "xGMI", links, spec, least, most, pcie_rate(speed, 16, "raw"), together)
     gpu = gpu_model(model)
     if gpu is None:
@@ -73,6 +74,7 @@ def limits_of(model: str) -> Limits | None:
         pcie_rate(gpu.pcie, 16, "raw"),
         together,
         _NIC.get(gpu.sm // 10 * 10, 0) if gpu.switched else 0,
+        gpu.switched and gpu.sm // 10 == 10,
     )
 
 

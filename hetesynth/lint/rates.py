@@ -36,6 +36,7 @@ from hetesynth.lint.roles import (
     NVLINK,
     NVSWITCH,
     PCIE,
+    REDUCE,
     PartIndex,
     Role,
     link_kind,
@@ -46,7 +47,7 @@ from hetesynth.lint.roles import (
 _SHORTER = {"s": "ms", "ms": "us", "us": "ns"}
 _LONGER = {"ns": "us", "us": "ms", "µs": "ms", "μs": "ms"}
 _PREFIXES = ("", "K", "M", "G", "T")
-_RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "degrade")
+_RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "degrade", "reduce")
 _LEAST_LEFT = Fraction(GB, 8)  # what may be left of degraded hardware
 
 
@@ -99,11 +100,14 @@ def _roles(
     if isinstance(statement, (Element, Join, Network)):
         for prop in statement.properties:
             yield prop, role_of(statement, prop, inside=inside)
+    elif isinstance(statement, Property):
+        if statement.name == "reduce":
+            yield statement, REDUCE
     elif isinstance(statement, Change):
         part = next(parts.matching(statement.targets, instance), None)
         if part is not None:
             for prop in statement.properties:
-                yield prop, role_of_part(part)
+                yield prop, REDUCE if prop.name == "reduce" else role_of_part(part)
     elif isinstance(statement, Degrade):
         part = next(parts.matching(statement.left, instance), None)
         if part is not None:

@@ -40,6 +40,9 @@ NIC = Role("a NIC", Fraction(GB, 8), Fraction(200 * GB), US / 100, 200 * US)
 PCIE = Role("PCIe", LEAST_PCIE, Fraction(300 * GB))
 NETWORK = Role("a network between servers", Fraction(GB, 8), Fraction(500_000 * GB), US / 20, 200 * US)
 UPLINK = Role("a connection between switches", Fraction(GB, 8), Fraction(30_000 * GB), US / 20, 200 * US)
+SOCKET = Role("a port of a CPU", Fraction(GB, 8), Fraction(4000 * GB))  # x4 of a generation beside x16 of the next
+UPI = Role("a link between two CPUs", Fraction(4 * GB), Fraction(1000 * GB))
+REDUCE = Role("the reduction of a GPU", Fraction(10 * GB), Fraction(20_000 * GB))
 INSIDE = Role("a connection inside a server", Fraction(GB, 8), Fraction(4000 * GB))
 FAR = Role("a connection between sites", Fraction(0), Fraction(10**6 * GB), Fraction(0), Fraction(1))
 
@@ -79,6 +82,10 @@ def _role(sort: str, name: str, kind: str, *, inside: bool) -> Role:
         return FAR
     if "pcie" in kind or sort == "pcie" or name.startswith("pcie"):
         return PCIE
+    if sort in ("cpu", "numa"):
+        return SOCKET
+    if sort == "upi" and not kind:
+        return UPI
     if kind in ("wan", "lan", "router", "uplink") or sort == "wan":
         return FAR
     return INSIDE if inside else NETWORK

@@ -23,6 +23,8 @@ from hetesynth.model.topology import Topology
 
 FEW = 2  # GPUs of a server that may be the odd ones; more are a shape, such as the corners of a grid
 _SHOWN = 6
+_SOCKETS = ("cpu", "numa")  # they are there, whether NVLink makes them needless or not
+_POINT = 10  # times that a latency may be that of the way back: a decimal point
 
 _Ends = tuple[int, int]
 
@@ -122,6 +124,17 @@ def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
             there, back = gb(ends[a, b]), gb(ends[b, a])
             message = f"{_name(topology, a)} sends {there} to {_name(topology, b)} and receives {back}"
             yield Diagnostic("HS244", _span_of(inspection, topology, a), message, "", "note")
+    latencies = {
+        (wire.src, wire.dst): wire.latency
+        for wire in topology.wires
+        if max(wire.src, wire.dst) < topology.ranks and topology.servers[wire.src] not in damaged
+    }
+    for (a, b), longer in latencies.items():
+        if 0 < (shorter := latencies.get((b, a), longer)) * _POINT <= longer:
+            pair = f"{_name(topology, a)} reaches {_name(topology, b)}"
+            message = f"{pair} in {_us(longer)}, the way back takes {_us(shorter)}"
+            help_ = "a link has the same latency both ways: is a decimal point in its place?"
+            yield Diagnostic("HS244", _span_of(inspection, topology, a), message, help_, "warning")
 
 
 def unlike_nics(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -156,7 +169,7 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
     to_nics = set() if several else _only_to_nics(topology, crossed)
     for number in range(topology.ranks, len(topology.vertices)):
         vertex = topology.vertices[number]
-        needless = number in crossed or vertex.server in damaged or number in to_nics
+        needless = number in crossed or vertex.server in damaged or number in to_nics or vertex.kind in _SOCKETS
         if not needless and vertex.name in spans:
             by_span[spans[vertex.name], vertex.kind].append(vertex.name)
     for (span, kind), names in by_span.items():
@@ -239,6 +252,10 @@ def listed(names: Sequence[str]) -> str:
     """The first of ``names``, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
+
+
+def _us(latency: Fraction) -> str:
+    return f"{float(latency * 10**6):.6g} us"
 
 
 def gb(rate: Fraction) -> str:

@@ -214,7 +214,7 @@ ALLOWED = {
         hetesynth/frontend/layout.py: WIDTH
         hetesynth/lint/rounding.py: _DIGITS
         hetesynth/lint/network.py: _NARROW
-        hetesynth/lint/symmetry.py: FEW _SHOWN
+        hetesynth/lint/symmetry.py: FEW _POINT _SHOWN
         hetesynth/bench/heteccl/time_tables.py: WHOLE
         hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/calibration.py: _MOST_POINTS

@@ -150,6 +150,24 @@ MINE = {
     "a fabric at sixteen to one": server() + LEAVES.replace(
         "fabric leaf0 {", "fabric leaf0 { bandwidth 50 GB/s;"
     ) + "switch spine { ports leaf*; bandwidth 800 GB/s } }",
+    "thirty-two NICs of 400 Gbps":
+        "import h100\ncluster c { instance a[0-1] = h100x8(nics = 32); fabric efa { join *.nic* } }",
+    "the way back takes ten times as long": RING.replace("ring", "mesh").replace(
+        "mesh gpu[0-3] { bandwidth 25 GB/s x 2;",
+        "link gpu[0-2] -> gpu[1-3] { bandwidth 50 GB/s; latency 0.7 us }\n"
+        "link gpu[1-3] -> gpu[0-2] { bandwidth 50 GB/s; latency 7 us;",
+    ).replace("MORE", "") + two(),
+    "a reduction in MB/s": server().replace("gpus 8", "gpus 8; reduce 1005 MB/s") + two(),
+    "a reduction changed to MB/s": server() + (
+        "cluster c { instance a[0-1] = box { set gpu* { reduce 1005 MB/s } } fabric ib { join *.nic* } }"
+    ),
+    "a link between CPUs in bits":
+        "import pcie\ncluster c { instance a[0-1] = l40sx8(socket = 22 Gbps); fabric ib { join *.nic* } }",
+    "trays of a rack without its NVSwitch":
+        "import gb200\ncluster c { instance a[0-1] = gb200_tray; fabric ib { join *.nic* } }",
+    "NVLink of H100 on H100 for PCIe": mesh("H100 PCIe", "450 GB/s; kind nvlink", "400 Gbps", 2) + two(),
+    "NVLink of A100 on A30": mesh("A30", "300 GB/s; kind nvlink", "100 Gbps", 2) + two(),
+    "NVLink on T4": mesh("T4", "50 GB/s; kind nvlink", "100 Gbps", 2) + two(),
     "one GPU left out of NVSwitch": server().replace("ports gpu[0-7]", "ports gpu[0-6]") + two(),
     "a server left out of the fabric": server() + (
         "cluster c { instance a[0-2] = box; fabric ib { join a[0-1].nic*, a2.nic[0-6] } }"
@@ -190,6 +208,46 @@ def test_a_good_server_of_each_model_is_clean() -> None:
     ):
         text = mesh(model, link, "100 Gbps" if model == "V100" else "200 Gbps") + two()
         assert not [f for f in findings(text) if f.code != "HS247"], model
+
+
+# what is there and must not be told
+POWER = (
+    'node box { model "V100"; gpus 4; link gpu[0,2] <-> gpu[1,3] { bandwidth 75 GB/s; kind nvlink }\n'
+    "cpu cpu0 { ports gpu[0-1], nic0; bandwidth 75 GB/s; kind KIND }\n"
+    "cpu cpu1 { ports gpu[2-3]; bandwidth 75 GB/s; kind KIND }\n"
+    "upi cpu0 <-> cpu1 { bandwidth 32 GB/s } nic nic0 { bandwidth 100 Gbps } }\n"
+)
+SOCKETS = (
+    'node box { model "A100"; gpus 4; switch nvswitch { ports gpu[0-3]; bandwidth 300 GB/s; kind nvlink }\n'
+    "nic nic[0-1] { bandwidth 200 Gbps } pcie p0 { ports gpu[0-1], nic0; bandwidth 31.5 GB/s }\n"
+    "pcie p1 { ports gpu[2-3], nic1; bandwidth 31.5 GB/s } cpu cpu0 { ports p0; bandwidth 31.5 GB/s }\n"
+    "cpu cpu1 { ports p1; bandwidth 31.5 GB/s } upi cpu0 <-> cpu1 { bandwidth 16 GB/s } }\n"
+)
+RIGHT = {
+    "NVLink of V100 to POWER9": POWER.replace("KIND", "nvlink") + two(),
+    "NVLink-C2C to Grace": POWER.replace("KIND", "c2c") + two(),
+    "CPUs that NVLink makes needless": SOCKETS + two(),
+    "a NIC at the other socket": SOCKETS.replace("ports gpu[0-1], nic0;", "ports gpu[0-1];").replace(
+        "cpu cpu1 { ports p1; bandwidth 31.5 GB/s }",
+        "cpu cpu1 { ports p1; bandwidth 31.5 GB/s } cpu cpu2 { ports nic0; bandwidth 31.5 GB/s }\n"
+        "upi cpu0 <-> cpu2 { bandwidth 16 GB/s }",
+    ) + two(),
+    "four lanes of PCIe 3 beside sixteen of PCIe 4":
+        'node box { model "A10"; gpus 4; nic nic0 { bandwidth 25 Gbps }\n'
+        "cpu cpu0 { ports gpu[0-1]; bandwidth 31.5 GB/s; port nic0 3.9375 GB/s }\n"
+        "cpu cpu1 { ports gpu[2-3]; bandwidth 31.5 GB/s } upi cpu0 <-> cpu1 { bandwidth 16 GB/s } }\n" + two(),
+    "MI50 by its data sheet": mesh("MI50", "46 GB/s; kind xgmi").replace("mesh gpu", "ring gpu") + two(),
+    "MI355X by its data sheet": mesh("MI355X", "76.8 GB/s; kind xgmi", "400 Gbps", 8) + two(),
+    "bridges of H100 for PCIe": mesh("H100 PCIe", "300 GB/s; kind nvlink", "400 Gbps", 2) + two(),
+    "p5":
+        "import h100\n"
+        "cluster c { instance a[0-1] = h100x8(nics = 32, rate = 100 Gbps); fabric f { join *.nic* } }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_machines_that_there_are_are_not_told(name: str) -> None:
+    assert not [f for f in findings(RIGHT[name]) if f.severity == "warning"]
 
 
 @pytest.mark.parametrize(
