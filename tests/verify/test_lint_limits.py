@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from hetesynth.verify.msccl.lint_limits import limits, peers_refused, sizes_refu
 from hetesynth.verify.msccl.lint_metadata import metadata, smallest_message
 from hetesynth.verify.msccl.lint_network import network_violations
 from hetesynth.verify.msccl.lint_readers import ANY
-from hetesynth.verify.msccl.linter import lint_targets
+from hetesynth.verify.msccl.linter import lint, lint_targets
 from hetesynth.verify.msccl.reader import read_program
 from hetesynth.verify.msccl.rules import BY_ID
 
@@ -241,8 +242,11 @@ def test_what_never_runs() -> None:
     for inside, outside, expected in ((True, False, [ignored]), (True, True, []), (False, True, [])):
         flags = {"in_place": inside, "out_of_place": outside, "max_bytes": 9}
         assert told(RESEARCH, collective="alltoall", **flags) == expected
+        assert told(RCCL, collective="alltoall", **flags) == []
     neither = "never-selected: neither inplace nor outofplace is 1: no runtime can ever select this file"
     assert told(RCCL, in_place=False, out_of_place=False) == [neither]
+    nowhere = {"in_place": False, "out_of_place": False, "max_bytes": 9}
+    assert told(RESEARCH, collective="alltoall", **nowhere) == [neither]
 
 
 @pytest.mark.parametrize(
@@ -317,6 +321,12 @@ def test_calls_with_another_root() -> None:
         (chain_broadcast(3, root=0), TARGETS["mscclpp"], []),
         (star("gather", 3), EXECUTOR, []),
         (star("gather", 3), RCCL, [other.format("root 0", "gather")]),
+        (
+            star("gather", 3),
+            PORTABLE,
+            [other.format("root 0", "gather"), "of all runtimes only RCCL runs a file for a gather"],
+        ),
+        (chain_broadcast(3), PORTABLE, [other.format("root 0", "broadcast")]),
         (RING, RCCL, []),
     ):
         read = read_program(to_xml(p), "x")
@@ -325,21 +335,60 @@ def test_calls_with_another_root() -> None:
 
 
 def test_findings_of_the_reader_come_first_and_one_of_each_rule_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of wrong data at every rank, a step number that is refused and a limit that crashes, one each at least."""
-    gpus = [replace(g, thread_blocks=()) for g in RING.gpus]
+    gpus = [replace(g, input_chunks=2) for g in RING.gpus]  # which the reader minds, and what is executed
+    gpus[0] = replace(gpus[0], thread_blocks=(block(0, None, None, *[COPY] * 257), *gpus[0].thread_blocks[1:]))
     text = to_xml(replace(RING, gpus=tuple(gpus), max_bytes=9)).decode()
-    text = text.replace(
-        "</algo>",
-        '<gpu id="9" i_chunks="1" o_chunks="4" s_chunks="0"><tb id="0" send="-1" recv="-1" chan="32"></tb></gpu></algo>',
-    )
-    text = text.replace('name="allgather"', 'name="allgather" nthreads="1"')
-    (verdict,) = lint_targets(read_program(text.encode(), "x"), [RESEARCH])
-    names = [BY_ID[v.rule or ""].name for v in verdict.violations]
-    stages = [BY_ID[v.rule or ""].stage for v in verdict.violations]
-    assert stages == sorted(stages, key=["read", "crash", "run", "advice"].index)
-    monkeypatch.setattr(linter, "MAX_FINDINGS", len(set(names)))
-    (short,) = lint_targets(read_program(text.encode(), "x"), [RESEARCH])
-    assert [BY_ID[v.rule or ""].name for v in short.violations] == list(dict.fromkeys(names))
+    read = read_program(re.sub('s="[0-9]+" type', 's="0" type', text).encode(), "x")
+
+    def names() -> list[str]:
+        (verdict,) = lint_targets(read, [RESEARCH])
+        assert lint(read, RESEARCH) == list(verdict.violations)
+        return [BY_ID[v.rule or ""].name for v in verdict.violations]
+
+    assert names() == [
+        *["chunk-consistency"] * 4, "step-limit", *["declared-size"] * 4, "unpaired-connection"
+    ]  # fmt: skip
+    monkeypatch.setattr(linter, "MAX_FINDINGS", 5)
+    assert names() == [
+        *["chunk-consistency"] * 2, "step-limit", "declared-size", "unpaired-connection"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "acceptance", "names"),
+    [
+        ("", "", RCCL, "accepted", []),
+        ("", "", RESEARCH, "accepted", []),
+        ('type="cpy"', 'type="ra"', RCCL, "refused", ["residual-add"]),
+        ('type="cpy"', 'type="ra"', RESEARCH, "accepted", ["residual-add-run"]),
+        ('type="cpy"', 'type="add"', RESEARCH, "refused", ["unknown-op"]),
+        ('recv="-1"', 'recv="4"', RCCL, "accepted", ["peer-unknown"]),
+        ('recv="-1"', 'recv="4"', RESEARCH, "refused", ["peer-refused", "peer-unknown"]),
+        ('i_chunks="1"', 'i_chunks="2"', RCCL, "accepted", ["declared-size"]),
+        ('i_chunks="1"', 'i_chunks="2"', RESEARCH, "refused", ["chunk-consistency", "declared-size"]),
+        ('chan="0"', 'chan="128"', RCCL, "refused", ["channel-past-table", "channel-unconnected", "unpaired-connection"]),
+        ('minBytes="0"', 'minBytes="10"', RCCL, "accepted", ["never-selected"]),
+    ],
+)  # fmt: skip
+def test_whether_a_reader_takes_a_file(old: str, new: str, target: Any, acceptance: str, names: list[str]) -> None:
+    read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace(old, new, 1).encode(), "x")
+    (verdict,) = lint_targets(read, [target])
+    assert verdict.acceptance == acceptance
+    assert list(dict.fromkeys(BY_ID[v.rule or ""].name for v in verdict.violations)) == names
+
+
+def test_a_gather_may_declare_what_it_likes() -> None:
+    read = read_program(to_xml(replace(star("gather", 3), max_bytes=9)), "x")
+    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, PORTABLE))} == set()
+    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, RESEARCH))} == {"collective-refused"}
+
+
+def test_a_reader_that_falls_over() -> None:
+    idle = '<tb id="3" send="-1" recv="-1" chan="128">\n</tb>\n</gpu>'
+    read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace("</gpu>", idle, 1).encode(), "x")
+    (verdict,) = lint_targets(read, [RCCL])
+    assert verdict.acceptance == "crashes"
+    assert [BY_ID[v.rule or ""].name for v in verdict.violations] == ["channel-crash"]
 
 
 def test_texts_without_a_program() -> None:
