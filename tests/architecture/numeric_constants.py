@@ -109,7 +109,7 @@ ALLOWED = {
         hetesynth/verify/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_WORK
         hetesynth/verify/msccl/lint_limits.py: MAX_CHILDREN
         hetesynth/verify/msccl/reader.py: MAX_FILE_BYTES MAX_ELEMENTS MAX_DEPTH
-        hetesynth/verify/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_ATTRIBUTES
+        hetesynth/verify/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_NAME_BYTES MAX_ATTRIBUTES
         hetesynth/verify/msccl/values.py: MAX_KNOWN
         hetesynth/verify/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_WORK
         hetesynth/verify/mscclpp/reader.py: MAX_BYTES MAX_DEPTH MAX_DIGITS MAX_NUMBER MAX_NAME MAX_GPUS
@@ -256,7 +256,6 @@ ALLOWED = {
         hetesynth/verify/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
         hetesynth/verify/msccl/findings.py: MAX_FINDINGS
         hetesynth/verify/msccl/scan.py: MAX_DEFECTS
-        hetesynth/verify/msccl/values.py: MAX_PER_RULE
         hetesynth/verify/mscclpp/execution.py: MAX_SHOWN_WAITS MAX_COUNTED_WRONG
         hetesynth/verify/mscclpp/reader.py: MAX_REFUSED
         """,

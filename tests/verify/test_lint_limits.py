@@ -70,12 +70,24 @@ def test_gpus() -> None:
         (62, {}, None),
         (63, {}, "4096 stored nodes exceed the 4095 that the readers keep"),
         (60, {None: 1, 0: 1, 1: 9}, None),
-        (60, {None: 2, 0: 1}, "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements"),
-        (60, {None: 1, 0: 2}, "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements"),
-        (62, {0: 1}, "4096 stored nodes exceed the 4095 that the readers keep, 1 of them under further <algo> elements"),
+        (
+            60,
+            {None: 2, 0: 1},
+            "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements",
+        ),
+        (
+            60,
+            {None: 1, 0: 2},
+            "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements",
+        ),
+        (
+            62,
+            {0: 1},
+            "4096 stored nodes exceed the 4095 that the readers keep, 1 of them under further <algo> elements",
+        ),
         (62, {1: 1}, None),
     ],
-)  # fmt: skip
+)
 def test_nodes(last: int, later: dict[int | None, int], text: str | None) -> None:
     """Of the file, its one GPU, 63 thread blocks and their steps."""
     assert found(sized(63, 64, last), later=later) == (
@@ -131,7 +143,8 @@ def test_steps() -> None:
     assert found(sized(1, 2), numbers={(0, 0, 0): -1}) == [at.format(0, 0, 2, -1, RCCL.runtime, 63)]
     assert found(sized(1, 2), numbers={(0, 1, 0): 64, (1, 0, 0): 64}) == []
     zeros = {(0, 0, s): 0 for s in range(1025)}
-    over = "step-limit 0.None: gpu 0 thread block 0: {} steps exceed the 64 that RCCL of ROCm 6.1 to 7.12 has room for"
+    over = "step-limit 0.None: gpu 0 thread block 0: {} steps exceed the 64 that "
+    over += "RCCL of ROCm 6.1 to 7.12 has room for"
     assert found(sized(1, 64), numbers=zeros) == []
     assert found(sized(1, 65), numbers=zeros) == [over.format(65)]
     assert found(sized(1, 1024), numbers=zeros) == [over.format(1024)]
@@ -152,7 +165,8 @@ def test_steps() -> None:
 def test_the_channel_behind_the_last(instructions: tuple[Instruction, ...], rule: str) -> None:
     texts = {
         "channel-crash": "the reader writes behind its table and crashes",
-        "channel-past-table": "the reader looks behind its table and refuses the file (too many sends, or receives, per channel)",
+        "channel-past-table": "the reader looks behind its table and refuses the file"
+        " (too many sends, or receives, per channel)",
     }  # fmt: skip
     assert found(steps(*instructions, channel=31), EXECUTOR) == []
     at = "0.None: gpu 0 thread block 0: channel"
@@ -236,9 +250,11 @@ def test_what_selects_a_file() -> None:
 
 
 def test_what_never_runs() -> None:
-    uncalled = "never-selected: no call of Azure's MSCCL executor for NCCL reaches MSCCL as gather: the file never runs there"
+    uncalled = "never-selected: no call of Azure's MSCCL executor for NCCL reaches MSCCL as gather"
+    uncalled += ": the file never runs there"
     assert told(EXECUTOR, collective="gather") == [uncalled] and told(RCCL, collective="gather") == []
-    ignored = "in-place-ignored: the MSCCL research runtime has no alltoall in place and runs this file for calls out of place"
+    ignored = "in-place-ignored: the MSCCL research runtime has no alltoall in place"
+    ignored += " and runs this file for calls out of place"
     for inside, outside, expected in ((True, False, [ignored]), (True, True, []), (False, True, [])):
         flags = {"in_place": inside, "out_of_place": outside, "max_bytes": 9}
         assert told(RESEARCH, collective="alltoall", **flags) == expected
@@ -366,10 +382,16 @@ def test_findings_of_the_reader_come_first_and_one_of_each_rule_stays(monkeypatc
         ('recv="-1"', 'recv="4"', RESEARCH, "refused", ["peer-refused", "peer-unknown"]),
         ('i_chunks="1"', 'i_chunks="2"', RCCL, "accepted", ["declared-size"]),
         ('i_chunks="1"', 'i_chunks="2"', RESEARCH, "refused", ["chunk-consistency", "declared-size"]),
-        ('chan="0"', 'chan="128"', RCCL, "refused", ["channel-past-table", "channel-unconnected", "unpaired-connection"]),
+        (
+            'chan="0"',
+            'chan="128"',
+            RCCL,
+            "refused",
+            ["channel-past-table", "channel-unconnected", "unpaired-connection"],
+        ),
         ('minBytes="0"', 'minBytes="10"', RCCL, "accepted", ["never-selected"]),
     ],
-)  # fmt: skip
+)
 def test_whether_a_reader_takes_a_file(old: str, new: str, target: Any, acceptance: str, names: list[str]) -> None:
     read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace(old, new, 1).encode(), "x")
     (verdict,) = lint_targets(read, [target])

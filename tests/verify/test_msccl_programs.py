@@ -42,6 +42,8 @@ RING = ring_allgather(4, False)
 
 @dataclass(frozen=True)
 class Row:
+    """A program and how it is judged. ``split``: the chunks of a message."""
+
     program: Program
     options: dict[str, Any] = field(default_factory=dict)
     split: int = 1
@@ -113,10 +115,16 @@ CHECKS = {
     "a broadcast that declares nothing": gpu0(chain_broadcast(3), input_chunks=0),
     "a broadcast that declares too much": gpu0(chain_broadcast(3), output_chunks=2),
     "a gather of whole blocks": Row(replace(star("gather", 3), chunks_per_loop=1)),
-    "a gather that declares all everywhere": Row(replace(star("gather", 3), gpus=tuple(replace(g, output_chunks=3) for g in star("gather", 3).gpus))),
+    "a gather that declares all everywhere": Row(
+        replace(star("gather", 3), gpus=tuple(replace(g, output_chunks=3) for g in star("gather", 3).gpus))
+    ),
     "a gather that declares something else": gpu0(star("gather", 3), output_chunks=2),
     "a gather of whole blocks, one unused": Row(
-        replace(star("gather", 3), chunks_per_loop=1, gpus=(*star("gather", 3).gpus[:2], replace(star("gather", 3).gpus[2], input_chunks=0)))
+        replace(
+            star("gather", 3),
+            chunks_per_loop=1,
+            gpus=(*star("gather", 3).gpus[:2], replace(star("gather", 3).gpus[2], input_chunks=0)),
+        )
     ),
     "a scatter of whole blocks": Row(replace(star("scatter", 3), chunks_per_loop=1)),
     "a scatter of shares that do not fit": Row(replace(star("scatter", 3), chunks_per_loop=4)),
@@ -150,43 +158,77 @@ CHECKS = {
     "reductions to two places": steps(step("re", "s0", "o0"), step("re", "s2", "o1", 2)),
     "a reduction, then a copy": steps(RE, step("cpy", "s2", "i0", 2)),
     "reductions of two counts, the first waited for": alone(
-        block(0, None, None, replace(RE, has_dependents=True), RE2), block(1, None, None, step("cpy", "i1", "o1", on=(0, 0)))
+        block(0, None, None, replace(RE, has_dependents=True), RE2),
+        block(1, None, None, step("cpy", "i1", "o1", on=(0, 0))),
     ),
     "reductions of two counts, the second waiting": alone(
-        block(0, None, None, RE, replace(RE2, depends=(1, 0))), block(1, None, None, step("cpy", "i1", "o1", flag=True))
+        block(0, None, None, RE, replace(RE2, depends=(1, 0))),
+        block(1, None, None, step("cpy", "i1", "o1", flag=True)),
     ),
     "a wait for a block that is not there": step0(RING, depends=(3, 0)),
     "a wait for its own block": step0(RING, depends=(0, 0)),
     "a wait for the step behind the last": step0(RING, depends=(1, 3)),
     "a wait for a step before the first": step0(RING, depends=(1, -1)),
     "a wait for the last step, which publishes nothing": step0(RING, depends=(1, 2)),
-    "a nop before a wait": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(tb.instructions[0], nop((1, 0)), *tb.instructions[1:])))),
-    "two nops before a wait": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(tb.instructions[0], nop((1, 0)), nop((1, 0)), *tb.instructions[1:])))),
-    "a nop before no wait": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(nop((1, 0)), *tb.instructions)))),
-    "a nop of no wait": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(replace(nop((1, 0)), depends=None), *tb.instructions)))),
+    "a nop before a wait": Row(
+        edited(
+            RING,
+            0,
+            0,
+            lambda tb: replace(tb, instructions=(tb.instructions[0], nop((1, 0)), *tb.instructions[1:])),
+        )
+    ),
+    "two nops before a wait": Row(
+        edited(
+            RING,
+            0,
+            0,
+            lambda tb: replace(
+                tb, instructions=(tb.instructions[0], nop((1, 0)), nop((1, 0)), *tb.instructions[1:])
+            ),
+        )
+    ),
+    "a nop before no wait": Row(
+        edited(RING, 0, 0, lambda tb: replace(tb, instructions=(nop((1, 0)), *tb.instructions)))
+    ),
+    "a nop of no wait": Row(
+        edited(
+            RING, 0, 0, lambda tb: replace(tb, instructions=(replace(nop((1, 0)), depends=None), *tb.instructions))
+        )
+    ),
     "a nop last": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(*tb.instructions, nop((1, 0)))))),
     "no one receives": Row(edited(RING, 1, 1, lambda tb: replace(tb, recv_peer=None, instructions=()))),
     "no one sends": Row(edited(RING, 0, 0, lambda tb: replace(tb, send_peer=None, instructions=()))),
-    "a message more": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=(*tb.instructions, tb.instructions[0])))),
+    "a message more": Row(
+        edited(RING, 0, 0, lambda tb: replace(tb, instructions=(*tb.instructions, tb.instructions[0])))
+    ),
     "a message less": Row(edited(RING, 0, 0, lambda tb: replace(tb, instructions=tb.instructions[:-1]))),
-    "messages of two counts": pair([block(0, 1, None, step("s", "i0", "o0", 2), step("s", "i0", "o0", 3))], [block(0, None, 0, step("r", "i0", "o0", 3), step("r", "i0", "o0", 2))]),
+    "messages of two counts": pair(
+        [block(0, 1, None, step("s", "i0", "o0", 2), step("s", "i0", "o0", 3))],
+        [block(0, None, 0, step("r", "i0", "o0", 3), step("r", "i0", "o0", 2))],
+    ),
     "two blocks send to one": Row(edited(RING, 0, 2, lambda tb: replace(tb, send_peer=1))),
-    "three blocks send to one, the second and third again": pair([block(k, 1, None, *[step("s", "i0", "o0")] * (k == 0)) for k in range(3)], [block(0, None, 0, step("r", "i0", "o0"))]),
+    "three blocks send to one, the second and third again": pair(
+        [block(k, 1, None, *[step("s", "i0", "o0")] * (k == 0)) for k in range(3)],
+        [block(0, None, 0, step("r", "i0", "o0"))],
+    ),
     "two blocks receive from one": Row(edited(RING, 0, 2, lambda tb: replace(tb, recv_peer=3))),
     "a link that is not there": Row(RING, {"links": {(0, 1), (1, 2), (2, 3)}}),
     "no links at all": Row(RING, {"links": set()}),
     "a peer nobody uses": block0(replace(direct_alltoall(2)), instructions=()),
-    "one direction nobody uses": pair([block(0, 1, 1, step("s", "i0", "o0"))], [block(0, 0, 0, step("r", "i0", "o0"))]),
+    "one direction nobody uses": pair(
+        [block(0, 1, 1, step("s", "i0", "o0"))], [block(0, 0, 0, step("r", "i0", "o0"))]
+    ),
     "a step too much for every runtime": steps(*[step("cpy", "i0", "s0")] * 257),
     "no more blocks than multiprocessors": Row(RING, {"sms": 3}),
     "more blocks than multiprocessors": Row(RING, {"sms": 2}),
     "few findings": Row(EMPTY, {"max_findings": 2}),
-}  # fmt: skip
+}
 
 
-# A slot of a connection is free again once its message is received: with one slot, the second send of block 0 knows of
-# the first receive, and so does whoever it tells.
 def slot_order(writes: bool) -> Row:
+    """A slot of a connection is free again once its message is received: with one slot, the second send of block 0
+    knows of the first receive, and so does whoever it tells."""
     sends = block(0, 1, None, step("s", "i0", "i0"), step("s", "i1", "i1", flag=True))
     tells = block(1, 1, None, step("s", "i2", "i2", on=(0, 1)), channel=1)
     gets = block(0, None, 0, step("r", "i0", "s0"), step("cpy", "i0", "s5"), step("r", "i1", "s1"))
@@ -194,8 +236,8 @@ def slot_order(writes: bool) -> Row:
     return pair([sends, tells], [gets, told], slots=1)
 
 
-# A message tells what its sender knew when it sent it, not what it learns later.
 def message_order(late: bool) -> Row:
+    """A message tells what its sender knew when it sent it, not what it learns later."""
     writes = block(0, None, None, step("cpy", "i0", "s0", flag=True))
     first = block(1, None, None, step("cpy", "i1", "s1", flag=True))
     sends = [step("cpy", "i2", "s2", on=(1, 0)), step("s", "i0", "i0"), step("cpy", "i3", "s3", on=(0, 0))]
@@ -204,8 +246,10 @@ def message_order(late: bool) -> Row:
     back = block(3, None, 1, step("r", "i0", "s4"), step("cpy", "i0", "s0"), channel=1)
     return pair(
         [writes, first, block(2, 1, None, *sends), back],
-        [block(0, 0, None, channel=1), block(1, None, 0, step("r", "i0", "s0", flag=True))][1:]
-        + [block(0, 0, None, step("s", "i1", "i1", on=(1, 0)), channel=1)],
+        [
+            block(1, None, 0, step("r", "i0", "s0", flag=True)),
+            block(0, 0, None, step("s", "i1", "i1", on=(1, 0)), channel=1),
+        ],
     )
 
 
@@ -233,8 +277,8 @@ def wide(count: int, split: int, protocol: Any = "Simple") -> Row:
     return Row(row.program, {}, split)
 
 
-# What comes back is written where it was read from, one chunk further. In one message all has been sent before.
 def split_race(split: int) -> Row:
+    """What comes back is written where it was read from, one chunk further. In one message all was sent before."""
     sends = block(0, 1, None, step("cpy", "i0", "s0", 3), step("s", "s0", "s1", 3))
     gets = block(1, None, 1, step("r", "s0", "s1", 3))
     row = pair([sends, gets], [block(0, 0, 0, step("rcs", "s0", "s1", 3))])
@@ -267,7 +311,10 @@ RUNS = {
     "two messages and two slots": crossed(2, 2),
     "two messages and one slot": crossed(2, 1),
     "three messages and two slots": crossed(3, 2),
-    "receives before sends": pair([block(0, 1, 1, step("r", "i0", "o0"), step("s", "i1", "o1"))], [block(0, 0, 0, step("r", "i1", "o1"), step("s", "i0", "o0"))]),
+    "receives before sends": pair(
+        [block(0, 1, 1, step("r", "i0", "o0"), step("s", "i1", "o1"))],
+        [block(0, 0, 0, step("r", "i1", "o1"), step("s", "i0", "o0"))],
+    ),
     "a long message in one": wide(4, 4),
     "a long message in two": wide(4, 2),
     "a long message in three": wide(5, 2),
@@ -277,14 +324,20 @@ RUNS = {
     "what comes back in two messages": split_race(2),
     "what comes back in three messages": split_race(1),
     "a long message of which the end is read": pair(
-        [block(0, 1, None, step("s", "i0", "s0", 3))], [block(0, None, 0, step("r", "i0", "s0", 3), step("cpy", "s2", "o2"))]
+        [block(0, 1, None, step("s", "i0", "s0", 3))],
+        [block(0, None, 0, step("r", "i0", "s0", 3), step("cpy", "s2", "o2"))],
     ),
     "a long message that waits first": pair(
-        [block(0, 1, None, step("s", "i0", "s0", 3, on=(1, 0))), block(1, None, None, step("cpy", "i4", "s4", flag=True))],
+        [
+            block(0, 1, None, step("s", "i0", "s0", 3, on=(1, 0))),
+            block(1, None, None, step("cpy", "i4", "s4", flag=True)),
+        ],
         [block(0, None, 0, step("r", "i0", "s0", 3))],
     ),
     "four messages and one slot": pair(
-        [block(0, 1, None, *[step("s", "i0", "s0")] * 4)], [block(0, None, 0, *[step("r", "i0", "s0")] * 4)], slots=1
+        [block(0, 1, None, *[step("s", "i0", "s0")] * 4)],
+        [block(0, None, 0, *[step("r", "i0", "s0")] * 4)],
+        slots=1,
     ),
     "a copy onto itself beside one who reads": alone(
         block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "o0", "s0")), in_place=True
@@ -296,26 +349,68 @@ RUNS = {
     "a copy onto itself": steps(step("cpy", "i1", "o1", 2), in_place=True),
     "a reduction that overlaps": steps(step("re", "i1", "i2", 2), in_place=True),
     "a read of nothing": steps(step("cpy", "s1", "s2"), step("cpy", "s2", "s3")),
-    "two who write": alone(block(0, None, None, step("cpy", "i0", "s0")), block(1, None, None, step("cpy", "i1", "s1"), step("cpy", "i1", "s0"))),
-    "one who reads and one who writes": alone(block(0, None, None, step("cpy", "i0", "s0"), step("cpy", "i0", "s1")), block(1, None, None, step("cpy", "i1", "s1"), step("cpy", "i1", "i0")), in_place=True),
+    "two who write": alone(
+        block(0, None, None, step("cpy", "i0", "s0")),
+        block(1, None, None, step("cpy", "i1", "s1"), step("cpy", "i1", "s0")),
+    ),
+    "one who reads and one who writes": alone(
+        block(0, None, None, step("cpy", "i0", "s0"), step("cpy", "i0", "s1")),
+        block(1, None, None, step("cpy", "i1", "s1"), step("cpy", "i1", "i0")),
+        in_place=True,
+    ),
     "a contribution twice": steps(step("re", "i0", "i0"), in_place=True),
     "different chunks": steps(step("re", "i0", "i1"), in_place=True),
     "nothing is done": Row(NOTHING),
     "one chunk is wrong": Row(with_step(direct_alltoall(3), 0, 0, 0, src=step("s", "i2", "o0").src)),
-    "two chunks are wrong": steps(step("cpy", "i1", "o0"), step("cpy", "i0", "o1"), step("cpy", "i2", "o2", 2), coll="allreduce"),
+    "two chunks are wrong": steps(
+        step("cpy", "i1", "o0"), step("cpy", "i0", "o1"), step("cpy", "i2", "o2", 2), coll="allreduce"
+    ),
     "spoilt data": steps(step("cpy", "s0", "o0"), step("cpy", "i1", "o1", 3), coll="allreduce"),
-    "spoilt data before wrong data": steps(step("cpy", "s0", "o0"), step("cpy", "i1", "o1", 2), step("cpy", "i1", "o3"), coll="allreduce"),
+    "spoilt data before wrong data": steps(
+        step("cpy", "s0", "o0"), step("cpy", "i1", "o1", 2), step("cpy", "i1", "o3"), coll="allreduce"
+    ),
     "right in both forms": Row(replace(direct_alltoall(2), in_place=True)),
     "wrong in both forms": Row(replace(NOTHING, in_place=True)),
-    "wrong in place only": alone(block(0, None, None, step("cpy", "i0", "o0"), step("cpy", "i0", "o1", 3)), coll="custom", both=True),
+    "wrong in place only": alone(
+        block(0, None, None, step("cpy", "i0", "o0"), step("cpy", "i0", "o1", 3)), coll="custom", both=True
+    ),
     "in neither form": Row(replace(WRONG, out_of_place=False)),
-    "in neither form, writing the input": Row(replace(direct_allreduce(2, True), in_place=False, out_of_place=False)),
-    "the input is written": Row(replace(direct_allreduce(2, True), in_place=False, out_of_place=True, collective="custom")),
-    "the input is written, and read too early": Row(with_step(replace(direct_allreduce(2, True), in_place=False, out_of_place=True), 0, 0, 1, depends=None)),
+    "in neither form, writing the input": Row(
+        replace(direct_allreduce(2, True), in_place=False, out_of_place=False)
+    ),
+    "the input is written": Row(
+        replace(direct_allreduce(2, True), in_place=False, out_of_place=True, collective="custom")
+    ),
+    "the input is written, and read too early": Row(
+        with_step(replace(direct_allreduce(2, True), in_place=False, out_of_place=True), 0, 0, 1, depends=None)
+    ),
     "a buffer of the root": Row(with_step(chain_reduce(3), 1, 0, 0, op="rrcs", dst=step("r", "i0", "o0").dst)),
-    "a buffer of the root, read": Row(with_step(chain_broadcast(3), 1, 0, 0, op="rrs", src=step("r", "i0", "o0").src)),
-    "custom, buffers larger than said": Row(program("custom", 1, [GpuProgram(0, 4, 4, 4, (block(0, None, None, step("cpy", "i3", "o3"), step("cpy", "o3", "s3")),))], in_place=True)),
-    "custom, buffers that would overlap": Row(program("custom", 1, [GpuProgram(0, 4, 4, 4, (block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "i1", "s0"))))])),
+    "a buffer of the root, read": Row(
+        with_step(chain_broadcast(3), 1, 0, 0, op="rrs", src=step("r", "i0", "o0").src)
+    ),
+    "custom, buffers larger than said": Row(
+        program(
+            "custom",
+            1,
+            [GpuProgram(0, 4, 4, 4, (block(0, None, None, step("cpy", "i3", "o3"), step("cpy", "o3", "s3")),))],
+            in_place=True,
+        )
+    ),
+    "custom, buffers that would overlap": Row(
+        program(
+            "custom",
+            1,
+            [
+                GpuProgram(
+                    0,
+                    4,
+                    4,
+                    4,
+                    (block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "i1", "s0"))),
+                )
+            ],
+        )
+    ),
     "a broadcast without its root": Row(chain_broadcast(3, root=None)),
     "a reduce without its root": Row(chain_reduce(3, root=None)),
     "a gather without its root": Row(replace(star("gather", 3), root=None)),
@@ -324,8 +419,13 @@ RUNS = {
     "a broadcast told the root": Row(chain_broadcast(3, root=2), {"root": 0}),
     "a root that is the number of ranks": Row(chain_broadcast(3), {"root": 3}),
     "a negative root": Row(chain_broadcast(3), {"root": -1}),
-    "a broadcast of no root at all": Row(replace(chain_broadcast(2, root=None), gpus=tuple(replace(g, thread_blocks=()) for g in chain_broadcast(2).gpus))),
-}  # fmt: skip
+    "a broadcast of no root at all": Row(
+        replace(
+            chain_broadcast(2, root=None),
+            gpus=tuple(replace(g, thread_blocks=()) for g in chain_broadcast(2).gpus),
+        )
+    ),
+}
 
 
 def rooted(count: int, root: int | None, told: int | None = None) -> Row:
@@ -340,29 +440,63 @@ def rooted(count: int, root: int | None, told: int | None = None) -> Row:
 REDUCING = [step("re", f"s{k % 4}", "i0") for k in range(17)]
 ADVICE = {
     "channels nobody uses": Row(replace(RING, channels=2)),
-    "channels everybody uses": Row(replace(edited(edited(RING, 0, 0, lambda tb: replace(tb, channel=1)), 1, 1, lambda tb: replace(tb, channel=1)), channels=2)),
+    "channels everybody uses": Row(
+        replace(
+            edited(edited(RING, 0, 0, lambda tb: replace(tb, channel=1)), 1, 1, lambda tb: replace(tb, channel=1)),
+            channels=2,
+        )
+    ),
     "channels without thread blocks": Row(EMPTY),
     "a connection nobody uses": Row(edited(RING, 0, 2, lambda tb: replace(tb, send_peer=2))),
     "waits for a later step": step0(with_step(RING, 0, 1, 0, has_dependents=False), depends=(1, 0)),
     "waits for a later step, the last": step0(with_step(RING, 0, 1, 1, has_dependents=False), depends=(1, 1)),
     "not mirrored": Row(with_step(RING, 1, 1, 0, src=step("r", "i3", "o0").src)),
-    "not mirrored, twice": Row(with_step(with_step(RING, 1, 1, 0, src=step("r", "i3", "o0").src), 1, 1, 1, src=step("r", "i3", "o0").src)),
-    "mirrored behind a copy": pair([block(0, 1, None, step("cpy", "i5", "s5"), step("s", "i0", "o0"))], [block(0, None, 0, step("cpy", "i6", "s6"), step("r", "i0", "o0"))]),
-    "received by another operation": pair([block(0, 1, None, step("s", "i1", "o1"))], [block(0, None, 0, step("rrc", "i0", "o0"))]),
-    "sent by another operation": pair([block(0, 1, 1, step("rrs", "i1", "o1"))], [block(0, 0, 0, step("s", "i1", "o1"), step("r", "i0", "o0"))]),
+    "not mirrored, twice": Row(
+        with_step(with_step(RING, 1, 1, 0, src=step("r", "i3", "o0").src), 1, 1, 1, src=step("r", "i3", "o0").src)
+    ),
+    "mirrored behind a copy": pair(
+        [block(0, 1, None, step("cpy", "i5", "s5"), step("s", "i0", "o0"))],
+        [block(0, None, 0, step("cpy", "i6", "s6"), step("r", "i0", "o0"))],
+    ),
+    "received by another operation": pair(
+        [block(0, 1, None, step("s", "i1", "o1"))], [block(0, None, 0, step("rrc", "i0", "o0"))]
+    ),
+    "sent by another operation": pair(
+        [block(0, 1, 1, step("rrs", "i1", "o1"))], [block(0, 0, 0, step("s", "i1", "o1"), step("r", "i0", "o0"))]
+    ),
     "sixteen reductions": steps(*REDUCING[:16], in_place=True),
     "seventeen reductions": steps(*REDUCING, in_place=True),
     "thirty-four reductions": steps(*REDUCING, *REDUCING, in_place=True),
-    "seventeen reductions, one waited for": steps(*REDUCING[:3], replace(RE, has_dependents=True), *REDUCING[:13], in_place=True),
-    "seventeen reductions, one of another place": steps(*REDUCING[:8], step("re", "s0", "i1"), *REDUCING[:8], in_place=True),
-    "seventeen reductions, one that waits": alone(block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:15]), block(1, None, None, step("cpy", "i3", "o3", flag=True)), in_place=True),
-    "eighteen reductions, one that waits": alone(block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:16]), block(1, None, None, step("cpy", "i3", "o3", flag=True)), in_place=True),
+    "seventeen reductions, one waited for": steps(
+        *REDUCING[:3], replace(RE, has_dependents=True), *REDUCING[:13], in_place=True
+    ),
+    "seventeen reductions, one of another place": steps(
+        *REDUCING[:8], step("re", "s0", "i1"), *REDUCING[:8], in_place=True
+    ),
+    "seventeen reductions, one that waits": alone(
+        block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:15]),
+        block(1, None, None, step("cpy", "i3", "o3", flag=True)),
+        in_place=True,
+    ),
+    "eighteen reductions, one that waits": alone(
+        block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:16]),
+        block(1, None, None, step("cpy", "i3", "o3", flag=True)),
+        in_place=True,
+    ),
     "a copy, then sixteen reductions": steps(step("cpy", "i1", "i2"), *REDUCING[:16], in_place=True),
     "a copy, then seventeen reductions": steps(step("cpy", "i1", "i2"), *REDUCING, in_place=True),
     "reductions around a copy": steps(RE, step("cpy", "i1", "o1"), RE, in_place=True),
     "copies of many chunks": steps(step("cpy", "i0", "s0", 4)),
-    "split, and a defect seen without running": Row(replace(wide(4, 1).program, gpus=(wide(4, 1).program.gpus[0], replace(wide(4, 1).program.gpus[1], rank=5)))),
-    "split, and a race already": pair([block(0, 1, 1, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3)), block(1, None, None, step("cpy", "i5", "o0"))], [block(0, 0, 0, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3))]),
+    "split, and a defect seen without running": Row(
+        replace(wide(4, 1).program, gpus=(wide(4, 1).program.gpus[0], replace(wide(4, 1).program.gpus[1], rank=5)))
+    ),
+    "split, and a race already": pair(
+        [
+            block(0, 1, 1, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3)),
+            block(1, None, None, step("cpy", "i5", "o0")),
+        ],
+        [block(0, 0, 0, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3))],
+    ),
     "split, of a stated root": rooted(3, 1),
     "split, of a stated root that is not right": rooted(3, 0),
     "split, of a root to be found": rooted(3, None),
@@ -372,7 +506,7 @@ ADVICE = {
     "split, in both forms": Row(replace(wide(4, 1).program, in_place=True)),
     **{f"limit: {n} steps": steps(*[step("cpy", "i0", "s0")] * n) for n in (64, 65)},
     **{f"limit: {n} chunks a step": steps(step("cpy", "i0", "s0", n), chunks=72) for n in (71, 72)},
-}  # fmt: skip
+}
 
 
 FILES = {
@@ -385,8 +519,12 @@ FILES = {
     "a number of a step, for some": ('s="2"', 's="64"'),
     "nothing that can be read": ('<step s="2"', "<step"),
     "an operation": ('type="s"', 'type="rrs"'),
-    "reductions": ("</tb>", '<step s="3" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="1" deps="1" hasdep="0"/>\n' * 2 + "</tb>"),
-}  # fmt: skip
+    "reductions": (
+        "</tb>",
+        '<step s="3" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="0" cnt="1"'
+        ' depid="1" deps="1" hasdep="0"/>\n' * 2 + "</tb>",
+    ),
+}
 
 
 def test_what_is_said_of_files_names_the_line(golden: Callable[[Path, bytes], None]) -> None:
