@@ -43,7 +43,6 @@ DEFAULTS = {
     "hetesynth/verify/msccl": (
         "verify/test_msccl_texts.py",
         "verify/test_msccl_programs.py",
-        "verify/test_msccl_reader.py",
         "verify/test_lint_limits.py",
     ),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),

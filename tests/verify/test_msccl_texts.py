@@ -372,6 +372,8 @@ def test_files_exactly_as_large_as_is_read(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(HetesynthError, match="not a regular file"):
         load_program(Path(f"/dev/fd/{reading}"))
     os.close(reading)
+    with pytest.raises(HetesynthError, match="null"):
+        load_program(Path("a\0b"))
     with pytest.raises(HetesynthError) as raised:
         load_program(tmp_path / "none.xml")
     assert str(raised.value) == f"cannot read {tmp_path / 'none.xml'}: No such file or directory"

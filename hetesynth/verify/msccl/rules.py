@@ -58,7 +58,7 @@ _TABLE = (
     Rule("HX121", "long-value", "syntax", "run",
          "A value overflows the reader's memory.", "Keep to 255 characters."),
     Rule("HX122", "many-attributes", "syntax", "advice",
-         "Readers keep 16 attributes, further blanks counted.", "Put one blank before each, the needed ones first."),
+         "Readers keep 16 attributes, further blanks counted.", "Put one blank before each, needed ones first."),
     Rule("HX123", "wrong-close", "syntax", "read",
          "A closing tag does not match.", "Close the innermost element."),
     Rule("HX124", "never-closed", "syntax", "read", "An element is never closed.", "Is the file complete?"),
