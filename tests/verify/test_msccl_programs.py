@@ -42,7 +42,7 @@ RING = ring_allgather(4, False)
 
 @dataclass(frozen=True)
 class Row:
-    """A program and how it is judged."""
+    """A program and how it is judged. ``split``: the chunks of a message."""
 
     program: Program
     options: dict[str, Any] = field(default_factory=dict)
@@ -226,9 +226,9 @@ CHECKS = {
 }
 
 
-# A slot of a connection is free again once its message is received: with one slot, the second send of block 0 knows of  # noqa: E501
-# the first receive, and so does whoever it tells.
 def slot_order(writes: bool) -> Row:
+    """A slot of a connection is free again once its message is received: with one slot, the second send of block 0
+    knows of the first receive, and so does whoever it tells."""
     sends = block(0, 1, None, step("s", "i0", "i0"), step("s", "i1", "i1", flag=True))
     tells = block(1, 1, None, step("s", "i2", "i2", on=(0, 1)), channel=1)
     gets = block(0, None, 0, step("r", "i0", "s0"), step("cpy", "i0", "s5"), step("r", "i1", "s1"))
@@ -236,8 +236,8 @@ def slot_order(writes: bool) -> Row:
     return pair([sends, tells], [gets, told], slots=1)
 
 
-# A message tells what its sender knew when it sent it, not what it learns later.
 def message_order(late: bool) -> Row:
+    """A message tells what its sender knew when it sent it, not what it learns later."""
     writes = block(0, None, None, step("cpy", "i0", "s0", flag=True))
     first = block(1, None, None, step("cpy", "i1", "s1", flag=True))
     sends = [step("cpy", "i2", "s2", on=(1, 0)), step("s", "i0", "i0"), step("cpy", "i3", "s3", on=(0, 0))]
@@ -277,8 +277,8 @@ def wide(count: int, split: int, protocol: Any = "Simple") -> Row:
     return Row(row.program, {}, split)
 
 
-# What comes back is written where it was read from, one chunk further. In one message all has been sent before.
 def split_race(split: int) -> Row:
+    """What comes back is written where it was read from, one chunk further. In one message all was sent before."""
     sends = block(0, 1, None, step("cpy", "i0", "s0", 3), step("s", "s0", "s1", 3))
     gets = block(1, None, 1, step("r", "s0", "s1", 3))
     row = pair([sends, gets], [block(0, 0, 0, step("rcs", "s0", "s1", 3))])
@@ -521,9 +521,8 @@ FILES = {
     "an operation": ('type="s"', 'type="rrs"'),
     "reductions": (
         "</tb>",
-        '<step s="3" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="1" deps="1" hasdep="0"/>\n'  # noqa: E501
-        * 2
-        + "</tb>",
+        '<step s="3" type="re" srcbuf="s" srcoff="0" dstbuf="o" dstoff="0" cnt="1"'
+        ' depid="1" deps="1" hasdep="0"/>\n' * 2 + "</tb>",
     ),
 }
 

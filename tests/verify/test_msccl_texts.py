@@ -22,7 +22,10 @@ from hetesynth.verify.msccl.rules import BY_ID
 from hetesynth.verify.msccl.values import Values
 
 TABLES = Path(__file__).parent / "golden"
-STEP = '<step s="{}" type="cpy" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>\n'  # noqa: E501
+STEP = (
+    '<step s="{}" type="cpy" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0"'
+    ' cnt="1" depid="-1" deps="-1" hasdep="0"/>\n'
+)
 BLOCK = '<tb id="{}" send="-1" recv="-1" chan="0">\n'
 ALGO = (
     '<algo name="a" proto="Simple" nchannels="1" nchunksperloop="1" ngpus="1" coll="allreduce" inplace="1"'
@@ -30,9 +33,16 @@ ALGO = (
 )
 GPU = '<gpu id="0" i_chunks="1" o_chunks="1" s_chunks="1">\n'
 TEXT = (
-    ALGO + GPU + BLOCK.format(0) + STEP.format(0) + STEP.format(1) + "</tb>\n"
-    + BLOCK.format(1) + STEP.format(0) + "</tb>\n</gpu>\n</algo>\n"
-)  # fmt: skip
+    ALGO
+    + GPU
+    + BLOCK.format(0)
+    + STEP.format(0)
+    + STEP.format(1)
+    + "</tb>\n"
+    + BLOCK.format(1)
+    + STEP.format(0)
+    + "</tb>\n</gpu>\n</algo>\n"
+)
 READ = read_program(TEXT.encode(), "x")
 
 
@@ -138,7 +148,9 @@ LEXICAL: dict[str, str | bytes] = {
     "16 attributes, two blanks at the end": with_((' chan="0">', ' chan="0"' + attributes(12) + "  >")),
     "13 blanks in a row": with_((TB, "<tb" + " " * 13 + 'id="0" send')),
     "14 blanks in a row": with_((TB, "<tb" + " " * 14 + 'id="0" send')),
-    "two blanks each": with_(("<tb", "\n<tb"), (' cnt="1" depid="-1" deps="-1"', '  cnt="1"  depid="-1"  deps="-1"')),  # noqa: E501
+    "two blanks each": with_(
+        ("<tb", "\n<tb"), (' cnt="1" depid="-1" deps="-1"', '  cnt="1"  depid="-1"  deps="-1"')
+    ),
     "columns": with_((' type="cpy"', "       " + ' type="cpy"')),
     "an attribute twice": with_((TB, '<tb id="0" id="9" id="8" send')),
     "an attribute of forty-one letters twice": with_((TB, '<tb id="0"' + f' {"x" * 41}=""' * 2 + " send")),
@@ -161,7 +173,7 @@ LEXICAL: dict[str, str | bytes] = {
     "< in a value": with_((TB, '<tb x="<" id="0" send')),
     "> in a value": with_((TB, '<tb x=">" id="0" send')),
     "a capital": with_(("<tb", "<TB"), ("</tb", "</TB")),
-}  # fmt: skip
+}
 
 
 def test_what_is_said_of_odd_spellings(golden: Callable[[Path, bytes], None]) -> None:
@@ -202,7 +214,9 @@ ELEMENTS: dict[str, str | bytes] = {
     "a step in a gpu": with_(("<tb", STEP.format(0) + "<tb")),
     "a block in a block": with_(("<step", BLOCK.format(7) + "</tb><step")),
     "a gpu in a step": with_(('hasdep="0"/>', 'hasdep="0">' + GPU + "</gpu></step>")),
-    "a defect behind the first gpu": with_(("</algo>", '<gpu id="1" i_chunks="x" o_chunks="1" s_chunks="1"></gpu></algo>')),  # noqa: E501
+    "a defect behind the first gpu": with_(
+        ("</algo>", '<gpu id="1" i_chunks="x" o_chunks="1" s_chunks="1"></gpu></algo>')
+    ),
     "a defect behind the first block": with_(("</tb>", '</tb><tb id="x" send="-1" recv="-1" chan="0"></tb>')),
     "a defect behind a step": with_(("</tb>", '</tb><tb id="2" send="-2" recv="-1" chan="0"></tb>')),
     "a second algo": TEXT + SECOND,
@@ -256,7 +270,7 @@ ELEMENTS: dict[str, str | bytes] = {
     "a root": with_((' maxBytes="0"', ' maxBytes="0" root="0"')),
     "a root in words": with_((' maxBytes="0"', ' maxBytes="0" root="first"')),
     "a word of forty-one letters": with_(('nchannels="1"', f'nchannels="{"x" * 41}"')),
-}  # fmt: skip
+}
 
 
 def test_what_is_said_of_odd_elements(golden: Callable[[Path, bytes], None]) -> None:
@@ -289,15 +303,14 @@ def test_integers_are_what_c_reads(spelling: str, texts: list[str]) -> None:
         assert [(v.message, v.line) for v in values.minor] == ([(odd, 7)] * 2 if spelling else [])
 
 
+PLAIN, SMALL = "a plain decimal integer", "a number below 2^31"
+ODD = ("", " ", " 1", "1 ", "1x", "x", "1.0", "1e3", "08", "0x", "0xg", "--1", "+-1", "1\n", "1_0", "\u0663")
+LARGE = ("2147483648", "-2147483648", "4294967297", "9" * 18, "0x80000000", "-0x80000000", "020000000000")
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        *((t, "a plain decimal integer") for t in
-          ("", " ", " 1", "1 ", "1x", "x", "1.0", "1e3", "08", "0x", "0xg", "--1", "+-1", "1\n", "1_0", "٣", "9" * 19)),  # noqa: E501
-        *((t, "a number below 2^31") for t in
-          ("2147483648", "-2147483648", "4294967297", "9" * 18, "0x80000000", "-0x80000000", "020000000000")),
-    ],
-)  # fmt: skip
+    ("text", "expected"), [*((t, PLAIN) for t in (*ODD, "9" * 19)), *((t, SMALL) for t in LARGE)]
+)
 def test_integers_that_mean_nothing(text: str, expected: str) -> None:
     values = Values()
     assert values.integer({"chan": text}, "tb", "chan", 7) == 0 and values.unreadable
@@ -359,6 +372,8 @@ def test_files_exactly_as_large_as_is_read(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(HetesynthError, match="not a regular file"):
         load_program(Path(f"/dev/fd/{reading}"))
     os.close(reading)
+    with pytest.raises(HetesynthError, match="null"):
+        load_program(Path("a\0b"))
     with pytest.raises(HetesynthError) as raised:
         load_program(tmp_path / "none.xml")
     assert str(raised.value) == f"cannot read {tmp_path / 'none.xml'}: No such file or directory"

@@ -45,7 +45,7 @@ def smallest_message(attributes: Mapping[str, str], program: Program, target: Ta
     high = _high(attributes, program, target)
     if high <= 0:
         return 1
-    largest = -(-high // max(1, program.chunks_per_loop))  # bytes of a chunk
+    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
     return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
 
 
@@ -60,7 +60,7 @@ def _selection(attributes: Mapping[str, str], program: Program, target: Target) 
     low = program.min_bytes
     high = _high(attributes, program, target)
     unlimited = high == 0 and target.open_max_bytes == 0
-    if reader.checks_order and low > high and not unlimited:
+    if reader.checks_order and low > high:
         defects.append(
             ("min-above-max", f"minBytes={low} exceeds maxBytes={high}; {target.runtime} refuses the file")
         )
@@ -79,6 +79,6 @@ def _selection(attributes: Mapping[str, str], program: Program, target: Target) 
         text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
         defects.append(("never-selected", text))
     threads = attributes.get("nthreads", "0")
-    if threads.isdecimal() and len(threads) < 10 and int(threads) % reader.thread_multiple:
+    if threads.isdecimal() and int(threads) % reader.thread_multiple:
         defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
     return defects

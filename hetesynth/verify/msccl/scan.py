@@ -176,9 +176,7 @@ class Scanner:
         if len(name) >= MAX_NAME_BYTES:
             self._defect("long-name", "the name of an element is longer than readers take", start)
         if any(key for key, _ in pairs[MAX_ATTRIBUTES:]):
-            message = (
-                f"an element has more than {MAX_ATTRIBUTES} attributes, each further blank between two is one"
-            )
+            message = f"an element has more than {MAX_ATTRIBUTES} attributes, each further blank counted"
             self._defect("many-attributes", f"{message}; readers drop the rest", start, fatal=False)
         for key, value in pairs[:MAX_ATTRIBUTES]:
             if not key:

@@ -1,0 +1,436 @@
+"""Limits of targets, exactly reached and exceeded by one: all that is found, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from program_builders import block, chain_broadcast, program, ring_allgather, star, step, to_xml
+
+from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
+from hetesynth.model.target import TARGETS
+from hetesynth.verify.msccl import linter
+from hetesynth.verify.msccl.findings import Findings
+from hetesynth.verify.msccl.lint_calls import call_warnings
+from hetesynth.verify.msccl.lint_limits import limits, peers_refused, sizes_refused
+from hetesynth.verify.msccl.lint_metadata import metadata, smallest_message
+from hetesynth.verify.msccl.lint_network import network_violations
+from hetesynth.verify.msccl.lint_readers import ANY
+from hetesynth.verify.msccl.linter import lint, lint_targets
+from hetesynth.verify.msccl.reader import read_program
+from hetesynth.verify.msccl.rules import BY_ID
+
+COPY, SEND, RECEIVE = step("cpy", "i0", "o0"), step("s", "i0", "o0"), step("r", "i0", "o0")
+RING = ring_allgather(4, False)
+RCCL, EXECUTOR, RESEARCH, PORTABLE = (TARGETS[n] for n in ("rccl-6", "msccl-executor", "msccl", "portable"))
+
+
+def named(findings: Findings) -> list[str]:
+    return [f"{BY_ID[v.rule or ''].name} {v.thread_block}.{v.step}: {v.message}" for v in findings.violations]
+
+
+def found(p: Program, target: Any = RCCL, numbers: Any = {}, sms: Any = None, later: Any = None) -> list[str]:  # noqa: B006
+    findings = Findings(p, {})
+    limits(findings, target, numbers, sms, later)
+    return named(findings)
+
+
+def blocks(*all_: ThreadBlock, **options: Any) -> Program:
+    return program("custom", 1, [GpuProgram(0, 1, 1, 1, all_)], **options)
+
+
+def steps(*instructions: Instruction, channel: int = 0) -> Program:
+    return blocks(block(0, 1, 1, *instructions, channel=channel))
+
+
+def sized(number: int, count: int = 1, last: int | None = None) -> Program:
+    """So many thread blocks of ``count`` steps, the last one of ``last``."""
+    lengths = [count] * (number - 1) + [count if last is None else last]
+    return blocks(*(block(k, None, None, *[COPY] * length) for k, length in enumerate(lengths)))
+
+
+def test_channels() -> None:
+    assert found(replace(RING, channels=128)) == found(replace(RING, channels=32), RESEARCH) == []
+    assert found(replace(RING, channels=129)) == ["channels-limit None.None: nchannels=129 exceeds 128"]
+    assert found(replace(RING, channels=33), RESEARCH) == ["channels-limit None.None: nchannels=33 exceeds 32"]
+
+
+def test_gpus() -> None:
+    p = program("custom", 1, [GpuProgram(r, 1, 1, 1, ()) for r in range(1025)])
+    assert found(replace(p, gpus=p.gpus[:1024])) == []
+    assert found(p) == ["child-limit None.None: 1025 GPUs; readers have room for 1024 children"]
+
+
+@pytest.mark.parametrize(
+    ("last", "later", "text"),
+    [
+        (62, {}, None),
+        (63, {}, "4096 stored nodes exceed the 4095 that the readers keep"),
+        (60, {None: 1, 0: 1, 1: 9}, None),
+        (
+            60,
+            {None: 2, 0: 1},
+            "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements",
+        ),
+        (
+            60,
+            {None: 1, 0: 2},
+            "4096 stored nodes exceed the 4095 that the readers keep, 3 of them under further <algo> elements",
+        ),
+        (
+            62,
+            {0: 1},
+            "4096 stored nodes exceed the 4095 that the readers keep, 1 of them under further <algo> elements",
+        ),
+        (62, {1: 1}, None),
+    ],
+)
+def test_nodes(last: int, later: dict[int | None, int], text: str | None) -> None:
+    """Of the file, its one GPU, 63 thread blocks and their steps."""
+    assert found(sized(63, 64, last), later=later) == (
+        [] if text is None else [f"node-limit None.None: gpu 0: {text}"]
+    )
+
+
+def test_thread_blocks() -> None:
+    assert found(sized(64)) == found(sized(1024), EXECUTOR) == found(sized(64), sms=64) == []
+    what = "thread blocks exceed the"
+    assert found(sized(65)) == [
+        f"thread-block-limit None.None: gpu 0: 65 {what} 64 that RCCL of ROCm 6.1 to 7.12 takes"
+    ]
+    assert found(sized(65), PORTABLE) == [
+        f"thread-block-limit None.None: gpu 0: 65 {what} 64 that every runtime takes"
+    ]
+    assert found(sized(1025), EXECUTOR) == [
+        f"thread-block-limit None.None: gpu 0: 1025 {what} 1024 that Azure's MSCCL executor for NCCL takes",
+        "child-limit None.None: gpu 0: 1025 thread blocks; readers have room for 1024 children",
+    ]
+    wait = "thread blocks wait for each other on 63 multiprocessors: all must be there at once"
+    assert found(sized(64), sms=63) == [f"co-residency None.None: gpu 0: 64 {wait}"]
+
+
+def directed(word: str, active: Sequence[bool], channel: int = 0) -> list[ThreadBlock]:
+    """Thread blocks that send (or receive), or only have a peer to; each copies too."""
+    peers, op = ((1, None), SEND) if word == "send" else ((None, 1), RECEIVE)
+    return [block(k, *peers, COPY, *[op] * used, channel=channel) for k, used in enumerate(active)]
+
+
+@pytest.mark.parametrize("word", ["send", "receive"])
+def test_peers_of_a_channel(word: str) -> None:
+    other = "receive" if word == "send" else "send"
+    both = [*directed(word, [True] * 32), *directed(other, [True] * 20), *directed(word, [True] * 12, 1)]
+    assert found(blocks(*both)) == []
+    text = f"thread blocks {word} on channel 0; readers keep 32"
+    assert found(blocks(*directed(word, [True] * 35))) == [f"peer-limit 32.None: gpu 0 thread block 32: 33 {text}"]
+    mixed = blocks(*directed(word, [False] * 33 + [True, False]))
+    for target, idle in ((RCCL, "idle-peer-crash"), (RESEARCH, "idle-peer-overflow"), (ANY, "idle-peer-overflow")):
+        assert found(mixed, target) == [
+            f"{idle} 32.None: gpu 0 thread block 32: 33 {text}",
+            f"peer-limit 33.None: gpu 0 thread block 33: 34 {text}",
+        ]
+
+
+def test_steps() -> None:
+    assert found(sized(1, 64)) == found(sized(1, 256), RESEARCH) == found(sized(1, 256), ANY) == []
+    at = "step-number 0.{}: gpu 0 thread block 0 step {}: {} steps, s={}: {} takes 0 to {}"
+    assert found(sized(1, 65)) == [at.format(64, 64, 65, 64, RCCL.runtime, 63)]
+    assert found(sized(1, 257), ANY) == [at.format(256, 256, 257, 256, "any runtime", 255)]
+    assert found(sized(1, 2), numbers={(0, 0, 1): 63}) == []
+    assert found(sized(1, 2), numbers={(0, 0, 1): 64}) == [at.format(1, 1, 2, 64, RCCL.runtime, 63)]
+    assert found(sized(1, 2), numbers={(0, 0, 0): -1}) == [at.format(0, 0, 2, -1, RCCL.runtime, 63)]
+    assert found(sized(1, 2), numbers={(0, 1, 0): 64, (1, 0, 0): 64}) == []
+    zeros = {(0, 0, s): 0 for s in range(1025)}
+    over = "step-limit 0.None: gpu 0 thread block 0: {} steps exceed the 64 that "
+    over += "RCCL of ROCm 6.1 to 7.12 has room for"
+    assert found(sized(1, 64), numbers=zeros) == []
+    assert found(sized(1, 65), numbers=zeros) == [over.format(65)]
+    assert found(sized(1, 1024), numbers=zeros) == [over.format(1024)]
+    many = "child-limit 0.None: gpu 0 thread block 0: 1025 steps; readers have room for 1024 children"
+    assert found(sized(1, 1025), numbers=zeros) == [over.format(1025), many]
+
+
+@pytest.mark.parametrize(
+    ("instructions", "rule"),
+    [
+        ((COPY,), "channel-crash"),
+        ((), "channel-crash"),
+        ((COPY, SEND), "channel-past-table"),
+        ((COPY, RECEIVE), "channel-past-table"),
+        ((step("rrs", "i0", "o0"), COPY), "channel-past-table"),
+    ],
+)
+def test_the_channel_behind_the_last(instructions: tuple[Instruction, ...], rule: str) -> None:
+    texts = {
+        "channel-crash": "the reader writes behind its table and crashes",
+        "channel-past-table": "the reader looks behind its table and refuses the file"
+        " (too many sends, or receives, per channel)",
+    }  # fmt: skip
+    assert found(steps(*instructions, channel=31), EXECUTOR) == []
+    at = "0.None: gpu 0 thread block 0: channel"
+    assert found(steps(*instructions, channel=32), EXECUTOR) == [f"{rule} {at} 32 exceeds 31: {texts[rule]}"]
+    assert found(steps(*instructions, channel=33), EXECUTOR) == [f"channel-limit {at} 33 exceeds 31"]
+    own = "the reader takes it and overwrites the size of scratch; there is no such channel to connect"
+    assert found(steps(*instructions, channel=32), RESEARCH) == [f"channel-overflow {at} 32 exceeds 31: {own}"]
+    assert found(steps(*instructions, channel=33), RESEARCH) == [f"channel-limit {at} 33 exceeds 31"]
+    assert found(steps(*instructions, channel=128), ANY) == [f"channel-limit {at} 128 exceeds 127"]
+
+
+def test_numbers_of_steps() -> None:
+    fits = (
+        step("cpy", "i32767", "o32767", 71, on=(127, 128)),
+        Instruction("nop", None, None, 99, (127, 0), False),
+    )
+    assert found(steps(*fits)) == []
+    at = "0.0: gpu 0 thread block 0 step 0:"
+    assert found(steps(step("cpy", "i0", "o0", 72))) == [
+        f"count-limit {at} cnt=72 exceeds 71; every reader refuses it"
+    ]
+    far = f"offset-limit {at} offset 32768 exceeds 32767, what runtimes store"
+    assert found(steps(step("cpy", "i32768", "o0"))) == found(steps(step("cpy", "i0", "o32768"))) == [far]
+    assert found(steps(Instruction("cpy", None, None, 1, None, False))) == []
+    depends = f"depid-limit {at} depid=128 exceeds 127, what runtimes store"
+    assert found(steps(step("cpy", "i0", "o0", on=(128, 0)))) == [depends]
+    assert found(steps(Instruction("nop", None, None, 0, (128, 0), False))) == [depends]
+    fused = steps(COPY, *[step("rrs", "i0", "o0"), step("rrc", "i0", "o0")] * 2)
+    refused = "0.{}: gpu 0 thread block 0 step {}: `{}` is refused at launch by RCCL since ROCm 6.1"
+    assert found(fused) == [f"op-refused {refused.format(k, k, op)}" for k, op in ((1, "rrs"), (2, "rrc"))]
+    assert found(fused, EXECUTOR) == []
+
+
+def test_peers_and_sizes_that_some_readers_hold_against_the_file() -> None:
+    for peer, texts in ((3, []), (4, ["send", "recv"]), (None, [])):
+        findings = Findings(replace(RING, gpus=(GpuProgram(0, 1, 4, 0, (block(0, peer, peer),)),)), {})
+        peers_refused(findings)
+        what = "peer-refused 0.None: gpu 0 thread block 0: {} peer 4 is no rank: ngpus=4, and the reader looks"
+        assert named(findings) == [what.format(word) for word in texts]
+    for coll, sizes, texts in (
+        ("allgather", (1, 4), []),
+        ("allgather", (0, 0), []),
+        ("allgather", (4, 1), ["i_chunks=4 times 4", "o_chunks=1 times 1"]),
+        ("reducescatter", (4, 1), []),
+        ("reducescatter", (1, 4), ["i_chunks=1 times 1", "o_chunks=4 times 4"]),
+        ("allreduce", (4, 4), []),
+        ("allreduce", (1, 3), ["i_chunks=1 times 1", "o_chunks=3 times 1"]),
+    ):
+        gpu = GpuProgram(0, *sizes, 0, ())
+        findings = Findings(replace(RING, collective=coll, gpus=(gpu,)), {})
+        sizes_refused(findings)
+        assert named(findings) == [
+            f"chunk-consistency None.None: gpu 0: {t} is not nchunksperloop=4" for t in texts
+        ]
+
+
+ROOT = {"name": "a", "coll": "allgather", "minBytes": "0", "outofplace": "1", "maxBytes": "0"}
+
+
+def told(target: Any, attributes: dict[str, str] = {}, **changes: Any) -> list[str]:  # noqa: B006
+    p = replace(RING, **changes)
+    read = {**ROOT, "coll": p.collective, **attributes}
+    return [f"{BY_ID[v.rule or ''].name}: {v.message}" for v in metadata(read, p, 1, target)]
+
+
+def test_what_selects_a_file() -> None:
+    first, high = "minBytes=7 exceeds maxBytes=6; the MSCCL research runtime refuses the file", {"max_bytes": 6}
+    assert told(RESEARCH, min_bytes=7, **high) == [f"min-above-max: {first}"]
+    assert told(RESEARCH, min_bytes=6, **high) == [
+        "never-selected: minBytes=6, maxBytes=6: the MSCCL research runtime selects the file for no size"
+    ]
+    assert told(RESEARCH, min_bytes=5, **high) == told(RCCL, min_bytes=6, **high) == []
+    assert told(RCCL, min_bytes=7, **high) == [
+        "never-selected: minBytes=7, maxBytes=6: RCCL of ROCm 6.1 to 7.12 selects the file for no size"
+    ]
+    assert told(RCCL, min_bytes=7) == []
+    assert told(PORTABLE)[-1:] == ["never-selected: maxBytes=0 means no size at all to the research runtime"]
+    assert told(RESEARCH, min_bytes=0, max_bytes=0)[-1:] == [
+        "never-selected: minBytes=0, maxBytes=0: the MSCCL research runtime selects the file for no size"
+    ]
+
+
+def test_what_never_runs() -> None:
+    uncalled = "never-selected: no call of Azure's MSCCL executor for NCCL reaches MSCCL as gather"
+    uncalled += ": the file never runs there"
+    assert told(EXECUTOR, collective="gather") == [uncalled] and told(RCCL, collective="gather") == []
+    ignored = "in-place-ignored: the MSCCL research runtime has no alltoall in place"
+    ignored += " and runs this file for calls out of place"
+    for inside, outside, expected in ((True, False, [ignored]), (True, True, []), (False, True, [])):
+        flags = {"in_place": inside, "out_of_place": outside, "max_bytes": 9}
+        assert told(RESEARCH, collective="alltoall", **flags) == expected
+        assert told(RCCL, collective="alltoall", **flags) == []
+    neither = "never-selected: neither inplace nor outofplace is 1: no runtime can ever select this file"
+    assert told(RCCL, in_place=False, out_of_place=False) == [neither]
+    nowhere = {"in_place": False, "out_of_place": False, "max_bytes": 9}
+    assert told(RESEARCH, collective="alltoall", **nowhere) == [neither]
+
+
+@pytest.mark.parametrize(
+    ("threads", "bad"),
+    [
+        ("0", False),
+        ("64", False),
+        ("33", True),
+        ("123456789", True),
+        ("1234567890", True),
+        ("x", False),
+        ("-1", False),
+    ],
+)
+def test_threads(threads: str, bad: bool) -> None:
+    text = f"bad-nthreads: nthreads={threads} is no multiple of 32"
+    assert told(RESEARCH, {"nthreads": threads}, max_bytes=9) == ([text] if bad else [])
+    assert told(RCCL, {"nthreads": threads}) == []
+
+
+def test_attributes_that_are_missing_and_words_that_are_unknown() -> None:
+    for target, missing in ((RCCL, ["maxBytes", "minBytes", "outofplace"]), (RESEARCH, ["name"])):
+        texts = [v.message for v in metadata({"coll": "allgather"}, None, 1, target)]
+        assert texts == [
+            f"attribute `{n}` is missing on <algo>; {target.runtime} refuses the file" for n in missing
+        ]
+    (unknown,) = metadata({**ROOT, "coll": "x" * 41}, None, 3, RCCL)
+    assert unknown.line == 3
+    assert unknown.message.startswith(
+        f'coll="{"x" * 40}" is unknown to RCCL of ROCm 6.1 to 7.12, which takes allgather, '
+    )
+
+
+def test_the_smallest_message_of_the_largest_call() -> None:
+    """A message of Simple carries 2 MiB, of several chunks; a broadcast's a quarter of it."""
+    mega = 1 << 20
+    for chunks, high, coll, expected in (
+        (1, 2 * mega, "allgather", 1), (1, mega, "allgather", 2), (4, 4 * mega, "allgather", 2),
+        (4, 4 * mega + 1, "allgather", 1), (1, 100 * mega, "allgather", 1), (4, 0, "allgather", 1),
+        (4, -1, "allgather", 1), (1, 1, "allgather", 2 * mega), (1, mega // 4, "broadcast", 2),
+    ):  # fmt: skip
+        p = replace(RING, chunks_per_loop=chunks, collective=coll, max_bytes=high)
+        assert smallest_message(ROOT, p, RCCL) == expected, (chunks, high)
+    assert smallest_message({}, replace(RING, chunks_per_loop=128), RESEARCH) == 2  # 128 MiB where none is stated
+
+
+def test_the_proxy_of_a_broadcast_over_nics() -> None:
+    ring = replace(RING, collective="broadcast")
+    text = (
+        "over a NIC, as {}, the proxy is told of 1 step a message and the interpreter makes 4; as read, it hangs"
+    )
+    for servers, where in (
+        (None, "between servers"),
+        (("a", "a", "a", "a"), None),
+        (("a", "a", "b", "b"), "from rank 1 to rank 2 (and 1 more pairs between servers)"),
+        (("a", "b", "c", "d"), "from rank 0 to rank 1 (and 3 more pairs between servers)"),
+        (("a", "a", "b"), "from rank 1 to rank 2"),
+        (("a", "b"), "from rank 0 to rank 1"),
+        (("a",), None),
+        ((), None),
+    ):  # fmt: skip
+        told_ = [v.message for v in network_violations(ring, [RCCL], servers)]
+        assert told_ == ([] if where is None else [f"Simple broadcast: {text.format(where)}"]), servers
+    assert network_violations(RING, [RCCL]) == [] and len(network_violations(ring, [])) == 1
+
+
+def test_calls_with_another_root() -> None:
+    other = "it is for {}, but runs for every {} whatever its root: others get wrong data"
+    for p, target, expected in (
+        (chain_broadcast(3, root=None), RCCL, [other.format("one root", "broadcast")]),
+        (chain_broadcast(3, root=0), RCCL, [other.format("root 0", "broadcast")]),
+        (chain_broadcast(3, root=0), TARGETS["mscclpp"], []),
+        (star("gather", 3), EXECUTOR, []),
+        (star("gather", 3), RCCL, [other.format("root 0", "gather")]),
+        (
+            star("gather", 3),
+            PORTABLE,
+            [other.format("root 0", "gather"), "of all runtimes only RCCL runs a file for a gather"],
+        ),
+        (chain_broadcast(3), PORTABLE, [other.format("root 0", "broadcast")]),
+        (RING, RCCL, []),
+    ):
+        read = read_program(to_xml(p), "x")
+        assert [v.message for v in call_warnings(read, target)] == expected
+    assert call_warnings(read_program(b"", "x"), RCCL) == []
+
+
+def test_findings_of_the_reader_come_first_and_one_of_each_rule_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [replace(g, input_chunks=2) for g in RING.gpus]  # which the reader minds, and what is executed
+    gpus[0] = replace(gpus[0], thread_blocks=(block(0, None, None, *[COPY] * 257), *gpus[0].thread_blocks[1:]))
+    text = to_xml(replace(RING, gpus=tuple(gpus), max_bytes=9)).decode()
+    read = read_program(re.sub('s="[0-9]+" type', 's="0" type', text).encode(), "x")
+
+    def names() -> list[str]:
+        (verdict,) = lint_targets(read, [RESEARCH])
+        assert lint(read, RESEARCH) == list(verdict.violations)
+        return [BY_ID[v.rule or ""].name for v in verdict.violations]
+
+    assert names() == [
+        *["chunk-consistency"] * 4, "step-limit", *["declared-size"] * 4, "unpaired-connection"
+    ]  # fmt: skip
+    monkeypatch.setattr(linter, "MAX_FINDINGS", 5)
+    assert names() == [
+        *["chunk-consistency"] * 2, "step-limit", "declared-size", "unpaired-connection"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "acceptance", "names"),
+    [
+        ("", "", RCCL, "accepted", []),
+        ("", "", RESEARCH, "accepted", []),
+        ('type="cpy"', 'type="ra"', RCCL, "refused", ["residual-add"]),
+        ('type="cpy"', 'type="ra"', RESEARCH, "accepted", ["residual-add-run"]),
+        ('type="cpy"', 'type="add"', RESEARCH, "refused", ["unknown-op"]),
+        ('recv="-1"', 'recv="4"', RCCL, "accepted", ["peer-unknown"]),
+        ('recv="-1"', 'recv="4"', RESEARCH, "refused", ["peer-refused", "peer-unknown"]),
+        ('i_chunks="1"', 'i_chunks="2"', RCCL, "accepted", ["declared-size"]),
+        ('i_chunks="1"', 'i_chunks="2"', RESEARCH, "refused", ["chunk-consistency", "declared-size"]),
+        (
+            'chan="0"',
+            'chan="128"',
+            RCCL,
+            "refused",
+            ["channel-past-table", "channel-unconnected", "unpaired-connection"],
+        ),
+        ('minBytes="0"', 'minBytes="10"', RCCL, "accepted", ["never-selected"]),
+    ],
+)
+def test_whether_a_reader_takes_a_file(old: str, new: str, target: Any, acceptance: str, names: list[str]) -> None:
+    read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace(old, new, 1).encode(), "x")
+    (verdict,) = lint_targets(read, [target])
+    assert verdict.acceptance == acceptance
+    assert list(dict.fromkeys(BY_ID[v.rule or ""].name for v in verdict.violations)) == names
+
+
+def test_a_gather_may_declare_what_it_likes() -> None:
+    read = read_program(to_xml(replace(star("gather", 3), max_bytes=9)), "x")
+    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, PORTABLE))} == set()
+    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, RESEARCH))} == {"collective-refused"}
+
+
+def test_a_reader_that_falls_over() -> None:
+    idle = '<tb id="3" send="-1" recv="-1" chan="128">\n</tb>\n</gpu>'
+    read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace("</gpu>", idle, 1).encode(), "x")
+    (verdict,) = lint_targets(read, [RCCL])
+    assert verdict.acceptance == "crashes"
+    assert [BY_ID[v.rule or ""].name for v in verdict.violations] == ["channel-crash"]
+
+
+def test_texts_without_a_program() -> None:
+    for text, names in ((b"", ["empty-file"]), (b"<!-- -->", ["no-algo"])):
+        for verdict in lint_targets(read_program(text, "x"), [RCCL, PORTABLE]):
+            assert [BY_ID[v.rule or ""].name for v in verdict.violations] == names
+            assert verdict.acceptance == "refused"
+
+
+def test_a_wrong_program_is_not_executed_with_short_messages() -> None:
+    """Both send two long messages before they receive one and write the same chunk: a race, however long."""
+    move = [step("s", "i0", "o0", 2), step("s", "i0", "o0", 2), step("r", "i0", "o0", 2), step("r", "i0", "o0", 2)]
+    rest = block(1, None, None, step("cpy", "i2", "o0"))
+    gpus = [
+        GpuProgram(r, 4, 4, 0, (block(0, 1 - r, 1 - r, *move), *([rest] if racy else [])))
+        for r in (0, 1)
+        for racy in (True,)
+    ]
+    for racy, expected in ((True, {"race"}), (False, {"split-deadlock"})):
+        kept = [g if racy else replace(g, thread_blocks=g.thread_blocks[:1]) for g in gpus]
+        text = to_xml(replace(program("custom", 4, kept), max_bytes=2**30)).decode()
+        (verdict,) = lint_targets(read_program(text.encode(), "x"), [RCCL])
+        assert {BY_ID[v.rule or ""].name for v in verdict.violations} == expected | {"collective-refused"}
