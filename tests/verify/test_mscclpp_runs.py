@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from support.plan_chaos import outcome
 from test_mscclpp_judge import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
@@ -31,10 +32,10 @@ P: ChannelType = "port"
 M: ChannelType = "memory"
 
 
-def verdict(made: Plan, most: int = 50) -> list[str]:
+def verdict(made: Plan, root: int | None = 0, **options: Any) -> list[str]:
     """Every finding as ``rule: message``; the numbers beside a message are those in it."""
     said = []
-    for found in plan_violations(made, root=0, max_findings=most):
+    for found in plan_violations(made, root=root, **options):
         rule = ALL_BY_ID[found.rule or ""]
         place = re.match(r"(?:gpu (\d+)(?: thread block (\d+)(?: operation (\d+))?)?: )?", found.message)
         assert place is not None and found.kind == rule.kind
@@ -402,4 +403,4 @@ def test_random_runs_of_what_is_right_are_right() -> None:
 
 def test_nothing_runs_or_is_looked_up_when_enough_is_found() -> None:
     made = alone([READ], [Op("nop", channels=(4,))])
-    assert verdict(made, 1) == verdict(made)
+    assert verdict(made, max_findings=1) == verdict(made)
