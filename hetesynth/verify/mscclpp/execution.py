@@ -182,7 +182,7 @@ class PlanExecution:
 
     def _uses(self, block: BlockState, end: ChannelEnd, use: str, place: PlanPlace) -> None:
         """A channel's counters belong to one thread block at a time."""
-        who, segment = end.last.get(use, (block.index, 0))
+        who, segment = end.last.get(use, (block.index, block.segment))
         if who != block.index and block.clock[who] < segment:
             other = self._blocks[who].place
             text = f"uses a channel that {other} uses too: nothing orders the two"
@@ -217,7 +217,7 @@ class PlanExecution:
         if sure == len(end.puts):
             return
         put = end.puts[sure]
-        if put.block == block.index and put.segment == block.segment and put.thread != thread:
+        if put.block == block.index and put.thread != thread:
             text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
             self._hints.setdefault(end.engine, text)
 
@@ -323,7 +323,9 @@ class PlanExecution:
         if operation.op == "barrier":
             return f"{who} at barrier {operation.barrier}"
         if operation.op == "sem_acquire":
-            return f"{who} for semaphore {operation.semaphores[0]}"
+            semaphores = self._semaphores[block.place.gpu]
+            taken = [str(s) for s in operation.semaphores if semaphores[s].value < 1]
+            return f"{who} for semaphore {', '.join(taken)}"
         kind = operation.channel_type or "memory"
         peers = self._plan.gpus[block.place.gpu].peers(kind)
         dry = [

@@ -82,7 +82,7 @@ class PlanMemory(Memory[PlanAccess, str]):
         """At the end of the GPU's kernel, whose thread blocks together know ``clock``: nothing may still come."""
         late: set[int] = set()
         for record in self._cells.values():
-            if record.writer >= 0 and record.writer not in own and clock[record.writer] < record.written:
+            if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
                 late.add(record.writer)
             late |= {a for a, stamp, _ in record.reads() if a not in own and clock[a] < stamp}
         for actor in sorted(late):

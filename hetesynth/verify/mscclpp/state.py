@@ -46,8 +46,8 @@ class ChannelEnd:
     """One end of a channel; ``far`` is the other, ``engine`` the actor of its port puts.
 
     ``puts``: all issued, numbered from 1. ``turns``: how many puts and signals a thread block has pushed in a
-    segment. ``sure``: of how many puts a thread of a block already knew that they go before it; of a signal's, -1
-    for the thread. ``last``: who signalled and who waited last, as (thread block, segment).
+    segment. ``sure``: of how many puts a thread of a block already knew that they go before it; of a signal's, no
+    thread. ``last``: who signalled and who waited last, as (thread block, segment).
     """
 
     gpu: Rank
@@ -58,7 +58,7 @@ class ChannelEnd:
     inbox: deque[Event] = field(default_factory=deque)
     puts: list[PortPut] = field(default_factory=list)
     turns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    sure: dict[tuple[int, int], int] = field(default_factory=dict)
+    sure: dict[tuple[int, int | None], int] = field(default_factory=dict)
     last: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def turn(self, block: BlockState) -> list[int]:
@@ -72,9 +72,9 @@ class ChannelEnd:
     def before_signal(self, block: BlockState) -> int:
         """How many puts have surely arrived with as many signals as ``block`` has given in this segment."""
         signals = self.turn(block)[1]
-        return self._sure(block, -1, lambda put: put.covered <= signals)
+        return self._sure(block, None, lambda put: put.covered <= signals)
 
-    def _sure(self, block: BlockState, thread: int, now: Callable[[PortPut], bool]) -> int:
+    def _sure(self, block: BlockState, thread: int | None, now: Callable[[PortPut], bool]) -> int:
         """Puts up to the first that is not known; ``now`` judges those of the segment that still runs."""
         count = self.sure.get((block.index, thread), 0)
         while count < len(self.puts) and block.knows_put(self.puts[count], now):

@@ -44,7 +44,6 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
     for operation in block.operations:
         if operation.op in ("nop", "barrier"):
             segment += 1
-            continue
         kind = operation.channel_type or "memory"
         channels = block.channels(kind)
         for thread, channel in enumerate(operation.channels):

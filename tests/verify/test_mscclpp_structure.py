@@ -1,0 +1,125 @@
+"""What is said of small plans, each damaged in one way, before they run: whole verdicts; and up to which size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from test_mscclpp_judge import NOP, block, exchange, local, pair
+from test_mscclpp_runs import GET, M, Op, Ops, verdict
+
+from hetesynth.model.plan import Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
+
+GOLDEN = Path(__file__).parent / "golden" / "mscclpp_structure.txt"
+BASE, PORTS = pair(exchange(0)), pair(exchange(0, "port"), "port")
+BOTH = {(0, 1), (1, 0)}
+COPY = Op("copy", src=(local("i", 0),), dst=(RemoteSlice(0, 0, 1),))
+
+
+def first(**values: Any) -> Plan:
+    """The exchange of two GPUs, of which the first has these values."""
+    return replace(BASE, gpus=(replace(BASE.gpus[0], **values), BASE.gpus[1]))
+
+
+def code(*operations: PlanOperation, **values: Any) -> Plan:
+    """The same with ``operations`` behind those of the first GPU's thread block, which has these values."""
+    return first(blocks=(replace(block(0, [*exchange(0), *operations]), **values),))
+
+
+def beside(*blocks: Ops) -> Plan:
+    """The same with further thread blocks on the first GPU."""
+    more = (PlanBlock(t, tuple(operations)) for t, operations in enumerate(blocks, 1))
+    return first(blocks=(BASE.gpus[0].blocks[0], *more))
+
+
+def buffers(*owners: int, scratch: bool = False) -> tuple[RemoteBuffer, ...]:
+    return tuple(RemoteBuffer(owner, "s" if scratch else "o", (M,)) for owner in owners)
+
+
+def middle(*operations: PlanOperation) -> Plan:
+    """The same with ``operations`` where the first GPU puts."""
+    return pair([*exchange(0)[:3], *operations, *exchange(0)[3:]])
+
+
+def barrier(number: int | None, blocks: int | None, op: Any = "barrier") -> PlanOperation:
+    return Op(op, barrier=number, blocks=blocks)
+
+
+UNTYPED = first(
+    port_peers=(1,),
+    remote_buffers=(RemoteBuffer(1, "o", ("memory", "port")),) * 2,
+    blocks=code(COPY, port_buffers=(0,)).gpus[0].blocks,
+)
+TAKE = replace(GET, src=(RemoteSlice(0, 0, 1),), dst=(local("o", 0),))
+RRES = Op("rres", M, (), (local("i", 0), RemoteSlice(0, 0, 1)), (local("s", 0), RemoteSlice(1, 0, 1)))
+ROWS: dict[str, tuple[Plan, dict[str, Any]]] = {
+    "alignment 0": (replace(BASE, alignment=0), {}),
+    "alignment 24": (replace(BASE, alignment=24), {}),
+    "alignment 32": (replace(BASE, alignment=32), {}),
+    "0 threads": (replace(BASE, threads=0), {}),
+    "1 thread": (replace(BASE, threads=1), {}),
+    "1024 threads": (replace(BASE, threads=1024), {}),
+    "1025 threads": (replace(BASE, threads=1025), {}),
+    "one size": (replace(BASE, min_bytes=64, max_bytes=64), {}),
+    "no size": (replace(BASE, min_bytes=65, max_bytes=64), {}),
+    "another rank": (first(rank=1), {}),
+    "no input": (first(input_chunks=0), {}),
+    "no output": (first(output_chunks=0), {}),
+    "no thread block": (first(blocks=()), {}),
+    "a channel to itself": (first(memory_peers=(1, 0)), {}),
+    "a channel to the first GPU that is not there": (first(memory_peers=(1, 2)), {}),
+    "port channels to nowhere": (first(port_peers=(3, 3)), {}),
+    "port channels without any back": (first(port_peers=(1, 1)), {}),
+    "more memory channels than back": (first(memory_peers=(1, 1)), {}),
+    "no memory channel": (first(memory_peers=()), {}),
+    "a remote buffer of its own": (first(remote_buffers=buffers(1, 1, 0)), {}),
+    "a remote buffer of the first GPU that is not there": (first(remote_buffers=buffers(1, 1, 2)), {}),
+    "one remote buffer": (first(remote_buffers=buffers(1)), {}),
+    "remote scratch": (first(remote_buffers=buffers(1, 1, scratch=True)), {}),
+    "no remote scratch": (replace(BASE, gpus=(BASE.gpus[0], replace(BASE.gpus[1], scratch_chunks=0))), {}),
+    "another id": (code(id=1), {}),
+    "64 operations": (code(*[NOP] * 56), {}),
+    "65 operations": (code(*[NOP] * 57), {}),
+    "16 channels": (code(memory_channels=(0,) * 16), {}),
+    "17 channels": (code(memory_channels=(0,) * 17), {}),
+    "the first channel that is not there": (code(memory_channels=(0, 1)), {}),
+    "16 remote buffers": (code(memory_buffers=(0,) * 16), {}),
+    "17 remote buffers": (code(memory_buffers=(0,) * 17), {}),
+    "the first remote buffer that is not there": (code(memory_buffers=(0, 1, 2)), {}),
+    "a remote buffer by the wrong channel": (code(port_buffers=(0,)), {}),
+    "tables that hide operations": (code(COPY, memory_channels=(0, 1)), {}),
+    "a barrier of one": (beside([barrier(15, 1)]), {}),
+    "a barrier beyond the last": (beside([barrier(16, 1)]), {}),
+    "a nop beside a barrier": (beside([barrier(0, 1), barrier(0, 2, "nop")]), {}),
+    "a barrier without a number": (beside([barrier(None, 1)]), {}),
+    "a barrier without a size": (beside([barrier(0, None)]), {}),
+    "a barrier with two sizes": (beside([barrier(1, 2)], [barrier(1, 3)]), {}),
+    "a barrier met unequally often": (beside([barrier(1, 2)] * 2, [barrier(1, 2)]), {}),
+    "a barrier with five sizes": (beside([barrier(1, k) for k in (5, 3, 2, 4, 1)]), {}),
+    "one server": (BASE, {"servers": ["a", "a"]}),
+    "two servers": (BASE, {"servers": ["a", "b"]}),
+    "two servers, port channels": (PORTS, {"servers": ["a", "b"]}),
+    "as many multiprocessors": (beside([NOP]), {"sms": 2}),
+    "too few multiprocessors": (beside([NOP]), {"sms": 1}),
+    "both links": (BASE, {"links": BOTH}),
+    "a link back": (BASE, {"links": {(1, 0)}}),
+    "no link": (BASE, {"links": set()}),
+    "no link for port channels": (PORTS, {"links": {(1, 0)}}),
+    "no link for a get": (middle(TAKE), {"links": {(0, 1)}}),
+    "no link to read from": (middle(RRES), {"links": {(0, 1)}}),
+    "no link to write to": (middle(RRES), {"links": {(1, 0)}}),
+    "no channel type": (UNTYPED, {"links": {(1, 0)}}),
+    "no root needed": (BASE, {"root": 7}),
+    "the first root that is none": (replace(BASE, collective="broadcast"), {"root": 2}),
+    "root -1": (replace(BASE, collective="broadcast"), {"root": -1}),
+    "two findings of many": (code(*[COPY] * 9), {"max_findings": 2}),
+}  # fmt: skip
+
+
+def test_whole_verdicts(golden: Callable[[Path, bytes], None]) -> None:
+    lines = []
+    for name, (made, options) in ROWS.items():
+        lines += [f"{name}:", *(f"    {said}" for said in verdict(made, **options) or ["right"])]
+    golden(GOLDEN, ("\n".join(lines) + "\n").encode())
