@@ -324,8 +324,8 @@ class PlanExecution:
             return f"{who} at barrier {operation.barrier}"
         if operation.op == "sem_acquire":
             semaphores = self._semaphores[block.place.gpu]
-            taken = [str(s) for s in operation.semaphores if semaphores[s].value < 1]
-            return f"{who} for semaphore {', '.join(taken)}"
+            consumed = [str(s) for s in operation.semaphores if semaphores[s].value < 1]
+            return f"{who} for semaphore {', '.join(consumed)}"
         kind = operation.channel_type or "memory"
         peers = self._plan.gpus[block.place.gpu].peers(kind)
         dry = [
